@@ -1,0 +1,2 @@
+//! thalweg.
+fn main() {}

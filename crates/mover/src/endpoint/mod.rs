@@ -1,0 +1,197 @@
+//! Where bytes rest. The engine knows only the traits here.
+//!
+//! A [`Source`] is scanned and read, a [`Destination`] decides what it lacks, takes bytes into hidden
+//! partial files, makes them durable, and gives them their names. Neither chooses an order, retries, or
+//! waits for a peer: that is the transfer's work.
+
+use crate::failure::Result;
+use std::io;
+use std::sync::Arc;
+use thalweg_wire::message::{Failure, Outcome, ScanTotals};
+use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
+
+pub mod local;
+
+pub mod synthetic;
+
+/// Where a transfer reads.
+pub trait Source: Send + Sync {
+    /// Walks everything that is to be moved, parents before children, and hands it to `sink` as it is
+    /// found. Entry ids are 0: the transfer numbers them. Returns what was found; `complete` is false as
+    /// soon as one directory could not be listed in full. Memory does not grow with the tree.
+    fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals;
+
+    /// Opens the content of a regular file.
+    ///
+    /// # Errors
+    /// `NotFound`, `Permission`, `Io`; `Changed` if something else than a regular file stands there now.
+    fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>>;
+
+    /// Looks at one entry again, after it changed. Same path and id, everything else as it is now.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    fn look_again(&self, entry: &Entry) -> Result<Entry>;
+}
+
+/// Takes what a scan finds.
+pub trait ScanSink {
+    /// An entry. Returns the number it got (hard links name it); `None`: stop scanning.
+    fn entry(&mut self, entry: Entry) -> Option<EntryId>;
+    /// A name that cannot be offered.
+    fn trouble(&mut self, path: RelativePath, failure: Failure);
+    /// A name left out on purpose, and why.
+    fn skipped(&mut self, path: RelativePath, reason: &str);
+}
+
+/// An open regular file of a source.
+pub trait SourceFile: Send + Sync {
+    /// Fills `buffer` from `offset` on; fewer bytes only at the end of the file.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// What the open file shows now.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn evidence(&self) -> io::Result<Evidence>;
+
+    /// First offset at or after `offset` that holds data; `None` if only a hole follows. Where holes are
+    /// not known: `offset`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>>;
+
+    /// First offset at or after `offset` that lies in a hole; the end of the file counts as one.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn next_hole(&self, offset: u64) -> io::Result<u64>;
+}
+
+/// What a destination makes of an offered entry.
+pub enum Decision {
+    /// Nothing needs to be sent. `made`: names or metadata were changed just now and want a sync before the
+    /// outcome may be told.
+    Settled {
+        /// The final word.
+        outcome: Outcome,
+        /// Whether something was changed for it.
+        made: bool,
+    },
+    /// All of its content is wanted.
+    Fresh,
+    /// A partial from an earlier attempt holds these chunks, read and digested again just now.
+    Resume {
+        /// The partial.
+        partial: Arc<dyn PartialFile>,
+        /// Chunks that are sound.
+        present: Vec<(u64, Digest)>,
+    },
+}
+
+/// A hidden file that will become an entry.
+pub trait PartialFile: Send + Sync {
+    /// Its number in the journal.
+    fn number(&self) -> u64;
+
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Reads back from the medium, past the page cache where that can be had.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn read_back(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+/// A small file, written, closed and waiting for its sync and its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Staged {
+    /// Which staging lane holds it.
+    pub lane: u32,
+    /// Its number there.
+    pub number: u64,
+    /// What about its metadata could not be kept.
+    pub losses: Vec<thalweg_wire::message::Loss>,
+}
+
+/// Content that is ready for its name.
+pub enum Ready {
+    /// A staged small file.
+    Staged(Staged),
+    /// A complete partial.
+    Partial(Arc<dyn PartialFile>),
+}
+
+/// Where a transfer writes.
+pub trait Destination: Send + Sync {
+    /// Looks at what stands at the entry's path and decides. Makes directories, links, FIFOs and devices
+    /// at once (they have no content). Called for parents before children, from one thread at a time.
+    fn decide(&self, entry: &Entry) -> Decision;
+
+    /// Links a hard link to its first name, which has its final name by now.
+    fn link(&self, entry: &Entry) -> Outcome;
+
+    /// Begins a partial file for `entry`, preallocated unless sparse, and notes it in the journal.
+    ///
+    /// # Errors
+    /// `Space`, `Permission`, `Io`.
+    fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>>;
+
+    /// Writes a whole small file with its metadata into staging. `lane` is the calling stream's own.
+    ///
+    /// # Errors
+    /// `Space`, `Permission`, `Io`.
+    fn stage(&self, lane: u32, entry: &Entry, content: &[u8]) -> Result<Staged>;
+
+    /// Makes durable everything that was written to `partials`, staged, or named before the call. An error
+    /// is final: nothing of it may be believed, now or later.
+    ///
+    /// # Errors
+    /// `Space`, `Io`.
+    fn sync(&self, partials: &[Arc<dyn PartialFile>], staged: u64) -> Result<()>;
+
+    /// Notes chunks of partials as durable, and makes the note durable. Called after their [`sync`](Self::sync).
+    ///
+    /// # Errors
+    /// `Space`, `Io`.
+    fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()>;
+
+    /// Gives an entry its final name and metadata, atomically, over what stood there when it was decided.
+    ///
+    /// # Errors
+    /// `Conflict` if something else stands there by now; `Permission`, `Io`, `Space`.
+    fn finish(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<thalweg_wire::message::Loss>>;
+
+    /// Throws away a partial or a staged file. Best effort: what stays is cleaned up later.
+    fn discard(&self, ready: Ready);
+
+    /// Notes that an entry is settled and durable, for the catalogue.
+    fn settled(&self, entry: &Entry, outcome: &Outcome);
+
+    /// After the last entry: deletes what the source lacks (if asked, and only if the listing was
+    /// `complete`), gives directories their times and modes, makes it durable.
+    fn conclude(&self, complete: bool) -> Conclusion;
+
+    /// Ends the transfer. After success nothing hidden stays; otherwise all of it stays for the next
+    /// attempt.
+    fn close(&self, success: bool);
+}
+
+/// What happened at the end.
+#[derive(Debug, Default)]
+pub struct Conclusion {
+    /// Entries whose outcome is worse than it was told before.
+    pub revised: Vec<(EntryId, Outcome)>,
+    /// Entries removed.
+    pub deleted: u64,
+    /// What could not be removed or finished, with its path.
+    pub troubles: Vec<Failure>,
+}

@@ -1,0 +1,1 @@
+//! `zero:` and `null:`.

@@ -1,0 +1,1 @@
+//! All connections between two movers.

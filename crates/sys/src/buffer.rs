@@ -1,0 +1,217 @@
+//! Page-aligned memory and the bounded pool it comes from.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::invalid;
+
+/// A fixed piece of memory, aligned for direct I/O: to 4096 bytes, or to 2 MiB and asked to be on huge pages if it has that
+/// many. Zeroed when made, and resident from then on. Freed on drop.
+pub struct Buffer {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Buffer {
+    /// Makes a buffer of `bytes` zeros. `InvalidInput` for 0 bytes or more than `isize::MAX`, `OutOfMemory` if there is none.
+    pub fn new(bytes: usize) -> io::Result<Buffer> {
+        if bytes == 0 {
+            return Err(invalid("a buffer has at least one byte"));
+        }
+        let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { PAGE_BYTES };
+        let layout = Layout::from_size_align(bytes, align).map_err(|_| invalid("buffer is too large"))?;
+        // JUSTIFICATION: safe code cannot ask for aligned memory, nor survive not getting it.
+        // SAFETY: the layout's size is not 0.
+        let start = NonNull::new(unsafe { alloc(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
+        if bytes >= HUGE_PAGE_BYTES {
+            // JUSTIFICATION: huge pages must be asked for before the first touch; only the caller of alloc can do that.
+            // SAFETY: the range was just allocated and is ours alone; the advice changes no content. A refusal (kernels
+            // without huge pages) changes only speed.
+            let _ = unsafe {
+                rustix::mm::madvise(start.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage)
+            };
+        }
+        // JUSTIFICATION: alloc_zeroed would touch the pages before the advice.
+        // SAFETY: `bytes` bytes from `start` are ours and writable; any byte pattern is a u8.
+        unsafe { start.as_ptr().write_bytes(0, bytes) };
+        Ok(Buffer { start, layout })
+    }
+
+    /// Overwrites the whole buffer with zeros.
+    pub fn clear(&mut self) {
+        self.fill(0);
+    }
+}
+
+// JUSTIFICATION: a raw pointer takes these away, although the memory is owned like a Box<[u8]>.
+// SAFETY: the memory is reachable through this value alone, and bytes have no ties to a thread.
+unsafe impl Send for Buffer {}
+// SAFETY: a shared reference only gives shared access to bytes.
+unsafe impl Sync for Buffer {}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // JUSTIFICATION: memory from the allocator is reached by pointer only.
+        // SAFETY: `start` points to `size` initialised bytes that live as long as `self`, borrowed shared here.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // JUSTIFICATION: as in `deref`.
+        // SAFETY: as in `deref`, borrowed uniquely here.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // JUSTIFICATION: what alloc gave, only dealloc takes back.
+        // SAFETY: allocated in `new` with this very layout, freed only here.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    /// The size alone: the content is the user's.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffer").field("bytes", &self.layout.size()).finish()
+    }
+}
+
+/// A bounded number of equal buffers, shared by threads; the handle may be cloned. Memory is taken when first needed and kept
+/// until the pool and all its buffers are gone.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Shared>);
+
+/// A buffer that goes back to its pool on drop. It has the content its last user left: write before you read.
+#[derive(Debug)]
+pub struct PooledBuffer {
+    /// Empty only while it is being dropped.
+    buffer: Option<Buffer>,
+    pool: Arc<Shared>,
+}
+
+impl Pool {
+    /// A pool of at most `count_max` buffers of `buffer_bytes` each. Allocates nothing yet. `InvalidInput` if either is 0 or
+    /// their product does not fit the address space.
+    pub fn new(buffer_bytes: usize, count_max: usize) -> io::Result<Pool> {
+        if buffer_bytes == 0 || count_max == 0 {
+            return Err(invalid("a pool has at least one buffer of at least one byte"));
+        }
+        match buffer_bytes.checked_mul(count_max) {
+            Some(total) if total <= isize::MAX as usize => {}
+            _ => return Err(invalid("the pool is larger than the address space")),
+        }
+        Ok(Pool(Arc::new(Shared {
+            buffer_bytes,
+            count_max,
+            state: Mutex::new(State { free: Vec::new(), allocated: 0 }),
+            returned: Condvar::new(),
+        })))
+    }
+
+    /// Takes a buffer, waiting up to `deadline` for one to come back; `None` when none did.
+    ///
+    /// Where the system has no memory for another buffer this waits for one as well.
+    pub fn take(&self, deadline: Duration) -> Option<PooledBuffer> {
+        let mut state = self.0.lock();
+        if let Some(buffer) = self.0.at_once(&mut state) {
+            return Some(PooledBuffer { buffer: Some(buffer), pool: self.0.clone() });
+        }
+        let (mut state, _) = self
+            .0
+            .returned
+            .wait_timeout_while(state, deadline, |state| state.free.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        let buffer = state.free.pop()?;
+        Some(PooledBuffer { buffer: Some(buffer), pool: self.0.clone() })
+    }
+
+    /// Bytes in each buffer.
+    pub fn buffer_bytes(&self) -> usize {
+        self.0.buffer_bytes
+    }
+
+    /// The most buffers there will ever be.
+    pub fn count_max(&self) -> usize {
+        self.0.count_max
+    }
+
+    /// Buffers that exist now, taken or not.
+    pub fn allocated(&self) -> usize {
+        self.0.lock().allocated
+    }
+
+    /// Buffers that somebody holds now.
+    pub fn in_use(&self) -> usize {
+        let state = self.0.lock();
+        state.allocated - state.free.len()
+    }
+}
+
+impl Deref for PooledBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.buffer.as_deref().unwrap_or_default()
+    }
+}
+
+impl DerefMut for PooledBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.buffer.as_deref_mut().unwrap_or_default()
+    }
+}
+
+impl Drop for PooledBuffer {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.pool.lock().free.push(buffer);
+            self.pool.returned.notify_one();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    buffer_bytes: usize,
+    count_max: usize,
+    state: Mutex<State>,
+    returned: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    free: Vec<Buffer>,
+    allocated: usize,
+}
+
+impl Shared {
+    /// No user code runs under the lock, so a poisoned one holds a sound state all the same.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn at_once(&self, state: &mut State) -> Option<Buffer> {
+        if let Some(buffer) = state.free.pop() {
+            return Some(buffer);
+        }
+        if state.allocated == self.count_max {
+            return None;
+        }
+        let buffer = Buffer::new(self.buffer_bytes).ok()?;
+        state.allocated += 1;
+        Some(buffer)
+    }
+}
+
+const PAGE_BYTES: usize = 4096;
+const HUGE_PAGE_BYTES: usize = 2 << 20;

@@ -1,0 +1,63 @@
+//! The kernel, behind safe types: held directories, files, buffers, sockets, usage and extents.
+//!
+//! All `unsafe` of the project is in this crate. Where rustix has a safe call, it is used; each block that remains says
+//! what safe code cannot do (JUSTIFICATION) and why it is sound (SAFETY).
+//!
+//! For the whole crate:
+//! - Names are bytes. They are never assumed to be UTF-8 and never printed.
+//! - Errors are [`std::io::Error`] with the kernel's error number where there is one; the operation and the path are
+//!   added by the caller, who knows both. Refused arguments are of kind `InvalidInput` and make no system call.
+//! - A call interrupted by a signal is made again.
+//! - Nothing panics on an answer of the kernel.
+//!
+//! Not here: policy. Nothing in this crate decides when to use direct I/O, which order to write in or how long to wait.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("thalweg-sys speaks to Linux only");
+
+/// Directories held by descriptor: the project's only way from a name to a file.
+pub mod dir;
+
+/// What the kernel says about an entry.
+pub mod stat;
+
+/// Open files.
+pub mod file;
+
+/// Where a file's bytes lie on the medium.
+pub mod layout;
+
+/// Page-aligned memory and the bounded pool it comes from.
+pub mod buffer;
+
+/// Socket options, TCP's own account of a connection, and blocking I/O on descriptors.
+pub mod socket;
+
+/// Time and memory used, limits, abilities.
+pub mod usage;
+
+mod argument;
+mod xattr;
+
+pub use buffer::{Buffer, Pool, PooledBuffer};
+pub use dir::{Dir, DirEntry, Entries, FileSystem, FileSystemKind, Links, Replace};
+pub use file::{Advice, DirectAlignment, File};
+pub use layout::{Extent, extents};
+pub use stat::{Kind, Stat, Time};
+
+use std::io;
+
+/// Makes a call until no signal interrupts it.
+fn uninterrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return other.map_err(io::Error::from),
+        }
+    }
+}
+
+/// An error about an argument, made before any system call.
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}

@@ -1,0 +1,233 @@
+//! Socket options, TCP's own account of a connection, and blocking I/O on descriptors.
+//!
+//! Every option is a request: the error says that the kernel refused it (not a TCP socket, not permitted, too old), and the
+//! caller may go on without. None of them needs root unless it says so.
+
+use std::ffi::{c_int, c_ulong};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::ioctl::{Getter, Opcode, ioctl};
+use rustix::net::{AddressFamily, sockopt};
+
+use crate::{invalid, uninterrupted};
+
+mod account;
+mod blocking;
+
+pub use account::{TcpInfo, tcp_info};
+pub use blocking::{
+    Interest, Readiness, Wake, poll, receive, receive_exact, send_all, send_all_vectored, set_timeouts, shutdown,
+    shutdown_write,
+};
+
+/// Sends small pieces at once instead of waiting to fill a packet (`TCP_NODELAY`).
+pub fn set_no_delay(fd: impl AsFd, on: bool) -> io::Result<()> {
+    Ok(sockopt::set_tcp_nodelay(fd, on)?)
+}
+
+/// Chooses the congestion control of this connection, at any time (`TCP_CONGESTION`).
+///
+/// Without `CAP_NET_ADMIN` only those of [`allowed_congestion`] (`EPERM`); `ENOENT` if the kernel does not have it.
+pub fn set_congestion(fd: impl AsFd, name: &str) -> io::Result<()> {
+    Ok(sockopt::set_tcp_congestion(fd, name)?)
+}
+
+/// The congestion control of this connection.
+pub fn congestion(fd: impl AsFd) -> io::Result<String> {
+    Ok(sockopt::tcp_congestion(fd)?)
+}
+
+/// Congestion controls that anyone may choose in this network namespace.
+pub fn allowed_congestion() -> io::Result<Vec<String>> {
+    words("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+}
+
+/// Congestion controls that the kernel has loaded.
+pub fn available_congestion() -> io::Result<Vec<String>> {
+    words("/proc/sys/net/ipv4/tcp_available_congestion_control")
+}
+
+/// Bytes not yet sent above which the socket takes no more (`TCP_NOTSENT_LOWAT`). 0 goes back to the system's default.
+pub fn set_not_sent_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, c_int::try_from(bytes).unwrap_or(c_int::MAX))
+}
+
+/// Most bytes of window the receiver offers (`TCP_WINDOW_CLAMP`); the kernel keeps at least half its smallest buffer. Can be
+/// raised and lowered while bytes flow; leaves autotuning on.
+pub fn set_window_clamp(fd: impl AsFd, bytes: u32) -> io::Result<()> {
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, c_int::try_from(bytes).unwrap_or(c_int::MAX))
+}
+
+/// Fixes the send buffer (`SO_SNDBUF`), and switches its autotuning off. The kernel takes at most [`BufferLimits::wmem_max`],
+/// silently, and doubles it: see [`send_buffer`].
+pub fn set_send_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    Ok(sockopt::set_socket_send_buffer_size(fd, bytes)?)
+}
+
+/// Like [`set_send_buffer`] without the limit (`SO_SNDBUFFORCE`). Needs `CAP_NET_ADMIN` (`EPERM`).
+pub fn set_send_buffer_force(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    Ok(sockopt::set_socket_send_buffer_size_force(fd, bytes)?)
+}
+
+/// The send buffer in bytes, as the kernel counts it: twice what was asked for.
+pub fn send_buffer(fd: impl AsFd) -> io::Result<usize> {
+    Ok(sockopt::socket_send_buffer_size(fd)?)
+}
+
+/// Fixes the receive buffer (`SO_RCVBUF`), and switches its autotuning off, which is a loss unless twice
+/// [`BufferLimits::rmem_max`] is above the last of [`BufferLimits::tcp_rmem`]. Set it before connecting: the window scale follows it.
+pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    Ok(sockopt::set_socket_recv_buffer_size(fd, bytes)?)
+}
+
+/// Like [`set_receive_buffer`] without the limit (`SO_RCVBUFFORCE`). Needs `CAP_NET_ADMIN` (`EPERM`).
+pub fn set_receive_buffer_force(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    Ok(sockopt::set_socket_recv_buffer_size_force(fd, bytes)?)
+}
+
+/// The receive buffer in bytes, as the kernel counts it: twice what was asked for.
+pub fn receive_buffer(fd: impl AsFd) -> io::Result<usize> {
+    Ok(sockopt::socket_recv_buffer_size(fd)?)
+}
+
+/// Bytes that must have arrived before a reader wakes (`SO_RCVLOWAT`).
+///
+/// A shorter message wakes nobody until the stream ends: lower it before the last one, and set it only after a handshake. At
+/// most half the receive buffer.
+pub fn set_receive_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
+    set_number(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, c_int::try_from(bytes).unwrap_or(c_int::MAX))
+}
+
+/// Most bytes a second this socket sends (`SO_MAX_PACING_RATE`); `u64::MAX` for no limit. The kernel enforces it.
+pub fn set_pacing_rate(fd: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
+    set_number(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, c_ulong::try_from(bytes_per_s).unwrap_or(c_ulong::MAX))
+}
+
+/// Marks packets with a DSCP (0..=63; `InvalidInput` above), for IPv4 and IPv6. Leaves the bits of ECN alone.
+pub fn set_dscp(fd: impl AsFd, dscp: u8) -> io::Result<()> {
+    if dscp > 63 {
+        return Err(invalid("a DSCP has 6 bits"));
+    }
+    let class = dscp << 2;
+    if sockopt::socket_domain(&fd)? == AddressFamily::INET6 {
+        // A connection to a mapped IPv4 address takes its mark from the IPv4 option.
+        let _ = sockopt::set_ip_tos(&fd, class);
+        return Ok(sockopt::set_ipv6_tclass(&fd, class.into())?);
+    }
+    Ok(sockopt::set_ip_tos(&fd, class)?)
+}
+
+/// How long sent bytes may stay unacknowledged before the connection is given up (`TCP_USER_TIMEOUT`), in steps of 1 ms; zero
+/// for the system's default.
+pub fn set_user_timeout(fd: impl AsFd, timeout: Duration) -> io::Result<()> {
+    // The kernel keeps a signed number of milliseconds.
+    let milliseconds = timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as u32;
+    Ok(sockopt::set_tcp_user_timeout(fd, milliseconds)?)
+}
+
+/// Probes a silent peer: first after `idle`, then every `interval`, and gives up after `count` without an answer.
+///
+/// The kernel takes whole seconds, 1..=32767, and 1..=127 probes; both are brought into these bounds, seconds rounded up.
+pub fn set_keepalive(fd: impl AsFd, idle: Duration, interval: Duration, count: u32) -> io::Result<()> {
+    let whole = |time: Duration| {
+        Duration::from_secs(time.as_secs().saturating_add((time.subsec_nanos() > 0).into()).clamp(1, 32_767))
+    };
+    sockopt::set_tcp_keepidle(&fd, whole(idle))?;
+    sockopt::set_tcp_keepintvl(&fd, whole(interval))?;
+    sockopt::set_tcp_keepcnt(&fd, count.clamp(1, 127))?;
+    Ok(sockopt::set_socket_keepalive(&fd, true)?)
+}
+
+/// Bytes in the send queue that were not sent yet (`SIOCOUTQNSD`).
+pub fn queued_unsent(fd: impl AsFd) -> io::Result<u64> {
+    queue::<SIOCOUTQNSD>(fd)
+}
+
+/// Bytes in the send queue, unsent or sent and not acknowledged (`SIOCOUTQ`).
+pub fn queued(fd: impl AsFd) -> io::Result<u64> {
+    queue::<SIOCOUTQ>(fd)
+}
+
+/// The system's bounds on socket buffers, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferLimits {
+    /// Most that [`set_receive_buffer`] takes. The kernel doubles it.
+    pub rmem_max: u64,
+    /// Most that [`set_send_buffer`] takes. The kernel doubles it.
+    pub wmem_max: u64,
+    /// Smallest, first and largest receive buffer of autotuning.
+    pub tcp_rmem: [u64; 3],
+    /// Smallest, first and largest send buffer of autotuning.
+    pub tcp_wmem: [u64; 3],
+}
+
+/// Reads the bounds of this network namespace.
+///
+/// Where `/proc` hides `rmem_max` and `wmem_max` (older kernels, in a namespace), a socket is asked what it gets.
+pub fn buffer_limits() -> io::Result<BufferLimits> {
+    Ok(BufferLimits {
+        rmem_max: numbers("/proc/sys/net/core/rmem_max")
+            .map(|[max]| max)
+            .or_else(|_| granted(|fd| set_receive_buffer(fd, ALL), |fd| receive_buffer(fd)))?,
+        wmem_max: numbers("/proc/sys/net/core/wmem_max")
+            .map(|[max]| max)
+            .or_else(|_| granted(|fd| set_send_buffer(fd, ALL), |fd| send_buffer(fd)))?,
+        tcp_rmem: numbers("/proc/sys/net/ipv4/tcp_rmem")?,
+        tcp_wmem: numbers("/proc/sys/net/ipv4/tcp_wmem")?,
+    })
+}
+
+/// Types that a socket option takes as plain bytes.
+trait Number: Copy {}
+impl Number for c_int {}
+impl Number for c_ulong {}
+
+fn set_number<N: Number>(fd: impl AsFd, level: c_int, option: c_int, number: N) -> io::Result<()> {
+    // JUSTIFICATION: rustix has no call for this option and no general one.
+    // SAFETY: pointer and length describe `number`, which lives through the call and is only read.
+    let done = unsafe {
+        libc::setsockopt(
+            fd.as_fd().as_raw_fd(),
+            level,
+            option,
+            (&raw const number).cast(),
+            size_of::<N>() as libc::socklen_t,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+const SIOCOUTQ: Opcode = 0x5411;
+const SIOCOUTQNSD: Opcode = 0x894b;
+
+fn queue<const OPCODE: Opcode>(fd: impl AsFd) -> io::Result<u64> {
+    // JUSTIFICATION: these exist only as ioctls, and no crate here wraps them.
+    // SAFETY: both opcodes write one C int, and `Getter` gives them the place for it.
+    let bytes = uninterrupted(|| unsafe { ioctl(fd.as_fd(), Getter::<OPCODE, c_int>::new()) })?;
+    Ok(u64::try_from(bytes).unwrap_or(0))
+}
+
+fn words(path: &str) -> io::Result<Vec<String>> {
+    Ok(std::fs::read_to_string(path)?.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
+fn numbers<const N: usize>(path: &str) -> io::Result<[u64; N]> {
+    let odd = || io::Error::new(io::ErrorKind::InvalidData, "unexpected content in /proc/sys/net");
+    let found = words(path)?.iter().map(|word| word.parse()).collect::<Result<Vec<u64>, _>>();
+    found.map_err(|_| odd())?.try_into().map_err(|_| odd())
+}
+
+/// More than any limit, and half of what the kernel can count.
+const ALL: usize = (c_int::MAX / 2) as usize;
+
+/// Asks a socket for all and looks what was given, which is twice the limit.
+fn granted(
+    set: impl Fn(&OwnedFd) -> io::Result<()>,
+    get: impl Fn(&OwnedFd) -> io::Result<usize>,
+) -> io::Result<u64> {
+    let socket = rustix::net::socket(AddressFamily::INET, rustix::net::SocketType::STREAM, None)?;
+    set(&socket)?;
+    Ok(get(&socket)? as u64 / 2)
+}

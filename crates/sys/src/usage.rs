@@ -1,0 +1,191 @@
+//! Time and memory used, limits, abilities.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::fs::Mode;
+use rustix::process::Resource;
+use rustix::thread::CapabilitySet;
+use rustix::time::{ClockId, Timespec};
+
+/// CPU time, user and system, that the calling thread has used since it began.
+pub fn thread_cpu() -> Duration {
+    duration(rustix::time::clock_gettime(ClockId::ThreadCPUTime))
+}
+
+/// CPU time, user and system, that all threads of this process have used, ended ones too.
+pub fn process_cpu() -> Duration {
+    duration(rustix::time::clock_gettime(ClockId::ProcessCPUTime))
+}
+
+/// CPU time, user and system, of child processes that have ended and were waited for, and of their children likewise.
+pub fn children_cpu() -> Duration {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // JUSTIFICATION: neither std nor rustix has getrusage; `/proc/self/stat` has it in steps of 10 ms only.
+    // SAFETY: the kernel writes one rusage to a place of that type and size.
+    let done = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) };
+    if done != 0 {
+        return Duration::ZERO;
+    }
+    // JUSTIFICATION: an out-parameter of a C call.
+    // SAFETY: zeroed before the call, and all its fields are integers, for which every pattern is a value.
+    let usage = unsafe { usage.assume_init() };
+    let part = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec.max(0) as u64) + Duration::from_micros(time.tv_usec.max(0) as u64)
+    };
+    part(usage.ru_utime) + part(usage.ru_stime)
+}
+
+/// Memory of this process that is in RAM now, in bytes; shared pages count in full.
+pub fn resident_bytes() -> io::Result<u64> {
+    status_bytes("VmRSS:")
+}
+
+/// The most that [`resident_bytes`] has been since the process began, in bytes.
+pub fn resident_bytes_max() -> io::Result<u64> {
+    status_bytes("VmHWM:")
+}
+
+/// Raises the limit of open descriptors to what this process may have; returns that limit.
+///
+/// Never lowers it. The limit is the process's: do it once, early. Children inherit it, and old programs that use `select`
+/// break above 1024.
+pub fn raise_open_files() -> io::Result<u64> {
+    let mut limit = rustix::process::getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        limit.current = limit.maximum;
+        rustix::process::setrlimit(Resource::Nofile, limit)?;
+    }
+    Ok(limit.current.unwrap_or(u64::MAX))
+}
+
+/// Makes the umask empty, so that modes are what the caller says; returns the old one.
+///
+/// It is the process's, not the thread's: do it once, before there are threads, and keep the old value for what should have
+/// the user's default mode.
+pub fn clear_umask() -> u32 {
+    rustix::process::umask(Mode::empty()).as_raw_mode()
+}
+
+/// Makes a write past the file size limit (`ulimit -f`) an error, `EFBIG`, instead of the end of the process.
+///
+/// It is the process's, and children inherit it.
+pub fn ignore_file_size_signal() -> io::Result<()> {
+    // JUSTIFICATION: std has no way to ignore a signal.
+    // SAFETY: SIG_IGN runs no code of ours, so nothing need be safe in a signal's context.
+    match unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// The user this process acts as.
+pub fn effective_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The group this process acts as.
+pub fn effective_gid() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
+/// Whether the calling thread may give files away (`CAP_CHOWN`), in its own user namespace at least. A file system may still
+/// refuse (NFS with root squashed); `false` where the kernel does not say.
+pub fn has_capability_chown() -> bool {
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::CHOWN))
+}
+
+/// Whether the CPU has instructions for AES-GCM: AES and the carry-less product.
+pub fn has_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes") && std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}
+
+/// CPUs this process can use at once: those online that its affinity allows, bounded by the quota of its control group. At
+/// least 1.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn duration(time: Timespec) -> Duration {
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// A line of `/proc/self/status` that gives kB, which there are 1024 bytes.
+fn status_bytes(key: &str) -> io::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.split_ascii_whitespace().next()?.parse::<u64>().ok())
+        .map(|kib| kib.saturating_mul(1024))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no such line in /proc/self/status"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hint::black_box;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_busy_thread_uses_cpu_and_a_sleeping_one_does_not() {
+        let (thread, process) = (thread_cpu(), process_cpu());
+        let begun = Instant::now();
+        let mut sum = 0u64;
+        while begun.elapsed() < Duration::from_millis(50) {
+            sum = black_box(sum.wrapping_add(1));
+        }
+        let busy = thread_cpu() - thread;
+        assert!(busy > Duration::from_millis(1) && busy <= begun.elapsed() + Duration::from_millis(5), "{busy:?}");
+        assert!(process_cpu() - process >= busy);
+
+        let thread = thread_cpu();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(thread_cpu() - thread < Duration::from_millis(25));
+    }
+
+    #[test]
+    fn children_count_once_they_are_waited_for() {
+        let before = children_cpu();
+        let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+        assert!(std::process::Command::new("sh").args(["-c", script]).status().unwrap().success());
+        assert!(children_cpu() > before);
+    }
+
+    #[test]
+    fn memory_that_is_touched_is_resident() {
+        let before = resident_bytes().unwrap();
+        let memory = black_box(vec![1u8; 64 << 20]);
+        let after = resident_bytes().unwrap();
+        assert!(after > before + (48 << 20), "{before} {after}");
+        assert!(resident_bytes_max().unwrap() >= after - (1 << 20));
+        drop(memory);
+    }
+
+    #[test]
+    fn the_soft_limit_of_open_files_reaches_the_hard_one() {
+        let reached = raise_open_files().unwrap();
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+        assert_eq!(Some(reached), limit.current);
+    }
+
+    #[test]
+    fn abilities_agree_with_proc() {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+        let effective = u64::from_str_radix(line.trim(), 16).unwrap();
+        assert_eq!(has_capability_chown(), effective & 1 != 0);
+        assert!(cores() >= 1);
+        if cfg!(target_arch = "x86_64") {
+            let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+            let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap();
+            assert_eq!(has_aes(), flags.contains(" aes ") && flags.contains(" pclmulqdq "));
+        }
+    }
+}

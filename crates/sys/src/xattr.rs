@@ -1,0 +1,120 @@
+//! Extended attributes of a held descriptor, whatever it is open on.
+//!
+//! A descriptor for reading or writing takes the `f*xattr` calls. A descriptor opened with `O_PATH` (which is the only kind
+//! that pins a symbolic link, a device or a pipe without touching it) does not; it is reached through its entry below
+//! `/proc/thread-self/fd`, which leads to exactly that inode and no further. `thread-self`, because `self` names the first
+//! thread, whose table is gone once it has exited.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+
+use crate::{invalid, uninterrupted};
+
+/// The kernel's bounds: `XATTR_NAME_MAX`, `XATTR_SIZE_MAX`, `XATTR_LIST_MAX`.
+const NAME_BYTES_MAX: usize = 255;
+const VALUE_BYTES_MAX: usize = 64 << 10;
+const LIST_BYTES_MAX: usize = 64 << 10;
+
+/// How often a list or value that grows while we read it is read again.
+const GROWTH_ROUNDS_MAX: usize = 16;
+
+/// A pinned inode and the way to its attributes.
+pub(crate) enum Held<'a> {
+    /// Open for reading or writing.
+    Open(BorrowedFd<'a>),
+    /// Pinned with `O_PATH`.
+    Pinned(BorrowedFd<'a>),
+}
+
+impl Held<'_> {
+    /// All attributes the caller may see, in the file system's order; empty where the file system has none.
+    pub(crate) fn all(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let names = match growing(LIST_BYTES_MAX, |buffer| self.list(buffer)) {
+            Ok(names) => names,
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut found = Vec::new();
+        for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+            match growing(VALUE_BYTES_MAX, |buffer| self.get(name, buffer)) {
+                Ok(value) => found.push((name.to_vec(), value)),
+                // Removed since it was listed, or listed by a file system that says it has no value for it (NFSv4).
+                Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Creates or replaces one attribute.
+    pub(crate) fn set(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
+        check_name(name)?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(invalid("an extended attribute's value has at most 65536 bytes"));
+        }
+        uninterrupted(|| match self {
+            Held::Open(fd) => rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()),
+            Held::Pinned(fd) => rustix::fs::setxattr(proc_path(*fd), name, value, XattrFlags::empty()),
+        })
+    }
+
+    /// Removes one attribute; `ENODATA` if there is none.
+    pub(crate) fn remove(&self, name: &[u8]) -> io::Result<()> {
+        check_name(name)?;
+        uninterrupted(|| match self {
+            Held::Open(fd) => rustix::fs::fremovexattr(fd, name),
+            Held::Pinned(fd) => rustix::fs::removexattr(proc_path(*fd), name),
+        })
+    }
+
+    fn list(&self, buffer: &mut [u8]) -> rustix::io::Result<usize> {
+        match self {
+            Held::Open(fd) => rustix::fs::flistxattr(fd, buffer),
+            Held::Pinned(fd) => rustix::fs::listxattr(proc_path(*fd), buffer),
+        }
+    }
+
+    fn get(&self, name: &[u8], buffer: &mut [u8]) -> rustix::io::Result<usize> {
+        match self {
+            Held::Open(fd) => rustix::fs::fgetxattr(fd, name, buffer),
+            Held::Pinned(fd) => rustix::fs::getxattr(proc_path(*fd), name, buffer),
+        }
+    }
+}
+
+/// The path below `/proc` that leads to exactly what `fd` is open on.
+pub(crate) fn proc_path(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/thread-self/fd/{}", fd.as_raw_fd())
+}
+
+fn check_name(name: &[u8]) -> io::Result<()> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(&0) {
+        return Err(invalid("an extended attribute's name has 1 to 255 bytes and no NUL"));
+    }
+    Ok(())
+}
+
+/// Reads something whose length is known only by reading it: small first, then up to `bytes_max`.
+fn growing(
+    bytes_max: usize,
+    mut read: impl FnMut(&mut [u8]) -> rustix::io::Result<usize>,
+) -> rustix::io::Result<Vec<u8>> {
+    let mut buffer = vec![0; 512];
+    for _ in 0..GROWTH_ROUNDS_MAX {
+        match read(&mut buffer) {
+            Ok(length) => {
+                buffer.truncate(length);
+                return Ok(buffer);
+            }
+            Err(Errno::RANGE) if buffer.len() < bytes_max => {
+                buffer.resize((buffer.len() * 8).min(bytes_max), 0);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::AGAIN)
+}

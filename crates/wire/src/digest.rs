@@ -1,0 +1,407 @@
+//! Combines the digests of pieces, hashed in any order on any host, into exactly the BLAKE3 hash of the file.
+//!
+//! BLAKE3 is a binary tree over 1 KiB leaves (BLAKE3 specification, section 2.1). A piece that starts at a
+//! multiple of its own power-of-two length is a whole subtree, so its chaining value can be computed alone.
+//! Joining chaining values as the tree does gives the root that `b3sum` prints, without an extra pass.
+//!
+//! Pieces here are segments (inside a chunk) and chunks (inside a file). A piece that is the whole file has
+//! the root hash itself as its digest.
+//!
+//! One exception, named in the receipt: leaves carry their position, so hashing a hole costs as much as
+//! hashing data. A file with more than [`HASHED_HOLE_BYTES_MAX`] of holes is digested with *marked holes*:
+//! every chunk-sized piece of zeros counts as [`hole_mark`], whatever the disk keeps for it. That digest is
+//! a function of content and chunk size alone, but it is not what `b3sum` prints.
+
+use blake3::hazmat::{self, HasherExt, Mode};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Holes up to this total are hashed as the zeros they read as: about 0.2 s of one core.
+pub const HASHED_HOLE_BYTES_MAX: u64 = 1 << 30;
+
+/// A BLAKE3 root hash or the chaining value of a subtree.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::str::FromStr for Digest {
+    type Err = crate::DecodeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let hash =
+            blake3::Hash::from_hex(text).map_err(|_| crate::DecodeError::Invalid { what: "digest" })?;
+        Ok(Digest(*hash.as_bytes()))
+    }
+}
+
+/// Digest of the piece `bytes` at `offset` of a file of `file_bytes`.
+///
+/// `offset` must be a multiple of 1 KiB, and the piece must be a subtree: aligned to its own power-of-two
+/// length, or ending at the end of the file.
+pub fn of_piece(offset: u64, bytes: &[u8], file_bytes: u64) -> Digest {
+    let mut hasher = PieceHasher::new(offset, bytes.len() as u64, file_bytes);
+    hasher.update(bytes);
+    hasher.finish()
+}
+
+/// Digest of a piece of zeros, computed from one small buffer.
+pub fn of_zeros(offset: u64, bytes: u64, file_bytes: u64) -> Digest {
+    static ZEROS: [u8; 128 << 10] = [0; 128 << 10];
+    let mut hasher = PieceHasher::new(offset, bytes, file_bytes);
+    let mut left = bytes;
+    while left > 0 {
+        let step = left.min(ZEROS.len() as u64);
+        hasher.update(&ZEROS[..step as usize]);
+        left -= step;
+    }
+    hasher.finish()
+}
+
+/// What stands for a chunk of `chunk_bytes` zeros where holes are marked.
+pub fn hole_mark(chunk_bytes: u64) -> Digest {
+    Digest(blake3::derive_key("thalweg 2026-11 marked hole", &chunk_bytes.to_le_bytes()))
+}
+
+/// Hashes one piece in steps.
+pub struct PieceHasher {
+    hasher: blake3::Hasher,
+    is_whole_file: bool,
+}
+
+impl PieceHasher {
+    /// As [`of_piece`], for bytes that come in parts.
+    pub fn new(offset: u64, piece_bytes: u64, file_bytes: u64) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        let is_whole_file = offset == 0 && piece_bytes == file_bytes;
+        if !is_whole_file {
+            hasher.set_input_offset(offset);
+        }
+        PieceHasher { hasher, is_whole_file }
+    }
+
+    /// Appends bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+    }
+
+    /// The digest of everything appended.
+    pub fn finish(self) -> Digest {
+        Digest(if self.is_whole_file {
+            *self.hasher.finalize().as_bytes()
+        } else {
+            self.hasher.finalize_non_root()
+        })
+    }
+}
+
+/// Joins the digests of neighbouring pieces, all of one power-of-two length but the last, which may be
+/// shorter. `is_whole_file` if together they are the file. A single piece is already final.
+///
+/// # Panics
+/// If `pieces` is empty.
+pub fn join(pieces: &[Digest], is_whole_file: bool) -> Digest {
+    if pieces.len() == 1 {
+        return pieces[0];
+    }
+    let left = pieces.len().next_power_of_two() / 2;
+    let (left, right) = pieces.split_at(left);
+    join_pair(join(left, false), join(right, false), is_whole_file)
+}
+
+fn join_pair(left: Digest, right: Digest, is_root: bool) -> Digest {
+    Digest(if is_root {
+        *hazmat::merge_subtrees_root(&left.0, &right.0, Mode::Hash).as_bytes()
+    } else {
+        hazmat::merge_subtrees_non_root(&left.0, &right.0, Mode::Hash)
+    })
+}
+
+/// The chunks of one file that are there, with their digests, joined as far as they reach.
+///
+/// Memory grows with the number of gaps, not with the number of chunks: two neighbours that complete a
+/// subtree become one node.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    chunks: u64,
+    present: u64,
+    /// First chunk of a maximal complete subtree -> (its height, its digest).
+    nodes: BTreeMap<u64, (u8, Digest)>,
+}
+
+impl Tree {
+    /// A file of `file_bytes` in chunks of `chunk_bytes`, none of them there yet. An empty file has one
+    /// chunk, which is empty.
+    pub fn new(file_bytes: u64, chunk_bytes: u64) -> Self {
+        Tree { chunks: chunk_count(file_bytes, chunk_bytes), present: 0, nodes: BTreeMap::new() }
+    }
+
+    /// Adds a chunk; false if it was there already (the digest is then left as it was).
+    ///
+    /// # Panics
+    /// If `chunk` is beyond the end of the file: callers check a peer's numbers first.
+    pub fn insert(&mut self, chunk: u64, digest: Digest) -> bool {
+        assert!(chunk < self.chunks, "chunk {chunk} of {}", self.chunks);
+        if self.contains(chunk) {
+            return false;
+        }
+        self.place(chunk, 0, digest);
+        self.present += 1;
+        true
+    }
+
+    /// Adds `count` chunks of zeros from `first` on, as marked holes. Chunks that are there stay. Takes time
+    /// proportional to gaps and height, not to `count`.
+    pub fn insert_marked_holes(&mut self, first: u64, count: u64, mark: Digest) {
+        let end = first.saturating_add(count).min(self.chunks);
+        for (start, stop) in self.missing_between(first, end) {
+            let mut at = start;
+            while at < stop {
+                let aligned = if at == 0 { 63 } else { at.trailing_zeros() };
+                let mut height = aligned.min(63 - (stop - at).leading_zeros()) as u8;
+                // The whole file is never one node: its last join makes the root.
+                while height > 0 && at == 0 && (1u64 << height) >= self.chunks {
+                    height -= 1;
+                }
+                let digest = (0..height).fold(mark, |digest, _| join_pair(digest, digest, false));
+                self.place(at, height, digest);
+                at += 1 << height;
+            }
+            self.present += stop - start;
+        }
+    }
+
+    /// Takes a chunk out again, so that it can be replaced. Costs the joins above it: every other chunk in
+    /// its subtree is gone as well, and those are returned so that the caller can have them again.
+    pub fn remove_subtree(&mut self, chunk: u64) -> Option<(u64, u64)> {
+        let (&first, &(height, _)) = self.nodes.range(..=chunk).next_back()?;
+        let count = 1u64 << height;
+        if chunk >= first + count {
+            return None;
+        }
+        self.nodes.remove(&first);
+        let count = count.min(self.chunks - first);
+        self.present -= count;
+        Some((first, count))
+    }
+
+    /// Whether `chunk` is there.
+    pub fn contains(&self, chunk: u64) -> bool {
+        self.nodes
+            .range(..=chunk)
+            .next_back()
+            .is_some_and(|(&first, &(height, _))| chunk - first < 1u64 << height)
+    }
+
+    /// Chunks of the file.
+    pub fn chunks(&self) -> u64 {
+        self.chunks
+    }
+
+    /// Chunks that are there.
+    pub fn present(&self) -> u64 {
+        self.present
+    }
+
+    /// Whether all chunks are there.
+    pub fn is_complete(&self) -> bool {
+        self.present == self.chunks
+    }
+
+    /// Runs `(first, end)` of chunks that are not there, in order.
+    pub fn missing(&self) -> Vec<(u64, u64)> {
+        self.missing_between(0, self.chunks)
+    }
+
+    fn missing_between(&self, first: u64, end: u64) -> Vec<(u64, u64)> {
+        let mut runs = Vec::new();
+        let mut at = first;
+        if let Some((&node, &(height, _))) = self.nodes.range(..=first).next_back() {
+            at = at.max(node + (1u64 << height));
+        }
+        for (&node, &(height, _)) in self.nodes.range(first..end) {
+            if node > at {
+                runs.push((at, node));
+            }
+            at = at.max(node + (1u64 << height));
+        }
+        if at < end {
+            runs.push((at, end));
+        }
+        runs
+    }
+
+    /// The digest of the whole file; `None` while chunks are missing.
+    pub fn root(&self) -> Option<Digest> {
+        if !self.is_complete() {
+            return None;
+        }
+        let mut nodes = self.nodes.values().rev().map(|&(_, digest)| digest);
+        let mut right = nodes.next()?;
+        let mut rest = nodes.peekable();
+        while let Some(left) = rest.next() {
+            right = join_pair(left, right, rest.peek().is_none());
+        }
+        Some(right)
+    }
+
+    fn place(&mut self, first: u64, height: u8, digest: Digest) {
+        let (mut first, mut height, mut digest) = (first, height, digest);
+        loop {
+            let span = 1u64 << height;
+            let sibling = first ^ span;
+            let parent = first & !span;
+            let is_whole_file = parent == 0 && span.checked_mul(2).is_none_or(|two| two >= self.chunks);
+            match self.nodes.get(&sibling) {
+                Some(&(sibling_height, sibling_digest)) if sibling_height == height && !is_whole_file => {
+                    self.nodes.remove(&sibling);
+                    digest = if sibling < first {
+                        join_pair(sibling_digest, digest, false)
+                    } else {
+                        join_pair(digest, sibling_digest, false)
+                    };
+                    first = parent;
+                    height += 1;
+                }
+                _ => break,
+            }
+        }
+        self.nodes.insert(first, (height, digest));
+    }
+}
+
+/// Chunks of a file; an empty file has one.
+pub fn chunk_count(file_bytes: u64, chunk_bytes: u64) -> u64 {
+    file_bytes.div_ceil(chunk_bytes).max(1)
+}
+
+/// Bytes of chunk `chunk`; 0 beyond the end.
+pub fn chunk_length(chunk: u64, file_bytes: u64, chunk_bytes: u64) -> u64 {
+    match chunk.checked_mul(chunk_bytes) {
+        Some(start) => file_bytes.saturating_sub(start).min(chunk_bytes),
+        None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes(len: usize) -> Vec<u8> {
+        (0..len).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect()
+    }
+
+    fn chunk_digests(data: &[u8], chunk_bytes: u64) -> Vec<Digest> {
+        let count = chunk_count(data.len() as u64, chunk_bytes);
+        (0..count)
+            .map(|i| {
+                let start = (i * chunk_bytes) as usize;
+                let len = chunk_length(i, data.len() as u64, chunk_bytes) as usize;
+                of_piece(start as u64, &data[start..start + len], data.len() as u64)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_empty_file_has_the_hash_of_nothing() {
+        let mut tree = Tree::new(0, 4096);
+        assert_eq!(tree.root(), None);
+        tree.insert(0, of_piece(0, &[], 0));
+        assert_eq!(tree.root().unwrap().0, *blake3::hash(&[]).as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_in_any_order_give_what_b3sum_prints(len in 0usize..70_000, order in any::<u64>(), level in 0u32..4) {
+            let data = bytes(len);
+            let chunk_bytes = 1024u64 << level;
+            let digests = chunk_digests(&data, chunk_bytes);
+            let mut indices: Vec<usize> = (0..digests.len()).collect();
+            let mut state = order | 1;
+            for i in (1..indices.len()).rev() {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                indices.swap(i, (state >> 33) as usize % (i + 1));
+            }
+            let mut tree = Tree::new(len as u64, chunk_bytes);
+            for (done, &i) in indices.iter().enumerate() {
+                prop_assert_eq!(tree.present(), done as u64);
+                prop_assert!(tree.root().is_none());
+                prop_assert!(tree.insert(i as u64, digests[i]));
+                prop_assert!(!tree.insert(i as u64, Digest::default()));
+                let missing: u64 = tree.missing().iter().map(|(a, b)| b - a).sum();
+                prop_assert_eq!(missing + tree.present(), tree.chunks());
+            }
+            let expected = Digest(*blake3::hash(&data).as_bytes());
+            prop_assert_eq!(tree.root(), Some(expected));
+            prop_assert_eq!(join(&digests, true), expected);
+        }
+
+        #[test]
+        fn marked_holes_do_not_depend_on_how_they_were_added(chunks in 1u64..200, first in 0u64..200, count in 0u64..200) {
+            let mark = hole_mark(1024);
+            let first = first.min(chunks - 1);
+            let count = count.min(chunks - first);
+            let data = of_piece(0, b"data", 1 << 40);
+            let mut bulk = Tree::new(chunks * 1024, 1024);
+            bulk.insert_marked_holes(first, count, mark);
+            prop_assert_eq!(bulk.present(), count);
+            let mut single = Tree::new(chunks * 1024, 1024);
+            for i in 0..chunks {
+                let is_hole = i >= first && i < first + count;
+                single.insert(i, if is_hole { mark } else { data });
+                if !is_hole {
+                    bulk.insert(i, data);
+                }
+            }
+            prop_assert!(bulk.is_complete());
+            prop_assert_eq!(bulk.root(), single.root());
+        }
+
+        #[test]
+        fn zeros_hash_like_zeros(kib in 0u64..300, offset in 0u64..4) {
+            let offset = offset * (512 << 10);
+            let zeros = vec![0; (kib << 10) as usize];
+            prop_assert_eq!(of_zeros(offset, kib << 10, 1 << 30), of_piece(offset, &zeros, 1 << 30));
+        }
+    }
+
+    #[test]
+    fn the_largest_file_that_is_all_hole_is_digested_at_once() {
+        let size = crate::limits::FILE_BYTES_MAX;
+        let mut tree = Tree::new(size, 64 << 10);
+        let chunks = tree.chunks();
+        tree.insert_marked_holes(0, chunks, hole_mark(64 << 10));
+        assert!(tree.is_complete());
+        assert!(tree.root().is_some());
+        assert!(tree.nodes.len() < 64);
+    }
+
+    #[test]
+    fn a_removed_chunk_is_missing_again() {
+        let data = bytes(9 << 10);
+        let digests = chunk_digests(&data, 1024);
+        let mut tree = Tree::new(data.len() as u64, 1024);
+        for (i, digest) in digests.iter().enumerate() {
+            tree.insert(i as u64, *digest);
+        }
+        let (first, count) = tree.remove_subtree(5).unwrap();
+        assert!((first..first + count).contains(&5));
+        assert_eq!(tree.missing(), [(first, first + count)]);
+        for i in first..first + count {
+            assert!(tree.insert(i, digests[i as usize]));
+        }
+        assert_eq!(tree.root().unwrap().0, *blake3::hash(&data).as_bytes());
+    }
+}

@@ -1,0 +1,76 @@
+//! Every bound on what a peer or a stored file may claim, with its reason, proved against each other at
+//! compile time.
+
+/// Protocol versions that this build speaks, lowest first.
+pub const VERSION_MIN: u16 = 1;
+/// See [`VERSION_MIN`].
+pub const VERSION_MAX: u16 = 1;
+
+/// Longest path inside a transfer: 2,000 levels of 255 bytes, far beyond `PATH_MAX`.
+pub const PATH_BYTES_MAX: usize = 512 << 10;
+/// Longest name that Linux file systems take.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Longest symbolic link target. Linux allows 4,095 bytes; other systems more.
+pub const LINK_TARGET_BYTES_MAX: usize = 64 << 10;
+/// All extended attributes of one entry together, names and values.
+pub const XATTR_BYTES_MAX: usize = 1 << 20;
+/// Extended attributes of one entry.
+pub const XATTRS_MAX: usize = 4096;
+/// Longest error or reason text a peer may send.
+pub const TEXT_BYTES_MAX: usize = 4096;
+
+/// One control message. Holds one entry with everything at its limit.
+pub const MESSAGE_BYTES_MAX: usize = 2 << 20;
+/// Entries in one offer: bounds the memory that a small message can unfold into.
+pub const OFFER_ENTRIES_MAX: usize = 1024;
+/// Items (answers, acknowledgements, outcomes) in one message.
+pub const MESSAGE_ITEMS_MAX: usize = 8192;
+/// Chunk digests in one message.
+pub const MESSAGE_DIGESTS_MAX: usize = 32 << 10;
+
+/// Entries that a sender may have offered and not yet seen settled. Covers 200 ms of round trip at
+/// 80,000 files/s five times over.
+pub const ENTRIES_IN_FLIGHT_MAX: usize = 96 << 10;
+/// Bytes of paths, link targets and attributes that those entries may hold together.
+pub const ENTRY_BYTES_IN_FLIGHT_MAX: usize = 48 << 20;
+
+/// Smallest and largest chunk: the unit of order, digest, journal, acknowledgement and repair.
+pub const CHUNK_BYTES_MIN: u64 = 64 << 10;
+/// See [`CHUNK_BYTES_MIN`].
+pub const CHUNK_BYTES_MAX: u64 = 64 << 20;
+/// Smallest and largest segment: one buffer, one read, one sealed frame, one write.
+pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+/// See [`SEGMENT_BYTES_MIN`]. 4 MiB is the request size beyond which no disk here got faster.
+pub const SEGMENT_BYTES_MAX: u64 = 4 << 20;
+/// Largest file: what `off_t` holds.
+pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// Files in one pack.
+pub const PACK_FILES_MAX: usize = 4096;
+
+/// Data streams in one link.
+pub const STREAMS_MAX: u16 = 256;
+/// Transfers in one link at the same time.
+pub const TRANSFERS_MAX: usize = 16;
+
+/// Payload, inner header and tag of one sealed frame.
+pub const FRAME_BYTES_MAX: usize = SEGMENT_BYTES_MAX as usize
+    + PACK_FILES_MAX * crate::frame::PACK_ITEM_BYTES
+    + crate::frame::INNER_BYTES
+    + crate::frame::TAG_BYTES;
+
+/// One key seals at most this many bytes: 2^32 blocks of AES, which keeps the attacker's advantage below
+/// 2^-60 (RFC 9001 appendix B gives the bounds for AEAD_AES_128_GCM).
+pub const KEY_BYTES_MAX: u64 = 64 << 30;
+
+/// One journal record.
+pub const JOURNAL_RECORD_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+
+const _: () = assert!(CHUNK_BYTES_MIN.is_power_of_two() && CHUNK_BYTES_MAX.is_power_of_two());
+const _: () = assert!(SEGMENT_BYTES_MIN.is_power_of_two() && SEGMENT_BYTES_MAX.is_power_of_two());
+const _: () = assert!(SEGMENT_BYTES_MIN <= CHUNK_BYTES_MIN && SEGMENT_BYTES_MAX <= CHUNK_BYTES_MAX);
+// A subtree of BLAKE3 starts at a multiple of its own length and holds whole 1 KiB leaves.
+const _: () = assert!(SEGMENT_BYTES_MIN.is_multiple_of(blake3::CHUNK_LEN as u64));
+const _: () =
+    assert!(PATH_BYTES_MAX + LINK_TARGET_BYTES_MAX + XATTR_BYTES_MAX + 16 * XATTRS_MAX < MESSAGE_BYTES_MAX);
+const _: () = assert!(MESSAGE_DIGESTS_MAX * 32 < MESSAGE_BYTES_MAX);
+const _: () = assert!(FRAME_BYTES_MAX < u32::MAX as usize);
