@@ -1,10 +1,32 @@
 //! The engine of thalweg: everything between two disks.
+//!
+//! The modules stand in the order in which a byte meets them. `transfer` decides and does nothing else;
+//! `stage` and `link` do and decide nothing; `run` is the only place where they meet.
 #![forbid(unsafe_code)]
 
 pub mod failure;
 
 pub mod endpoint;
 
+pub mod manifest;
+
+pub mod plan;
+
+pub mod stage;
+
+pub mod basin;
+
 pub mod link;
+
+pub mod journal;
+
+pub mod transfer;
+
+pub mod run;
+
+pub mod event;
+
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 
 pub use failure::{Failure, FailureKind, Result};

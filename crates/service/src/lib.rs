@@ -1,1 +1,12 @@
-//! The daemon.
+//! The daemon: accepts connections, guards exports, and runs the server's side of sessions.
+//!
+//! It never sees a frame: after TLS and hello a connection belongs to a [`thalweg_mover::run::session`].
+#![forbid(unsafe_code)]
+
+pub mod export;
+
+pub mod accept;
+
+pub mod host;
+
+mod answer;

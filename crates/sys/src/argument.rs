@@ -8,7 +8,8 @@ use crate::{Time, invalid};
 
 /// Times for `utimensat`; `None` leaves that time as it is.
 ///
-/// Nanoseconds of a second or more are refused: the kernel gives two such values the meanings "now" and "leave".
+/// Nanoseconds of a second or more are refused: the kernel gives two such values the meanings "now" and
+/// "leave".
 pub(crate) fn timestamps(atime: Option<Time>, mtime: Option<Time>) -> io::Result<Timestamps> {
     let spec = |time: Option<Time>| match time {
         None => Ok(Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }),

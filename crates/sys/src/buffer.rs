@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use crate::invalid;
 
-/// A fixed piece of memory, aligned for direct I/O: to 4096 bytes, or to 2 MiB and asked to be on huge pages if it has that
-/// many. Zeroed when made, and resident from then on. Freed on drop.
+/// A fixed piece of memory, aligned for direct I/O: to 4096 bytes, or to 2 MiB and asked to be on huge pages
+/// if it has that many. Zeroed when made, and resident from then on. Freed on drop.
 pub struct Buffer {
     start: NonNull<u8>,
     layout: Layout,
 }
 
 impl Buffer {
-    /// Makes a buffer of `bytes` zeros. `InvalidInput` for 0 bytes or more than `isize::MAX`, `OutOfMemory` if there is none.
+    /// Makes a buffer of `bytes` zeros. `InvalidInput` for 0 bytes or more than `isize::MAX`, `OutOfMemory`
+    /// if there is none.
     pub fn new(bytes: usize) -> io::Result<Buffer> {
         if bytes == 0 {
             return Err(invalid("a buffer has at least one byte"));
@@ -28,9 +29,10 @@ impl Buffer {
         // SAFETY: the layout's size is not 0.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
         if bytes >= HUGE_PAGE_BYTES {
-            // JUSTIFICATION: huge pages must be asked for before the first touch; only the caller of alloc can do that.
-            // SAFETY: the range was just allocated and is ours alone; the advice changes no content. A refusal (kernels
-            // without huge pages) changes only speed.
+            // JUSTIFICATION: huge pages must be asked for before the first touch; only the caller of alloc
+            // can do that.
+            // SAFETY: the range was just allocated and is ours alone; the advice changes no content. A
+            // refusal (kernels without huge pages) changes only speed.
             let _ = unsafe {
                 rustix::mm::madvise(start.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage)
             };
@@ -50,6 +52,7 @@ impl Buffer {
 // JUSTIFICATION: a raw pointer takes these away, although the memory is owned like a Box<[u8]>.
 // SAFETY: the memory is reachable through this value alone, and bytes have no ties to a thread.
 unsafe impl Send for Buffer {}
+// JUSTIFICATION: as for Send.
 // SAFETY: a shared reference only gives shared access to bytes.
 unsafe impl Sync for Buffer {}
 
@@ -58,7 +61,8 @@ impl Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         // JUSTIFICATION: memory from the allocator is reached by pointer only.
-        // SAFETY: `start` points to `size` initialised bytes that live as long as `self`, borrowed shared here.
+        // SAFETY: `start` points to `size` initialised bytes that live as long as `self`, borrowed shared
+        // here.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
     }
 }
@@ -86,8 +90,8 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-/// A bounded number of equal buffers, shared by threads; the handle may be cloned. Memory is taken when first needed and kept
-/// until the pool and all its buffers are gone.
+/// A bounded number of equal buffers, shared by threads; the handle may be cloned. Memory is taken when first
+/// needed and kept until the pool and all its buffers are gone.
 #[derive(Clone, Debug)]
 pub struct Pool(Arc<Shared>);
 
@@ -100,8 +104,8 @@ pub struct PooledBuffer {
 }
 
 impl Pool {
-    /// A pool of at most `count_max` buffers of `buffer_bytes` each. Allocates nothing yet. `InvalidInput` if either is 0 or
-    /// their product does not fit the address space.
+    /// A pool of at most `count_max` buffers of `buffer_bytes` each. Allocates nothing yet. `InvalidInput` if
+    /// either is 0 or their product does not fit the address space.
     pub fn new(buffer_bytes: usize, count_max: usize) -> io::Result<Pool> {
         if buffer_bytes == 0 || count_max == 0 {
             return Err(invalid("a pool has at least one buffer of at least one byte"));

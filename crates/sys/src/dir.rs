@@ -1,14 +1,16 @@
 //! Directories held by descriptor: the project's only way from a name to a file.
 //!
-//! A [`Dir`] is opened once and stays the same directory, whatever happens to its name. Everything else is done to one name
-//! in it, without following a link, or to a path below it that the kernel itself confines (`openat2`). So a path that a peer
-//! sends, or a component that a local user swaps meanwhile, cannot lead out.
+//! A [`Dir`] is opened once and stays the same directory, whatever happens to its name. Everything else is
+//! done to one name in it, without following a link, or to a path below it that the kernel itself confines
+//! (`openat2`). So a path that a peer sends, or a component that a local user swaps meanwhile, cannot lead
+//! out.
 //!
-//! Every `name` is ONE component: 1 to 255 bytes, not `.` or `..`, without `/` and NUL. Anything else is refused as
-//! `InvalidInput` before a system call.
+//! Every `name` is ONE component: 1 to 255 bytes, not `.` or `..`, without `/` and NUL. Anything else is
+//! refused as `InvalidInput` before a system call.
 //!
-//! Not guaranteed: a held directory that somebody moves out of the tree is still the same directory, and work in it goes on
-//! at its new place. Mount points below are entered; compare [`Stat::mount_id`] where that is not wanted.
+//! Not guaranteed: a held directory that somebody moves out of the tree is still the same directory, and work
+//! in it goes on at its new place. Mount points below are entered; compare [`Stat::mount_id`] where that is
+//! not wanted.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -37,7 +39,8 @@ pub struct Dir(OwnedFd);
 pub enum Links {
     /// Any component that is a symbolic link is refused (`RESOLVE_NO_SYMLINKS`; `ELOOP`).
     Refuse,
-    /// Symbolic links are followed as long as they stay beneath (`EXDEV` where they do not). Absolute ones never do.
+    /// Symbolic links are followed as long as they stay beneath (`EXDEV` where they do not). Absolute ones
+    /// never do.
     Beneath,
 }
 
@@ -46,8 +49,9 @@ pub enum Links {
 pub enum Replace {
     /// It is replaced, atomically: at every moment the name leads to the old or to the new entry.
     Existing,
-    /// Nothing is replaced; `AlreadyExists`. Where the file system lacks `RENAME_NOREPLACE` a hard link stands in for it
-    /// (both names exist for a moment), and for a directory a look beforehand, which another process can overtake.
+    /// Nothing is replaced; `AlreadyExists`. Where the file system lacks `RENAME_NOREPLACE` a hard link
+    /// stands in for it (both names exist for a moment), and for a directory a look beforehand, which another
+    /// process can overtake.
     Never,
     /// Both entries change names, atomically. Both must exist.
     Exchange,
@@ -65,20 +69,22 @@ pub struct DirEntry {
 }
 
 impl Dir {
-    /// Opens a directory by the user's own words: follows links and `..`, relative to the working directory, any length.
+    /// Opens a directory by the user's own words: follows links and `..`, relative to the working directory,
+    /// any length.
     pub fn open(path: &Path) -> io::Result<Dir> {
         open::by_own_words(path.as_os_str().as_bytes()).map(Dir)
     }
 
     /// Opens a directory beneath this one, confined by the kernel.
     ///
-    /// `path` is relative, of any length and depth, without `..` and NUL (`InvalidInput` otherwise, in both modes of
-    /// `links`); empty and `.` mean this directory. Of a path longer than 4095 bytes each piece of that length is confined
-    /// by itself, which may refuse a link upwards that a shorter path would have allowed, never the reverse.
+    /// `path` is relative, of any length and depth, without `..` and NUL (`InvalidInput` otherwise, in both
+    /// modes of `links`); empty and `.` mean this directory. Of a path longer than 4095 bytes each piece of
+    /// that length is confined by itself, which may refuse a link upwards that a shorter path would have
+    /// allowed, never the reverse.
     ///
     /// A directory that may be passed through but not read is opened all the same; then [`Dir::entries`] and
-    /// [`Dir::sync`] fail. Without `openat2` (Linux before 5.6, some sandboxes) `Links::Refuse` walks one component at a
-    /// time, and `Links::Beneath` fails with `ENOSYS`.
+    /// [`Dir::sync`] fail. Without `openat2` (Linux before 5.6, some sandboxes) `Links::Refuse` walks one
+    /// component at a time, and `Links::Beneath` fails with `ENOSYS`.
     pub fn open_beneath(&self, path: &[u8], links: Links) -> io::Result<Dir> {
         open::beneath(self.as_fd(), path, links).map(Dir)
     }
@@ -96,7 +102,9 @@ impl Dir {
         Ok(Dir(self.0.try_clone()?))
     }
 
-    /// This directory as a [`File`], for its own metadata: mode, owner, times, attributes. Bytes cannot be read or written.
+    /// This directory as a [`File`], for its own metadata: mode, owner, times, attributes. Bytes cannot be
+    /// read or written. Of a directory that may not be read, the changes fail with `EBADF`; make them by name
+    /// from its parent.
     pub fn as_file(&self) -> io::Result<File> {
         Ok(File::from_fd(self.0.try_clone()?))
     }
@@ -111,8 +119,8 @@ impl Dir {
         stat::look(self.as_fd(), b"")
     }
 
-    /// Lists this directory from its beginning, in the file system's order. Entries that come or go meanwhile may be in it or
-    /// not. Takes a 64 KiB buffer and a descriptor of its own.
+    /// Lists this directory from its beginning, in the file system's order. Entries that come or go meanwhile
+    /// may be in it or not. Takes a 64 KiB buffer and a descriptor of its own.
     pub fn entries(&self) -> io::Result<Entries> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = uninterrupted(|| rustix::fs::openat(&self.0, ".", flags, Mode::empty()))?;
@@ -126,28 +134,32 @@ impl Dir {
 
     /// Opens a regular file for reading, leaving its access time alone where permitted.
     ///
-    /// Never waits on a pipe and never becomes a controlling terminal. `InvalidInput` if it is not a regular file. A device
-    /// node is opened and closed to find that out; look with [`Dir::stat`] first where that could matter.
+    /// Never waits on a pipe and never becomes a controlling terminal. `InvalidInput` if it is not a regular
+    /// file. A device node is opened and closed to find that out; look with [`Dir::stat`] first where that
+    /// could matter.
     pub fn open_read(&self, name: &[u8]) -> io::Result<File> {
         open::regular_file(self.as_fd(), component(name)?, OFlags::RDONLY)
     }
 
-    /// Opens a regular file for reading and writing, by the rules of [`Dir::open_read`]. Creates and truncates nothing.
+    /// Opens a regular file for reading and writing, by the rules of [`Dir::open_read`]. Creates and
+    /// truncates nothing.
     pub fn open_read_write(&self, name: &[u8]) -> io::Result<File> {
         open::regular_file(self.as_fd(), component(name)?, OFlags::RDWR)
     }
 
-    /// Creates a file that was not there (`AlreadyExists`, also for a dangling link) and opens it for reading and writing.
+    /// Creates a file that was not there (`AlreadyExists`, also for a dangling link) and opens it for reading
+    /// and writing.
     ///
-    /// `mode` (0..=0o7777) minus the process's umask, which [`crate::usage::clear_umask`] makes empty, so that it is exact; a default
-    /// ACL of the directory replaces the umask.
+    /// `mode` (0..=0o7777) minus the process's umask, which [`crate::usage::clear_umask`] makes empty, so
+    /// that it is exact; a default ACL of the directory replaces the umask.
     pub fn create_new(&self, name: &[u8], mode: u32) -> io::Result<File> {
         let name = component(name)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         uninterrupted(|| rustix::fs::openat(&self.0, name, flags, bits(mode))).map(File::from_fd)
     }
 
-    /// Makes a directory. Of `mode` the kernel takes 0o1777 (minus the umask); set the set-id bits afterwards.
+    /// Makes a directory. Of `mode` the kernel takes 0o1777 (minus the umask); set the set-id bits
+    /// afterwards.
     pub fn make_dir(&self, name: &[u8], mode: u32) -> io::Result<()> {
         let name = component(name)?;
         uninterrupted(|| rustix::fs::mkdirat(&self.0, name, bits(mode)))
@@ -173,9 +185,8 @@ impl Dir {
             Replace::Never => RenameFlags::NOREPLACE,
             Replace::Exchange => RenameFlags::EXCHANGE,
         };
-        let renamed = rustix::io::retry_on_intr(|| {
-            rustix::fs::renameat_with(&self.0, name, &to.0, to_name, flags)
-        });
+        let renamed =
+            rustix::io::retry_on_intr(|| rustix::fs::renameat_with(&self.0, name, &to.0, to_name, flags));
         match renamed {
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if replace == Replace::Never => {
                 self.rename_by_link(name, to, to_name)
@@ -184,7 +195,8 @@ impl Dir {
         }
     }
 
-    /// Makes a symbolic link called `name` that says `target`: 1 to 4095 bytes without NUL, otherwise not looked at.
+    /// Makes a symbolic link called `name` that says `target`: 1 to 4095 bytes without NUL, otherwise not
+    /// looked at.
     pub fn make_symlink(&self, target: &[u8], name: &[u8]) -> io::Result<()> {
         let name = component(name)?;
         if target.is_empty() || target.contains(&0) {
@@ -230,13 +242,15 @@ impl Dir {
         uninterrupted(|| rustix::fs::utimensat(&self.0, name, &times, AtFlags::SYMLINK_NOFOLLOW))
     }
 
-    /// Sets an entry's owner and group, of a symbolic link the link's; `None` leaves that one. Clears set-id bits of files.
+    /// Sets an entry's owner and group, of a symbolic link the link's; `None` leaves that one. Clears set-id
+    /// bits of files.
     pub fn set_owner(&self, name: &[u8], uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
         let (name, (uid, gid)) = (component(name)?, owners(uid, gid)?);
         uninterrupted(|| rustix::fs::chownat(&self.0, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))
     }
 
-    /// Sets permission, set-id and sticky bits (0..=0o7777). `InvalidInput` if it is a symbolic link, which has none of its own.
+    /// Sets permission, set-id and sticky bits (0..=0o7777). `InvalidInput` if it is a symbolic link, which
+    /// has none of its own.
     pub fn set_mode(&self, name: &[u8], mode: u32) -> io::Result<()> {
         let pinned = open::pinned(self.as_fd(), component(name)?)?;
         if stat::kind_of(pinned.as_fd())? == Kind::Symlink {
@@ -246,13 +260,15 @@ impl Dir {
         uninterrupted(|| rustix::fs::chmod(path.as_str(), bits(mode)))
     }
 
-    /// All extended attributes of an entry (of a symbolic link the link's) that the caller may see; see [`File::xattrs`].
+    /// All extended attributes of an entry (of a symbolic link the link's) that the caller may see; see
+    /// [`File::xattrs`].
     pub fn xattrs(&self, name: &[u8]) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let pinned = open::pinned(self.as_fd(), component(name)?)?;
         Held::Pinned(pinned.as_fd()).all()
     }
 
-    /// Creates or replaces an extended attribute of an entry, of a symbolic link the link's; see [`File::set_xattr`].
+    /// Creates or replaces an extended attribute of an entry, of a symbolic link the link's; see
+    /// [`File::set_xattr`].
     pub fn set_xattr(&self, name: &[u8], key: &[u8], value: &[u8]) -> io::Result<()> {
         let pinned = open::pinned(self.as_fd(), component(name)?)?;
         Held::Pinned(pinned.as_fd()).set(key, value)
@@ -269,9 +285,11 @@ impl Dir {
         uninterrupted(|| rustix::fs::fsync(&self.0)).map_err(unreadable)
     }
 
-    /// Makes everything written to this file system before survive a power cut: files, names, other processes' too.
+    /// Makes everything written to this file system before survive a power cut: files, names, other
+    /// processes' too.
     ///
-    /// Since Linux 5.8 a write that failed anywhere on the file system since this handle was opened is an error here, once.
+    /// Since Linux 5.8 a write that failed anywhere on the file system since this handle was opened is an
+    /// error here, once.
     pub fn sync_file_system(&self) -> io::Result<()> {
         uninterrupted(|| rustix::fs::syncfs(&self.0)).map_err(unreadable)
     }
@@ -394,12 +412,14 @@ fn bits(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & 0o7777)
 }
 
-/// A directory that was opened without permission to read cannot be synced; the kernel's `EBADF` would not say so.
+/// A directory that was opened without permission to read cannot be synced; the kernel's `EBADF` would not
+/// say so.
 fn unreadable(error: io::Error) -> io::Error {
     match Errno::from_io_error(&error) {
-        Some(Errno::BADF) => {
-            io::Error::new(io::ErrorKind::PermissionDenied, "the directory may not be read, so it cannot be synced")
-        }
+        Some(Errno::BADF) => io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "the directory may not be read, so it cannot be synced",
+        ),
         _ => error,
     }
 }

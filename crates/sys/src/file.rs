@@ -1,7 +1,7 @@
 //! Open files: bytes at offsets, space, holes, sync, metadata by descriptor.
 //!
-//! Offsets are in bytes from the start of the file; the kernel refuses those above `i64::MAX` with `EINVAL`. No call but
-//! [`File::append`] depends on the descriptor's own position, so one `File` may be used by many threads at once.
+//! Offsets are in bytes from the start of the file; the kernel refuses those above `i64::MAX` with `EINVAL`.
+//! No call depends on the descriptor's own position, so one `File` may be used by many threads at once.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -54,44 +54,27 @@ impl File {
         stat::look(self.as_fd(), b"")
     }
 
-    /// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read, 0 at or past the end.
+    /// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read, 0 at or past the
+    /// end.
     ///
-    /// Short reads of the kernel are continued, under direct I/O too, where the end of an unaligned file makes one. On an
-    /// error, bytes read before it are in the buffer but not counted.
+    /// Short reads of the kernel are continued, under direct I/O too, where the end of an unaligned file
+    /// makes one. On an error, bytes read before it are in the buffer but not counted.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut filled = 0;
-        let mut steps_back = 0;
-        while filled < buffer.len() {
-            let at = offset.checked_add(filled as u64).ok_or_else(|| invalid("range ends above 2^64"))?;
-            match rustix::io::pread(&self.0, &mut buffer[filled..], at) {
-                Ok(0) => break,
-                Ok(bytes) => filled += bytes,
-                Err(Errno::INTR) => {}
-                // Direct I/O came up short and cannot go on from an unaligned place. Either the file ends here, or the
-                // last piece is read again from an aligned one.
-                Err(Errno::INVAL) if filled % DIRECT_STEP_BYTES != 0 && steps_back < DIRECT_STEPS_BACK_MAX => {
-                    if at >= self.stat()?.size {
-                        break;
-                    }
-                    filled -= filled % DIRECT_STEP_BYTES;
-                    steps_back += 1;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(filled)
+        let size = || Ok(self.stat()?.size);
+        read_full(buffer, offset, size, |rest, at| rustix::io::pread(&self.0, rest, at))
     }
 
     /// Writes all of `buffer` at `offset`, extending the file where needed.
     ///
-    /// On an error any part of the range may have been written. Full, over quota and read-only file systems give
-    /// `ENOSPC`, `EDQUOT`, `EROFS`; a file size limit gives `EFBIG` if [`crate::usage::ignore_file_size_signal`] was called and
-    /// kills the process otherwise.
+    /// On an error any part of the range may have been written. Full, over quota and read-only file systems
+    /// give `ENOSPC`, `EDQUOT`, `EROFS`; a file size limit gives `EFBIG` if
+    /// [`crate::usage::ignore_file_size_signal`] was called and kills the process otherwise.
     pub fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
         write_all(buffer, offset, |rest, at| rustix::io::pwrite(&self.0, rest, at))
     }
 
-    /// Like [`File::write_all_at`], and the pages are written back and dropped at once (`RWF_DONTCACHE`, Linux 6.14).
+    /// Like [`File::write_all_at`], and the pages are written back and dropped at once (`RWF_DONTCACHE`,
+    /// Linux 6.14).
     ///
     /// `Err` of kind `Unsupported` where the kernel or the file system cannot; nothing was written then.
     pub fn write_uncached_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
@@ -104,24 +87,29 @@ impl File {
 
     /// Writes all of `buffer` at the end of the file, wherever the descriptor's position is.
     ///
-    /// Each system call appends in one piece; a buffer that takes more than one (never seen on local file systems) may be
-    /// interleaved with other appenders. On an error a part may have been written.
+    /// Each system call appends in one piece; a buffer that takes more than one (never seen on local file
+    /// systems) may be interleaved with other appenders. On an error a part may have been written.
     pub fn append(&self, buffer: &[u8]) -> io::Result<()> {
         write_all(buffer, 0, |rest, _| {
             rustix::io::pwritev2(&self.0, &[io::IoSlice::new(rest)], 0, ReadWriteFlags::APPEND)
         })
     }
 
-    /// The whole file from its start, if it has at most `bytes_max` bytes; `Err` of kind `FileTooLarge` otherwise.
+    /// The whole file from its start, if it has at most `bytes_max` bytes; `Err` of kind `FileTooLarge`
+    /// otherwise.
     ///
-    /// Works on files of `/proc`, which give no size. Memory grows with what is read, not with what the size claims.
+    /// Works on files of `/proc`, which give no size. Memory grows with what is read, not with what the size
+    /// claims.
     pub fn read_to_end(&self, bytes_max: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut piece = vec![0; 64 << 10];
         loop {
             let read = self.read_at(&mut piece, bytes.len() as u64)?;
             if read > bytes_max - bytes.len() {
-                return Err(io::Error::new(io::ErrorKind::FileTooLarge, "file is longer than the caller's bound"));
+                return Err(io::Error::new(
+                    io::ErrorKind::FileTooLarge,
+                    "file is longer than the caller's bound",
+                ));
             }
             bytes.extend_from_slice(&piece[..read]);
             if read < piece.len() {
@@ -130,15 +118,16 @@ impl File {
         }
     }
 
-    /// Turns direct I/O (`O_DIRECT`) on or off, for every handle on this open file. `Err` (`EINVAL`) where refused.
+    /// Turns direct I/O (`O_DIRECT`) on or off, for every handle on this open file. `Err` (`EINVAL`) where
+    /// refused.
     pub fn set_direct(&self, direct: bool) -> io::Result<()> {
         let mut flags = uninterrupted(|| rustix::fs::fcntl_getfl(&self.0))?;
         flags.set(OFlags::DIRECT, direct);
         uninterrupted(|| rustix::fs::fcntl_setfl(&self.0, flags))
     }
 
-    /// What direct I/O on this file must be aligned to; `None` where the file system has no direct I/O or does not say
-    /// (Linux before 6.1). [`File::set_direct`] may succeed all the same.
+    /// What direct I/O on this file must be aligned to; `None` where the file system has no direct I/O or
+    /// does not say (Linux before 6.1). [`File::set_direct`] may succeed all the same.
     pub fn direct_alignment(&self) -> io::Result<Option<DirectAlignment>> {
         let raw = stat::statx(self.as_fd(), b"", StatxFlags::DIOALIGN)?;
         let said = raw.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
@@ -176,8 +165,8 @@ impl File {
         }
     }
 
-    /// The first byte at or after `offset` that is in a hole; every file ends in one, at its length. At or past the end this
-    /// is `offset` itself.
+    /// The first byte at or after `offset` that is in a hole; every file ends in one, at its length. At or
+    /// past the end this is `offset` itself.
     pub fn next_hole(&self, offset: u64) -> io::Result<u64> {
         match self.seek(SeekFrom::Hole(offset)) {
             Err(Errno::NXIO) => Ok(offset),
@@ -188,7 +177,8 @@ impl File {
 
     /// Makes the bytes, and what is needed to find them, survive a power cut (`fdatasync`).
     ///
-    /// After an error the state of every unsynced byte is unknown, and a second call that succeeds proves nothing.
+    /// After an error the state of every unsynced byte is unknown, and a second call that succeeds proves
+    /// nothing.
     pub fn sync_data(&self) -> io::Result<()> {
         uninterrupted(|| rustix::fs::fdatasync(&self.0))
     }
@@ -230,13 +220,14 @@ impl File {
         uninterrupted(|| rustix::fs::fadvise(&self.0, offset, NonZeroU64::new(bytes), advice))
     }
 
-    /// Sets permission, set-id and sticky bits (0..=0o7777). The kernel drops set-group-id silently where the caller is not
-    /// in that group; compare [`File::stat`] where it matters.
+    /// Sets permission, set-id and sticky bits (0..=0o7777). The kernel drops set-group-id silently where the
+    /// caller is not in that group; compare [`File::stat`] where it matters.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         uninterrupted(|| rustix::fs::fchmod(&self.0, Mode::from_raw_mode(mode & 0o7777)))
     }
 
-    /// Sets owner and group; `None` leaves that one. Clears set-id bits: set the mode afterwards. `EPERM` where not allowed.
+    /// Sets owner and group; `None` leaves that one. Clears set-id bits: set the mode afterwards. `EPERM`
+    /// where not allowed.
     pub fn set_owner(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
         let (uid, gid) = owners(uid, gid)?;
         uninterrupted(|| rustix::fs::fchown(&self.0, uid, gid))
@@ -248,13 +239,15 @@ impl File {
         uninterrupted(|| rustix::fs::futimens(&self.0, &times))
     }
 
-    /// All extended attributes the caller may see, as (name with its namespace, value); empty where the file system has none.
-    /// Allocates at most 64 KiB of names and 64 KiB a value. `Err` if one can be listed but not read.
+    /// All extended attributes the caller may see, as (name with its namespace, value); empty where the file
+    /// system has none. Allocates at most 64 KiB of names and 64 KiB a value. `Err` if one can be listed but
+    /// not read.
     pub fn xattrs(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         Held::Open(self.as_fd()).all()
     }
 
-    /// Creates or replaces an extended attribute. `key` has 1 to 255 bytes with its namespace, `value` at most 64 KiB.
+    /// Creates or replaces an extended attribute. `key` has 1 to 255 bytes with its namespace, `value` at
+    /// most 64 KiB.
     pub fn set_xattr(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         Held::Open(self.as_fd()).set(key, value)
     }
@@ -264,9 +257,11 @@ impl File {
         Held::Open(self.as_fd()).remove(key)
     }
 
-    /// Takes the file's exclusive lock (`flock`) if it is free; `false` if another open file holds it. Never waits.
+    /// Takes the file's exclusive lock (`flock`) if it is free; `false` if another open file holds it. Never
+    /// waits.
     ///
-    /// Held until the last handle on this open file is closed, by this process or a child that inherited it. Advisory.
+    /// Held until the last handle on this open file is closed, by this process or a child that inherited it.
+    /// Advisory.
     pub fn lock_exclusive(&self) -> io::Result<bool> {
         match uninterrupted(|| rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
@@ -304,6 +299,38 @@ const DIRECT_STEP_BYTES: usize = 4096;
 /// Short direct reads that are not at the end are rare; more of them than this is a broken file system.
 const DIRECT_STEPS_BACK_MAX: usize = 8;
 
+fn read_full(
+    buffer: &mut [u8],
+    offset: u64,
+    size: impl Fn() -> io::Result<u64>,
+    mut read: impl FnMut(&mut [u8], u64) -> rustix::io::Result<usize>,
+) -> io::Result<usize> {
+    let mut filled = 0;
+    let mut steps_back = 0;
+    while filled < buffer.len() {
+        let at = offset.checked_add(filled as u64).ok_or_else(|| invalid("range ends above 2^64"))?;
+        match read(&mut buffer[filled..], at) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(Errno::INTR) => {}
+            // Direct I/O came up short and cannot go on from an unaligned place. Either the file ends
+            // here, or the last piece is read again from an aligned one.
+            Err(Errno::INVAL) if filled > 0 => {
+                if at >= size()? {
+                    break;
+                }
+                if filled % DIRECT_STEP_BYTES == 0 || steps_back == DIRECT_STEPS_BACK_MAX {
+                    return Err(Errno::INVAL.into());
+                }
+                filled -= filled % DIRECT_STEP_BYTES;
+                steps_back += 1;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(filled)
+}
+
 fn write_all(
     buffer: &[u8],
     offset: u64,
@@ -320,4 +347,62 @@ fn write_all(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads as a strict file system does under direct I/O: only at aligned places, even at the end.
+    fn strict(
+        bytes: &[u8],
+        piece_bytes: usize,
+    ) -> impl FnMut(&mut [u8], u64) -> rustix::io::Result<usize> + '_ {
+        move |buffer, at| {
+            if at % 512 != 0 {
+                return Err(Errno::INVAL);
+            }
+            let rest = bytes.get(at as usize..).unwrap_or_default();
+            let length = rest.len().min(buffer.len()).min(piece_bytes);
+            buffer[..length].copy_from_slice(&rest[..length]);
+            Ok(length)
+        }
+    }
+
+    #[test]
+    fn a_direct_read_that_comes_up_short_goes_on_from_an_aligned_place() {
+        let bytes: Vec<u8> = (0..20_000u32).map(|at| ((at * 7) >> 3) as u8).collect();
+        let size = || Ok(20_000);
+        for piece_bytes in [usize::MAX, 8192, 8192 + 100, 5000] {
+            let mut read = vec![0; 32_768];
+            let filled = read_full(&mut read, 0, size, strict(&bytes, piece_bytes)).unwrap();
+            assert_eq!(filled, 20_000, "pieces of {piece_bytes}");
+            assert_eq!(read[..filled], bytes);
+        }
+        // One that never gets further is an error, not an endless loop and not a short file.
+        let mut read = vec![0; 32_768];
+        assert!(read_full(&mut read, 0, size, strict(&bytes, 100)).is_err());
+        // An unaligned request is the caller's own mistake.
+        assert!(read_full(&mut read, 7, size, strict(&bytes, usize::MAX)).is_err());
+    }
+
+    #[test]
+    fn partial_and_interrupted_writes_are_finished_and_writes_of_nothing_are_errors() {
+        let mut written = Vec::new();
+        let mut calls = 0;
+        write_all(b"all of it", 100, |rest, at| {
+            calls += 1;
+            assert_eq!(at, 100 + written.len() as u64);
+            if calls % 2 == 0 {
+                return Err(Errno::INTR);
+            }
+            written.extend_from_slice(&rest[..rest.len().min(4)]);
+            Ok(rest.len().min(4))
+        })
+        .unwrap();
+        assert_eq!(written, b"all of it");
+        assert_eq!(write_all(b"x", 0, |_, _| Ok(0)).unwrap_err().kind(), io::ErrorKind::WriteZero);
+        let full = write_all(b"x", 0, |_, _| Err(Errno::NOSPC)).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+    }
 }

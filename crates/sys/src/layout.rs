@@ -1,7 +1,7 @@
 //! Where a file's bytes lie on the medium (`FIEMAP`), for reading in the order of the medium.
 //!
-//! Good for order, not for copying: what is dirty in memory has no place yet, and a file may be rewritten a moment later.
-//! Holes and data come from [`File::next_data`] and [`File::next_hole`].
+//! Good for order, not for copying: what is dirty in memory has no place yet, and a file may be rewritten a
+//! moment later. Holes and data come from [`File::next_data`] and [`File::next_hole`].
 
 use std::io;
 
@@ -15,8 +15,8 @@ use crate::{File, uninterrupted};
 pub struct Extent {
     /// Where it begins in the file, in bytes.
     pub logical: u64,
-    /// Where it begins on the file system's device (or its address space, with several devices), in bytes. Without meaning
-    /// where `inline`, `encoded` or `unplaced`.
+    /// Where it begins on the file system's device (or its address space, with several devices), in bytes.
+    /// Without meaning where `inline`, `encoded` or `unplaced`.
     pub physical: u64,
     /// Its length in the file, in bytes. May reach past the file's end.
     pub length: u64,
@@ -36,7 +36,8 @@ pub struct Extent {
 
 /// The first `max` extents of a file, in order of `logical`; fewer if there are no more. Flushes nothing.
 ///
-/// `Err` of kind `Unsupported` where the file system has no such map. Reads in batches: memory is bounded by `max`.
+/// `Err` of kind `Unsupported` where the file system has no such map. Reads in batches: memory is bounded by
+/// `max`.
 pub fn extents(file: &File, max: usize) -> io::Result<Vec<Extent>> {
     let mut found: Vec<Extent> = Vec::new();
     let mut start = 0;
@@ -123,8 +124,8 @@ impl RawExtent {
 fn map(file: &File, request: &mut Request) -> io::Result<()> {
     uninterrupted(|| {
         // JUSTIFICATION: FIEMAP exists only as an ioctl, and no crate here wraps it.
-        // SAFETY: the opcode is FIEMAP's, `Request` has its layout (asserted above), and `count` never says more extents
-        // than the array behind it has, so the kernel writes within `request`.
+        // SAFETY: the opcode is FIEMAP's, `Request` has its layout (asserted above), and `count` never says
+        // more extents than the array behind it has, so the kernel writes within `request`.
         unsafe { ioctl(file, Updater::<FS_IOC_FIEMAP, Request>::new(request)) }
     })
 }

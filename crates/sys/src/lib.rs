@@ -1,16 +1,35 @@
 //! The kernel, behind safe types: held directories, files, buffers, sockets, usage and extents.
 //!
-//! All `unsafe` of the project is in this crate. Where rustix has a safe call, it is used; each block that remains says
-//! what safe code cannot do (JUSTIFICATION) and why it is sound (SAFETY).
+//! All `unsafe` of the project is in this crate. Where rustix has a safe call, it is used; each block that
+//! remains says what safe code cannot do (JUSTIFICATION) and why it is sound (SAFETY).
 //!
 //! For the whole crate:
 //! - Names are bytes. They are never assumed to be UTF-8 and never printed.
-//! - Errors are [`std::io::Error`] with the kernel's error number where there is one; the operation and the path are
-//!   added by the caller, who knows both. Refused arguments are of kind `InvalidInput` and make no system call.
+//! - Errors are [`std::io::Error`] with the kernel's error number where there is one; the operation and the
+//!   path are added by the caller, who knows both. Refused arguments are of kind `InvalidInput` and make no
+//!   system call.
 //! - A call interrupted by a signal is made again.
 //! - Nothing panics on an answer of the kernel.
 //!
-//! Not here: policy. Nothing in this crate decides when to use direct I/O, which order to write in or how long to wait.
+//! ```
+//! # fn main() -> std::io::Result<()> {
+//! # let scratch = tempfile::tempdir()?;
+//! use thalweg_sys::{Dir, Links, Replace};
+//! let root = Dir::open(scratch.path())?;
+//! root.make_dir(b"run7", 0o755)?;
+//! let run = root.open_beneath(b"run7", Links::Refuse)?;
+//! let file = run.create_new(b".partial", 0o644)?;
+//! file.write_all_at(b"beam on", 0)?;
+//! file.sync_data()?;
+//! run.rename(b".partial", &run, b"log", Replace::Never)?;
+//! run.sync()?;
+//! assert!(root.open_beneath(b"../etc", Links::Beneath).is_err());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Not here: policy. Nothing in this crate decides when to use direct I/O, which order to write in or how
+//! long to wait.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("thalweg-sys speaks to Linux only");

@@ -1,7 +1,7 @@
 //! Socket options, TCP's own account of a connection, and blocking I/O on descriptors.
 //!
-//! Every option is a request: the error says that the kernel refused it (not a TCP socket, not permitted, too old), and the
-//! caller may go on without. None of them needs root unless it says so.
+//! Every option is a request: the error says that the kernel refused it (not a TCP socket, not permitted, too
+//! old), and the caller may go on without. None of them needs root unless it says so.
 
 use std::ffi::{c_int, c_ulong};
 use std::io;
@@ -18,8 +18,8 @@ mod blocking;
 
 pub use account::{TcpInfo, tcp_info};
 pub use blocking::{
-    Interest, Readiness, Wake, poll, receive, receive_exact, send_all, send_all_vectored, set_timeouts, shutdown,
-    shutdown_write,
+    Interest, Readiness, Wake, poll, receive, receive_exact, send_all, send_all_vectored, set_timeouts,
+    shutdown, shutdown_write,
 };
 
 /// Sends small pieces at once instead of waiting to fill a packet (`TCP_NODELAY`).
@@ -29,7 +29,8 @@ pub fn set_no_delay(fd: impl AsFd, on: bool) -> io::Result<()> {
 
 /// Chooses the congestion control of this connection, at any time (`TCP_CONGESTION`).
 ///
-/// Without `CAP_NET_ADMIN` only those of [`allowed_congestion`] (`EPERM`); `ENOENT` if the kernel does not have it.
+/// Without `CAP_NET_ADMIN` only those of [`allowed_congestion`] (`EPERM`); `ENOENT` if the kernel does not
+/// have it.
 pub fn set_congestion(fd: impl AsFd, name: &str) -> io::Result<()> {
     Ok(sockopt::set_tcp_congestion(fd, name)?)
 }
@@ -49,19 +50,20 @@ pub fn available_congestion() -> io::Result<Vec<String>> {
     words("/proc/sys/net/ipv4/tcp_available_congestion_control")
 }
 
-/// Bytes not yet sent above which the socket takes no more (`TCP_NOTSENT_LOWAT`). 0 goes back to the system's default.
+/// Bytes not yet sent above which the socket takes no more (`TCP_NOTSENT_LOWAT`). 0 goes back to the system's
+/// default.
 pub fn set_not_sent_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }
 
-/// Most bytes of window the receiver offers (`TCP_WINDOW_CLAMP`); the kernel keeps at least half its smallest buffer. Can be
-/// raised and lowered while bytes flow; leaves autotuning on.
+/// Most bytes of window the receiver offers (`TCP_WINDOW_CLAMP`); the kernel keeps at least half its smallest
+/// buffer. Can be raised and lowered while bytes flow; leaves autotuning on.
 pub fn set_window_clamp(fd: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }
 
-/// Fixes the send buffer (`SO_SNDBUF`), and switches its autotuning off. The kernel takes at most [`BufferLimits::wmem_max`],
-/// silently, and doubles it: see [`send_buffer`].
+/// Fixes the send buffer (`SO_SNDBUF`), and switches its autotuning off. The kernel takes at most
+/// [`BufferLimits::wmem_max`], silently, and doubles it: see [`send_buffer`].
 pub fn set_send_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(sockopt::set_socket_send_buffer_size(fd, bytes)?)
 }
@@ -77,7 +79,8 @@ pub fn send_buffer(fd: impl AsFd) -> io::Result<usize> {
 }
 
 /// Fixes the receive buffer (`SO_RCVBUF`), and switches its autotuning off, which is a loss unless twice
-/// [`BufferLimits::rmem_max`] is above the last of [`BufferLimits::tcp_rmem`]. Set it before connecting: the window scale follows it.
+/// [`BufferLimits::rmem_max`] is above the last of [`BufferLimits::tcp_rmem`]. Set it before connecting: the
+/// window scale follows it.
 pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(sockopt::set_socket_recv_buffer_size(fd, bytes)?)
 }
@@ -94,15 +97,21 @@ pub fn receive_buffer(fd: impl AsFd) -> io::Result<usize> {
 
 /// Bytes that must have arrived before a reader wakes (`SO_RCVLOWAT`).
 ///
-/// A shorter message wakes nobody until the stream ends: lower it before the last one, and set it only after a handshake. At
-/// most half the receive buffer.
+/// A shorter message wakes nobody until the stream ends: lower it before the last one, and set it only after
+/// a handshake. At most half the receive buffer.
 pub fn set_receive_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }
 
-/// Most bytes a second this socket sends (`SO_MAX_PACING_RATE`); `u64::MAX` for no limit. The kernel enforces it.
+/// Most bytes a second this socket sends (`SO_MAX_PACING_RATE`); `u64::MAX` for no limit. The kernel enforces
+/// it.
 pub fn set_pacing_rate(fd: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
-    set_number(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, c_ulong::try_from(bytes_per_s).unwrap_or(c_ulong::MAX))
+    set_number(
+        fd,
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        c_ulong::try_from(bytes_per_s).unwrap_or(c_ulong::MAX),
+    )
 }
 
 /// Marks packets with a DSCP (0..=63; `InvalidInput` above), for IPv4 and IPv6. Leaves the bits of ECN alone.
@@ -119,17 +128,19 @@ pub fn set_dscp(fd: impl AsFd, dscp: u8) -> io::Result<()> {
     Ok(sockopt::set_ip_tos(&fd, class)?)
 }
 
-/// How long sent bytes may stay unacknowledged before the connection is given up (`TCP_USER_TIMEOUT`), in steps of 1 ms; zero
-/// for the system's default.
+/// How long sent bytes may stay unacknowledged before the connection is given up (`TCP_USER_TIMEOUT`), in
+/// steps of 1 ms; zero for the system's default.
 pub fn set_user_timeout(fd: impl AsFd, timeout: Duration) -> io::Result<()> {
     // The kernel keeps a signed number of milliseconds.
     let milliseconds = timeout.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as u32;
     Ok(sockopt::set_tcp_user_timeout(fd, milliseconds)?)
 }
 
-/// Probes a silent peer: first after `idle`, then every `interval`, and gives up after `count` without an answer.
+/// Probes a silent peer: first after `idle`, then every `interval`, and gives up after `count` without an
+/// answer.
 ///
-/// The kernel takes whole seconds, 1..=32767, and 1..=127 probes; both are brought into these bounds, seconds rounded up.
+/// The kernel takes whole seconds, 1..=32767, and 1..=127 probes; both are brought into these bounds, seconds
+/// rounded up.
 pub fn set_keepalive(fd: impl AsFd, idle: Duration, interval: Duration, count: u32) -> io::Result<()> {
     let whole = |time: Duration| {
         Duration::from_secs(time.as_secs().saturating_add((time.subsec_nanos() > 0).into()).clamp(1, 32_767))
@@ -165,7 +176,8 @@ pub struct BufferLimits {
 
 /// Reads the bounds of this network namespace.
 ///
-/// Where `/proc` hides `rmem_max` and `wmem_max` (older kernels, in a namespace), a socket is asked what it gets.
+/// Where `/proc` hides `rmem_max` and `wmem_max` (older kernels, in a namespace), a socket is asked what it
+/// gets.
 pub fn buffer_limits() -> io::Result<BufferLimits> {
     Ok(BufferLimits {
         rmem_max: numbers("/proc/sys/net/core/rmem_max")

@@ -52,7 +52,8 @@ pub struct Stat {
     pub gid: u32,
     /// Length in bytes; of a symbolic link the length of its target (0 on some special file systems).
     pub size: u64,
-    /// Space taken, in units of 512 bytes, whatever the file system's block is. Less than `size` where there are holes.
+    /// Space taken, in units of 512 bytes, whatever the file system's block is. Less than `size` where there
+    /// are holes.
     pub blocks_512: u64,
     /// The file system's device number, as `st_dev`. With `inode` it names the entry as long as it exists.
     pub device: u64,
@@ -79,14 +80,15 @@ pub struct Stat {
 impl Stat {
     /// Whether both looks were at the same inode of the same file system.
     ///
-    /// An inode number may be given to a new file after the old one is gone; compare `birth` and `ctime` as well where
-    /// that matters.
+    /// An inode number may be given to a new file after the old one is gone; compare `birth` and `ctime` as
+    /// well where that matters.
     pub fn is_same_entry(&self, other: &Stat) -> bool {
         self.device == other.device && self.inode == other.inode
     }
 }
 
-/// Looks at `name` below `dir`, or at `dir` itself where `name` is empty. Follows no link and triggers no mount.
+/// Looks at `name` below `dir`, or at `dir` itself where `name` is empty. Follows no link and triggers no
+/// mount.
 pub(crate) fn look(dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<Stat> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
     Ok(convert(&statx(dir, name, wanted)?))

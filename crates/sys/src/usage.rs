@@ -18,7 +18,8 @@ pub fn process_cpu() -> Duration {
     duration(rustix::time::clock_gettime(ClockId::ProcessCPUTime))
 }
 
-/// CPU time, user and system, of child processes that have ended and were waited for, and of their children likewise.
+/// CPU time, user and system, of child processes that have ended and were waited for, and of their children
+/// likewise.
 pub fn children_cpu() -> Duration {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // JUSTIFICATION: neither std nor rustix has getrusage; `/proc/self/stat` has it in steps of 10 ms only.
@@ -48,8 +49,8 @@ pub fn resident_bytes_max() -> io::Result<u64> {
 
 /// Raises the limit of open descriptors to what this process may have; returns that limit.
 ///
-/// Never lowers it. The limit is the process's: do it once, early. Children inherit it, and old programs that use `select`
-/// break above 1024.
+/// Never lowers it. The limit is the process's: do it once, early. Children inherit it, and old programs that
+/// use `select` break above 1024.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = rustix::process::getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -61,8 +62,8 @@ pub fn raise_open_files() -> io::Result<u64> {
 
 /// Makes the umask empty, so that modes are what the caller says; returns the old one.
 ///
-/// It is the process's, not the thread's: do it once, before there are threads, and keep the old value for what should have
-/// the user's default mode.
+/// It is the process's, not the thread's: do it once, before there are threads, and keep the old value for
+/// what should have the user's default mode.
 pub fn clear_umask() -> u32 {
     rustix::process::umask(Mode::empty()).as_raw_mode()
 }
@@ -89,8 +90,8 @@ pub fn effective_gid() -> u32 {
     rustix::process::getegid().as_raw()
 }
 
-/// Whether the calling thread may give files away (`CAP_CHOWN`), in its own user namespace at least. A file system may still
-/// refuse (NFS with root squashed); `false` where the kernel does not say.
+/// Whether the calling thread may give files away (`CAP_CHOWN`), in its own user namespace at least. A file
+/// system may still refuse (NFS with root squashed); `false` where the kernel does not say.
 pub fn has_capability_chown() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::CHOWN))
 }
@@ -100,13 +101,14 @@ pub fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
     #[cfg(target_arch = "aarch64")]
-    return std::arch::is_aarch64_feature_detected!("aes") && std::arch::is_aarch64_feature_detected!("pmull");
+    return std::arch::is_aarch64_feature_detected!("aes")
+        && std::arch::is_aarch64_feature_detected!("pmull");
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     return false;
 }
 
-/// CPUs this process can use at once: those online that its affinity allows, bounded by the quota of its control group. At
-/// least 1.
+/// CPUs this process can use at once: those online that its affinity allows, bounded by the quota of its
+/// control group. At least 1.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -141,7 +143,10 @@ mod tests {
             sum = black_box(sum.wrapping_add(1));
         }
         let busy = thread_cpu() - thread;
-        assert!(busy > Duration::from_millis(1) && busy <= begun.elapsed() + Duration::from_millis(5), "{busy:?}");
+        assert!(
+            busy > Duration::from_millis(1) && busy <= begun.elapsed() + Duration::from_millis(5),
+            "{busy:?}"
+        );
         assert!(process_cpu() - process >= busy);
 
         let thread = thread_cpu();

@@ -1,9 +1,9 @@
 //! Extended attributes of a held descriptor, whatever it is open on.
 //!
-//! A descriptor for reading or writing takes the `f*xattr` calls. A descriptor opened with `O_PATH` (which is the only kind
-//! that pins a symbolic link, a device or a pipe without touching it) does not; it is reached through its entry below
-//! `/proc/thread-self/fd`, which leads to exactly that inode and no further. `thread-self`, because `self` names the first
-//! thread, whose table is gone once it has exited.
+//! A descriptor for reading or writing takes the `f*xattr` calls. A descriptor opened with `O_PATH` (which is
+//! the only kind that pins a symbolic link, a device or a pipe without touching it) does not; it is reached
+//! through its entry below `/proc/thread-self/fd`, which leads to exactly that inode and no further.
+//! `thread-self`, because `self` names the first thread, whose table is gone once it has exited.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -41,7 +41,8 @@ impl Held<'_> {
         for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
             match growing(VALUE_BYTES_MAX, |buffer| self.get(name, buffer)) {
                 Ok(value) => found.push((name.to_vec(), value)),
-                // Removed since it was listed, or listed by a file system that says it has no value for it (NFSv4).
+                // Removed since it was listed, or listed by a file system that says it has no value for it
+                // (NFSv4).
                 Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -9,8 +9,8 @@
 //!
 //! One exception, named in the receipt: leaves carry their position, so hashing a hole costs as much as
 //! hashing data. A file with more than [`HASHED_HOLE_BYTES_MAX`] of holes is digested with *marked holes*:
-//! every chunk-sized piece of zeros counts as [`hole_mark`], whatever the disk keeps for it. That digest is
-//! a function of content and chunk size alone, but it is not what `b3sum` prints.
+//! every whole segment of zeros counts as [`hole_mark`], whatever the disk keeps for it. That digest is
+//! a function of content and segment size alone, but it is not what `b3sum` prints.
 
 use blake3::hazmat::{self, HasherExt, Mode};
 use serde::{Deserialize, Serialize};
@@ -48,8 +48,11 @@ impl std::str::FromStr for Digest {
 
 /// Digest of the piece `bytes` at `offset` of a file of `file_bytes`.
 ///
-/// `offset` must be a multiple of 1 KiB, and the piece must be a subtree: aligned to its own power-of-two
-/// length, or ending at the end of the file.
+/// The piece must be a subtree: not empty unless the file is, and aligned to its own power-of-two length of
+/// at least 1 KiB or ending at the end of the file.
+///
+/// # Panics
+/// For a piece that is no subtree. Where a peer's numbers come in, use [`Rule`], which checks.
 pub fn of_piece(offset: u64, bytes: &[u8], file_bytes: u64) -> Digest {
     let mut hasher = PieceHasher::new(offset, bytes.len() as u64, file_bytes);
     hasher.update(bytes);
@@ -69,9 +72,63 @@ pub fn of_zeros(offset: u64, bytes: u64, file_bytes: u64) -> Digest {
     hasher.finish()
 }
 
-/// What stands for a chunk of `chunk_bytes` zeros where holes are marked.
-pub fn hole_mark(chunk_bytes: u64) -> Digest {
-    Digest(blake3::derive_key("thalweg 2026-11 marked hole", &chunk_bytes.to_le_bytes()))
+/// What stands for a segment of `segment_bytes` zeros where holes are marked.
+pub fn hole_mark(segment_bytes: u64) -> Digest {
+    Digest(blake3::derive_key("thalweg 2026-11 marked hole", &segment_bytes.to_le_bytes()))
+}
+
+/// What stands for a chunk of zeros where holes are marked: its marked segments, joined.
+pub fn hole_chunk_mark(chunk_bytes: u64, segment_bytes: u64) -> Digest {
+    let levels = (chunk_bytes / segment_bytes).trailing_zeros();
+    (0..levels).fold(hole_mark(segment_bytes), |digest, _| join_pair(digest, digest, false))
+}
+
+/// How the pieces of one file are digested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// Length of a segment.
+    pub segment_bytes: u64,
+    /// Whether holes are marked.
+    pub marked: bool,
+}
+
+impl Rule {
+    /// Digest of the segment `bytes` at `offset`; `None` if the file has no such segment.
+    pub fn segment(&self, offset: u64, bytes: &[u8]) -> Option<Digest> {
+        self.has(offset, bytes.len() as u64).then(|| {
+            if self.marked && bytes.len() as u64 == self.segment_bytes && is_zero(bytes) {
+                return hole_mark(self.segment_bytes);
+            }
+            of_piece(offset, bytes, self.file_bytes)
+        })
+    }
+
+    /// Digest of a segment of `bytes` zeros at `offset`; `None` if the file has no such segment.
+    pub fn zeros(&self, offset: u64, bytes: u64) -> Option<Digest> {
+        self.has(offset, bytes).then(|| {
+            if self.marked && bytes == self.segment_bytes {
+                return hole_mark(self.segment_bytes);
+            }
+            of_zeros(offset, bytes, self.file_bytes)
+        })
+    }
+
+    /// Whether a segment of the file starts at `offset` and is `bytes` long.
+    fn has(&self, offset: u64, bytes: u64) -> bool {
+        let left = self.file_bytes.saturating_sub(offset);
+        offset.is_multiple_of(self.segment_bytes)
+            && bytes == left.min(self.segment_bytes)
+            && (bytes > 0 || self.file_bytes == 0)
+    }
+}
+
+/// Whether all bytes are zero; stops at the first that is not.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    let (blocks, rest) = bytes.as_chunks::<64>();
+    blocks.iter().all(|block| block.iter().fold(0, |any, &byte| any | byte) == 0)
+        && rest.iter().all(|&byte| byte == 0)
 }
 
 /// Hashes one piece in steps.
@@ -180,20 +237,6 @@ impl Tree {
             }
             self.present += stop - start;
         }
-    }
-
-    /// Takes a chunk out again, so that it can be replaced. Costs the joins above it: every other chunk in
-    /// its subtree is gone as well, and those are returned so that the caller can have them again.
-    pub fn remove_subtree(&mut self, chunk: u64) -> Option<(u64, u64)> {
-        let (&first, &(height, _)) = self.nodes.range(..=chunk).next_back()?;
-        let count = 1u64 << height;
-        if chunk >= first + count {
-            return None;
-        }
-        self.nodes.remove(&first);
-        let count = count.min(self.chunks - first);
-        self.present -= count;
-        Some((first, count))
     }
 
     /// Whether `chunk` is there.
@@ -350,7 +393,8 @@ mod tests {
 
         #[test]
         fn marked_holes_do_not_depend_on_how_they_were_added(chunks in 1u64..200, first in 0u64..200, count in 0u64..200) {
-            let mark = hole_mark(1024);
+            let mark = hole_chunk_mark(1024, 1024);
+            prop_assert_eq!(mark, hole_mark(1024));
             let first = first.min(chunks - 1);
             let count = count.min(chunks - first);
             let data = of_piece(0, b"data", 1 << 40);
@@ -370,11 +414,25 @@ mod tests {
         }
 
         #[test]
-        fn zeros_hash_like_zeros(kib in 0u64..300, offset in 0u64..4) {
+        fn zeros_hash_like_zeros(kib in 1u64..300, offset in 0u64..4) {
             let offset = offset * (512 << 10);
             let zeros = vec![0; (kib << 10) as usize];
             prop_assert_eq!(of_zeros(offset, kib << 10, 1 << 30), of_piece(offset, &zeros, 1 << 30));
         }
+    }
+
+    #[test]
+    fn a_segment_that_the_file_does_not_have_is_refused() {
+        let rule = Rule { file_bytes: (128 << 10) + 5, segment_bytes: 64 << 10, marked: false };
+        assert!(rule.zeros(0, 64 << 10).is_some());
+        assert!(rule.zeros(128 << 10, 5).is_some());
+        for (offset, bytes) in
+            [(1, 64 << 10), (0, 5), (0, 128 << 10), (128 << 10, 4), (128 << 10, 0), (192 << 10, 0), (u64::MAX, 1)]
+        {
+            assert_eq!(rule.zeros(offset, bytes), None, "{offset} {bytes}");
+        }
+        let empty = Rule { file_bytes: 0, ..rule };
+        assert_eq!(empty.zeros(0, 0).unwrap().0, *blake3::hash(&[]).as_bytes());
     }
 
     #[test]
@@ -386,22 +444,5 @@ mod tests {
         assert!(tree.is_complete());
         assert!(tree.root().is_some());
         assert!(tree.nodes.len() < 64);
-    }
-
-    #[test]
-    fn a_removed_chunk_is_missing_again() {
-        let data = bytes(9 << 10);
-        let digests = chunk_digests(&data, 1024);
-        let mut tree = Tree::new(data.len() as u64, 1024);
-        for (i, digest) in digests.iter().enumerate() {
-            tree.insert(i as u64, *digest);
-        }
-        let (first, count) = tree.remove_subtree(5).unwrap();
-        assert!((first..first + count).contains(&5));
-        assert_eq!(tree.missing(), [(first, first + count)]);
-        for i in first..first + count {
-            assert!(tree.insert(i, digests[i as usize]));
-        }
-        assert_eq!(tree.root().unwrap().0, *blake3::hash(&data).as_bytes());
     }
 }

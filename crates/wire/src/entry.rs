@@ -39,6 +39,8 @@ pub enum Kind {
     File {
         /// The source keeps fewer blocks than bytes: zero runs become holes at the destination.
         sparse: bool,
+        /// Holes are marked, not hashed: see [`crate::digest`].
+        marked: bool,
     },
     /// A directory.
     Directory,

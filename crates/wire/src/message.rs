@@ -98,16 +98,41 @@ pub enum TransferMessage {
     Holes(Vec<(EntryId, Run)>),
     /// Sender: all chunks were read and the source did not change meanwhile.
     Seal(Vec<(EntryId, Seal)>),
-    /// Sender: this entry cannot be had; forget it.
-    Withdraw(Vec<(EntryId, Failure)>),
+    /// Sender: forget this entry. With a failure: it cannot be had. Without: it changed and will be offered
+    /// again under a new number.
+    Withdraw(Vec<(EntryId, Option<Failure>)>),
+    /// Sender: names that it saw and does not offer, numbered like entries; told as settled in return.
+    Aside(Vec<(EntryId, RelativePath, Outcome)>),
+    /// Sender: after an outage, everything that is not settled has been offered again. What was not is
+    /// withdrawn.
+    OffersRepeated,
+    /// Receiver, before it has finished: names below the destination that it could not deal with.
+    Troubles(Vec<(RelativePath, Outcome)>),
+    /// Sender: it has the outcome of every entry below this number.
+    Heard(EntryId),
     /// Receiver: final word on entries.
     Settled(Vec<(EntryId, Outcome)>),
     /// Receiver: all entries are settled, directories have their metadata, everything is durable.
     Finished(Totals),
-    /// Sender: its receipt of the transfer; answered with the receiver's signature.
+    /// Sender, when the receiver has finished: its statement, signed. Receiver: its own in return.
     Receipt(Signed),
+    /// Both, a few times while it runs and at the end: where its time went.
+    Accounts(Vec<StageAccount>),
     /// Either: the transfer ends here, without success.
     Abort(Failure),
+}
+
+/// Where one stage of a mover spent its time; all threads together, counted from the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct StageAccount {
+    /// Number of the stage, in the order in which a byte passes them; unknown ones are ignored.
+    pub stage: u8,
+    /// Time in the stage, waiting included, in nanoseconds.
+    pub nanos: u64,
+    /// Content bytes through it.
+    pub bytes: u64,
+    /// Threads that share it.
+    pub threads: u16,
 }
 
 /// What is true now; says that the peer is alive and what it waits for.
@@ -258,6 +283,8 @@ pub struct Terms {
     pub preserve: Preserve,
     /// Remove what the source does not have: at most this many entries.
     pub delete_max: Option<u64>,
+    /// Compress where it pays.
+    pub compress: bool,
     /// Decide and report, change nothing.
     pub dry_run: bool,
     /// Make names of the destination only if they do not exist.
@@ -321,8 +348,8 @@ pub enum AckLevel {
 pub struct Seal {
     /// What the source showed after the last read; equal to what it showed before the first.
     pub evidence: Evidence,
-    /// Digest of the whole, where the sender has all parts.
-    pub digest: Option<Digest>,
+    /// Digest of the whole, joined from what the sender read.
+    pub digest: Digest,
 }
 
 /// The final word on an entry.
@@ -560,7 +587,15 @@ impl TransferMessage {
             }
             T::Seal(items) => items.len(),
             T::Withdraw(items) => {
-                items.iter().try_for_each(|(_, failure)| failure.check())?;
+                items.iter().filter_map(|(_, failure)| failure.as_ref()).try_for_each(Failure::check)?;
+                items.len()
+            }
+            T::Aside(items) => {
+                items.iter().try_for_each(|(_, _, outcome)| outcome.check())?;
+                items.len()
+            }
+            T::Troubles(items) => {
+                items.iter().try_for_each(|(_, outcome)| outcome.check())?;
                 items.len()
             }
             T::Settled(items) => {
@@ -568,7 +603,8 @@ impl TransferMessage {
                 items.len()
             }
             T::Abort(failure) => return failure.check(),
-            T::OfferEnd(_) | T::Finished(_) | T::Receipt(_) => 0,
+            T::OfferEnd(_) | T::Finished(_) | T::Receipt(_) | T::Heard(_) | T::OffersRepeated => 0,
+            T::Accounts(items) => items.len(),
         };
         check_count("items", items, limits::MESSAGE_ITEMS_MAX)
     }

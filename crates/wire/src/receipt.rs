@@ -5,8 +5,90 @@
 //! sides compute it apart, so equal roots mean that both saw the same entries with the same digests.
 
 use crate::digest::Digest;
-use crate::message::Totals;
+use crate::entry::{Entry, EntryId, Kind};
+use crate::message::{Outcome, Totals};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The line of an entry in a receipt: what its root is computed over. `None` for entries that were not
+/// copied and are not there.
+///
+/// ```text
+/// 9f86d0…  4096  file  done  dir/name\x0awith newline
+/// ```
+/// Digest (or `-`), bytes, outcome, path; names escaped as everywhere, so a line is always one line.
+pub fn line(entry: &Entry, outcome: &Outcome) -> Option<String> {
+    let (word, digest) = match outcome {
+        Outcome::Done { digest, .. } => ("done", digest),
+        Outcome::Unchanged { digest } => ("unchanged", digest),
+        Outcome::Skipped(_) | Outcome::Failed(_) => return None,
+    };
+    let kind = match &entry.kind {
+        Kind::File { marked: true, .. } => "file-marked-holes",
+        Kind::File { .. } => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink { .. } => "symlink",
+        Kind::HardLink { .. } => "hardlink",
+        Kind::Fifo => "fifo",
+        Kind::Device { .. } => "device",
+    };
+    let digest = digest.map_or_else(|| "-".to_owned(), |digest| digest.to_string());
+    Some(format!("{digest}  {}  {kind}  {word}  {}\n", entry.content_bytes(), entry.path))
+}
+
+/// Computes the root while entries settle in any order.
+///
+/// Holds the lines of what settled early, so its memory is bounded by the entries in flight. Numbers that
+/// will never settle (withdrawn) must be [skipped](RootHasher::skip).
+pub struct RootHasher {
+    hasher: blake3::Hasher,
+    next: u64,
+    early: BTreeMap<u64, Option<String>>,
+    entries: u64,
+}
+
+impl Default for RootHasher {
+    fn default() -> Self {
+        RootHasher { hasher: blake3::Hasher::new(), next: 0, early: BTreeMap::new(), entries: 0 }
+    }
+}
+
+impl RootHasher {
+    /// An entry settled with this line, if it has one. Returns the lines that are in order now. An entry
+    /// that was counted already is ignored.
+    pub fn settled(&mut self, id: EntryId, line: Option<String>) -> Vec<String> {
+        if id.0 >= self.next {
+            self.early.entry(id.0).or_insert(line);
+        }
+        let mut ready = Vec::new();
+        while let Some(line) = self.early.remove(&self.next) {
+            self.next += 1;
+            if let Some(line) = line {
+                self.hasher.update(line.as_bytes());
+                self.entries += 1;
+                ready.push(line);
+            }
+        }
+        ready
+    }
+
+    /// This number will never settle.
+    pub fn skip(&mut self, id: EntryId) -> Vec<String> {
+        self.settled(id, None)
+    }
+
+    /// Root over the lines so far, and how many there were. What settled early and still waits for a gap is
+    /// taken in, in order.
+    pub fn finish(mut self) -> (Digest, u64, Vec<String>) {
+        let mut rest = Vec::new();
+        for line in std::mem::take(&mut self.early).into_values().flatten() {
+            self.hasher.update(line.as_bytes());
+            self.entries += 1;
+            rest.push(line);
+        }
+        (Digest(*self.hasher.finalize().as_bytes()), self.entries, rest)
+    }
+}
 
 /// What a mover says about a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

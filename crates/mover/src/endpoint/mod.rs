@@ -4,7 +4,7 @@
 //! partial files, makes them durable, and gives them their names. Neither chooses an order, retries, or
 //! waits for a peer: that is the transfer's work.
 
-use crate::failure::Result;
+use crate::failure::{self, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
 use thalweg_wire::message::{Failure, Outcome, ScanTotals};
@@ -32,6 +32,44 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// As [`Source::open`].
     fn look_again(&self, entry: &Entry) -> Result<Entry>;
+
+    /// Reads the whole content of a small file, all of one moment, into the front of `buffer`, which holds at
+    /// least `evidence.size` bytes. Returns that size.
+    ///
+    /// # Errors
+    /// As [`Source::open`]; `Changed` unless the file shows `entry.evidence` before and after the read.
+    fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
+        let file = self.open(entry)?;
+        let now = file.evidence().map_err(|error| failure::of_io("look", &error).at(&entry.path))?;
+        if now != entry.evidence {
+            return Err(changed(entry));
+        }
+        read_whole(&*file, entry, buffer)
+    }
+}
+
+/// Reads all of a file that just showed `entry.evidence`, and makes sure that it still does.
+pub(crate) fn read_whole(file: &dyn SourceFile, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
+    let of_io = |error: io::Error| failure::of_io("read", &error).at(&entry.path);
+    let bytes = usize::try_from(entry.evidence.size).ok().filter(|bytes| *bytes <= buffer.len());
+    let Some(bytes) = bytes else {
+        let cause = "the buffer is smaller than the file";
+        return Err(Failure::new(FailureKind::Internal, "read", cause).at(&entry.path));
+    };
+    let read = if bytes == 0 { 0 } else { file.read_at(&mut buffer[..bytes], 0).map_err(of_io)? };
+    // Files of /proc have content and a size of 0.
+    if bytes == 0 && file.read_at(&mut [0], 0).map_err(of_io)? > 0 {
+        let cause = "it has content but does not tell its size";
+        return Err(Failure::new(FailureKind::Unsupported, "read", cause).at(&entry.path));
+    }
+    if read != bytes || file.evidence().map_err(of_io)? != entry.evidence {
+        return Err(changed(entry));
+    }
+    Ok(bytes)
+}
+
+fn changed(entry: &Entry) -> Failure {
+    Failure::new(FailureKind::Changed, "read", "the file changed since it was scanned").at(&entry.path)
 }
 
 /// Takes what a scan finds.
@@ -157,6 +195,12 @@ pub trait Destination: Send + Sync {
     /// # Errors
     /// `Space`, `Io`.
     fn sync(&self, partials: &[Arc<dyn PartialFile>], staged: u64) -> Result<()>;
+
+    /// Reads a staged file of `bytes` back from the medium and digests it.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest>;
 
     /// Notes chunks of partials as durable, and makes the note durable. Called after their [`sync`](Self::sync).
     ///

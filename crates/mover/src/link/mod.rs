@@ -1,1 +1,47 @@
-//! All connections between two movers.
+//! All connections between two movers: who the peer is, TLS, the control channel, the data streams.
+//!
+//! 1. [`Identity`] and trust say who we are and whom we accept ([`ServerTrust`], [`ClientTrust`], [`Ticket`]).
+//! 2. [`Connection`] makes TLS 1.3 of a socket, within a total deadline, and exchanges hellos.
+//! 3. A control connection becomes a [`ControlChannel`]: messages and heartbeats on a thread of its own.
+//! 4. A data connection becomes a [`FrameWriter`] and a [`FrameReader`]: sealed frames, or frames in TLS.
+//!
+//! Every wait here has an end that the peer cannot move. Nothing a peer says is believed before its TLS handshake
+//! is done, and nothing is allocated by a number it sent.
+
+/// 1. Who we are.
+pub mod identity;
+
+/// 1. Whom we accept.
+pub mod trust;
+
+/// 1. What a server gives its client to carry.
+pub mod ticket;
+
+/// 2. TLS 1.3 and the hellos.
+pub mod tls;
+
+/// 3. Messages between two movers.
+pub mod control;
+
+/// 4. Frames sealed and opened, without I/O.
+pub mod sealed;
+
+/// 4. Frames over a socket.
+pub mod stream;
+
+/// 4. What a socket is told about its path.
+pub mod tune;
+
+mod secret_file;
+
+#[cfg(test)]
+mod testing;
+
+pub use control::{ControlChannel, ControlEnd, ControlHandle, ControlLimits};
+pub use identity::{Fingerprint, Identity, verify_signature};
+pub use sealed::{Opener, Sealer};
+pub use stream::{FrameBuffer, FrameReader, FrameWriter, Received, Role, StopHandle};
+pub use ticket::Ticket;
+pub use tls::{Connection, client_config, proof_matches, resume_proof, server_config, stream_proof};
+pub use trust::{ClientTrust, Pins, ServerTrust};
+pub use tune::{PathHints, tune_stream};

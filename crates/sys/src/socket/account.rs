@@ -5,15 +5,16 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// What the kernel knows about a connection. Totals count since it was made. A field that the running kernel is too old for
-/// is zero; the Linux that brought it is given where that is after 4.9.
+/// What the kernel knows about a connection. Totals count since it was made. A field that the running kernel
+/// is too old for is zero; the Linux that brought it is given where that is after 4.9.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Smoothed round-trip time, as this sender sees it.
     pub rtt: Duration,
     /// Its mean deviation.
     pub rtt_var: Duration,
-    /// Smallest round trip of late (the kernel's own window, 5 minutes by default); `rtt` before there is one.
+    /// Smallest round trip of late (the kernel's own window, 5 minutes by default); `rtt` before there is
+    /// one.
     pub rtt_min: Duration,
     /// Round-trip time as the receiver of bytes sees it; zero before there is one.
     pub receive_rtt: Duration,
@@ -23,7 +24,8 @@ pub struct TcpInfo {
     pub delivery_rate_bytes_per_s: u64,
     /// The latest sample was bounded by the sender having nothing to send, so the path may carry more.
     pub delivery_rate_app_limited: bool,
-    /// Time with bytes to send, in total. The next two are parts of it.
+    /// Time with bytes to send, in total. The next two are parts of it. All three are counted in ticks of the
+    /// kernel (1 to 10 ms).
     pub busy_time: Duration,
     /// Time in which the peer's window was the bound.
     pub rwnd_limited: Duration,
@@ -64,8 +66,8 @@ pub fn tcp_info(fd: impl AsFd) -> io::Result<TcpInfo> {
     let mut raw = Raw::default();
     let mut length = size_of::<Raw>() as libc::socklen_t;
     // JUSTIFICATION: neither std nor rustix has TCP_INFO.
-    // SAFETY: pointer and length describe `raw`; the kernel writes at most `length` bytes, and every pattern of them is a
-    // value of its integers. What an older kernel leaves out stays zero.
+    // SAFETY: pointer and length describe `raw`; the kernel writes at most `length` bytes, and every pattern
+    // of them is a value of its integers. What an older kernel leaves out stays zero.
     let done = unsafe {
         libc::getsockopt(
             fd.as_fd().as_raw_fd(),

@@ -1,7 +1,8 @@
 //! Blocking I/O on sockets and pipes alike, waiting on several descriptors, and waking a waiter.
 //!
-//! A time limit set by [`set_timeouts`] shows as an error of kind `WouldBlock`; how much was moved before it is not told, so the
-//! stream is of no use afterwards. Sockets raise no `SIGPIPE`; for pipes that is left to the process (Rust ignores it).
+//! A time limit set by [`set_timeouts`] shows as an error of kind `WouldBlock`; how much was moved before it
+//! is not told, so the stream is of no use afterwards. Sockets raise no `SIGPIPE`; for pipes that is left to
+//! the process (Rust ignores it).
 
 use std::io;
 use std::io::IoSlice;
@@ -12,8 +13,6 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
-
-use crate::uninterrupted;
 
 /// Sends all bytes. `BrokenPipe` or `ConnectionReset` if the reader is gone; a part may have been sent then.
 pub fn send_all(fd: impl AsFd, bytes: &[u8]) -> io::Result<()> {
@@ -37,8 +36,8 @@ pub fn send_all(fd: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends all bytes of all pieces, in order, with as few system calls as the kernel allows. Allocates nothing. Errors as
-/// [`send_all`].
+/// Sends all bytes of all pieces, in order, with as few system calls as the kernel allows. Allocates nothing.
+/// Errors as [`send_all`].
 pub fn send_all_vectored(fd: impl AsFd, pieces: &[&[u8]]) -> io::Result<()> {
     let fd = fd.as_fd();
     let mut is_socket = true;
@@ -68,19 +67,20 @@ pub fn send_all_vectored(fd: impl AsFd, pieces: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads until `buffer` is full or the stream ends; returns the bytes read, fewer than asked for only at the end.
+/// Reads until `buffer` is full or the stream ends; returns the bytes read, fewer than asked for only at the
+/// end.
 pub fn receive_exact(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     receive_until(fd.as_fd(), buffer, RecvFlags::WAITALL, true)
 }
 
-/// Reads what is there, waiting for the first byte; returns the bytes read, 0 at the end of the stream (or for an empty
-/// buffer).
+/// Reads what is there, waiting for the first byte; returns the bytes read, 0 at the end of the stream (or
+/// for an empty buffer).
 pub fn receive(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     receive_until(fd.as_fd(), buffer, RecvFlags::empty(), false)
 }
 
-/// Bounds each following call that reads, or writes, on a socket; `None` for no bound. `InvalidInput` (`EINVAL`) for zero,
-/// `ENOTSOCK` for pipes.
+/// Bounds each following call that reads, or writes, on a socket; `None` for no bound. `InvalidInput`
+/// (`EINVAL`) for zero, `ENOTSOCK` for pipes.
 pub fn set_timeouts(fd: impl AsFd, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
     set_socket_timeout(&fd, Timeout::Recv, read)?;
     Ok(set_socket_timeout(&fd, Timeout::Send, write)?)
@@ -138,7 +138,8 @@ impl Readiness {
 ///
 /// Returns one answer for each descriptor, in order; after the time is up none of them has any.
 pub fn poll(fds: &[(BorrowedFd<'_>, Interest)], timeout: Option<Duration>) -> io::Result<Vec<Readiness>> {
-    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|(fd, interest)| PollFd::from_borrowed_fd(*fd, flags(*interest))).collect();
+    let mut polled: Vec<PollFd<'_>> =
+        fds.iter().map(|(fd, interest)| PollFd::from_borrowed_fd(*fd, flags(*interest))).collect();
     // A time too far to reckon with is no bound.
     let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {

@@ -1,0 +1,199 @@
+//! The command line.
+
+use crate::units;
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Moves huge data sets: encrypted, verified, durable, resumable, and says which stage is the narrowest.
+#[derive(Debug, Parser)]
+#[command(name = "thalweg", version, max_term_width = 100)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Copy files and trees
+    Cp(CopyArgs),
+    /// Make a destination the same as a source
+    Sync(CopyArgs),
+    /// Serve directories to other machines
+    Serve(ServeArgs),
+}
+
+/// Options of cp and sync.
+#[derive(Debug, clap::Args)]
+pub struct CopyArgs {
+    /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, zero:SIZE, null:.
+    /// A trailing slash on a source means its contents
+    #[arg(required = true, num_args = 2.., value_name = "PLACE")]
+    pub places: Vec<OsString>,
+
+    /// Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers
+    #[arg(short = 'a', long)]
+    pub archive: bool,
+    /// Copy directories. Always on; accepted for your fingers
+    #[arg(short = 'r', long)]
+    pub recursive: bool,
+    /// Keep hard links. Always on; accepted for your fingers
+    #[arg(short = 'H', long)]
+    pub hard_links: bool,
+    /// Keep holes. Always on; accepted for your fingers
+    #[arg(short = 'S', long)]
+    pub sparse: bool,
+    /// Also copy FIFOs and device nodes
+    #[arg(short = 'D', long)]
+    pub devices: bool,
+    /// Say what would be done, change nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Name each entry; twice: also those left alone
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Only errors
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Show progress even when stderr is no terminal
+    #[arg(short = 'P', long)]
+    pub progress: bool,
+    /// Compress where it pays
+    #[arg(short = 'z', long)]
+    pub compress: bool,
+    /// Leave alone what is newer at the destination
+    #[arg(short = 'u', long)]
+    pub update: bool,
+    /// Leave alone what exists at the destination
+    #[arg(long)]
+    pub ignore_existing: bool,
+    /// Do not cross into other file systems
+    #[arg(short = 'x', long)]
+    pub one_file_system: bool,
+    /// sync: remove what the source does not have
+    #[arg(long)]
+    pub delete: bool,
+    /// sync: refuse to remove more than this many entries
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub max_delete: u64,
+    /// Leave out names that match (rsync patterns); one ordered list with --include
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Take in names that match, before a later --exclude
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<String>,
+    /// How to recognise what is there already
+    #[arg(long, value_enum, default_value_t = CheckBy::Evidence)]
+    pub check: CheckBy,
+    /// How far to verify
+    #[arg(long, value_enum, default_value_t = Verify::Written)]
+    pub verify: Verify,
+    /// TCP connections (default: by round trip and cores)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: Option<u16>,
+    /// Files in flight at once
+    #[arg(long, value_name = "N", value_parser = parse_concurrency)]
+    pub concurrency: Option<usize>,
+    /// Bytes of a chunk: a power of two from 64KiB to 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
+    pub chunk: Option<u64>,
+    /// Bytes under way in each stream (default: left to the kernel)
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub window: Option<u64>,
+    /// Congestion control of the streams, for instance cubic or bbr
+    #[arg(long, value_name = "NAME")]
+    pub cca: Option<String>,
+    /// Protection of the data streams
+    #[arg(long, value_enum)]
+    pub cipher: Option<CipherArg>,
+    /// What `thalweg serve` wrote: whom to expect and who we are
+    #[arg(long, value_name = "FILE", env = "THALWEG_TICKET")]
+    pub ticket: Option<PathBuf>,
+    /// Drop a link that acknowledges nothing for so long, and dial again
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    pub stall_timeout: Duration,
+    /// Give up without progress for so long
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
+    pub patience: Duration,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR", env = "THALWEG_STATE")]
+    pub state: Option<PathBuf>,
+    /// Events as JSON, one a line, on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CheckBy {
+    /// Size, time of change, and what is remembered of the last copy
+    Evidence,
+    /// Compare content
+    Digest,
+    /// Send everything again
+    Nothing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Verify {
+    /// Digest compared before each write, everything synced
+    Written,
+    /// Then read again from the medium
+    Readback,
+    /// And the source read twice
+    Paranoid,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CipherArg {
+    /// Sealed frames, AES-128-GCM
+    Aes128,
+    /// Sealed frames, AES-256-GCM
+    Aes256,
+    /// Sealed frames, ChaCha20-Poly1305
+    Chacha20,
+    /// Plain TLS 1.3 records
+    Tls,
+}
+
+/// Options of serve.
+#[derive(Debug, clap::Args)]
+pub struct ServeArgs {
+    /// Where to listen, ADDRESS:PORT; port 0 lets the kernel choose. May be given several times
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:8487")]
+    pub listen: Vec<String>,
+    /// A directory that clients may use: NAME=DIR, or NAME=DIR:ro. May be given several times
+    #[arg(long, value_name = "NAME=DIR[:ro]", required = true)]
+    pub export: Vec<String>,
+    /// Where the server keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR", env = "THALWEG_STATE")]
+    pub state: Option<PathBuf>,
+    /// Write what a client needs (addresses, fingerprint, key) here, readable by you only
+    #[arg(long, value_name = "FILE")]
+    pub ticket_file: Option<PathBuf>,
+    /// Address that the ticket names instead of those listened at. May be given several times
+    #[arg(long, value_name = "HOST:PORT")]
+    pub advertise: Vec<String>,
+    /// Keep a session without a link for so long
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
+    pub patience: Duration,
+    /// Without a sign of life for so long, a link counts as lost
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    pub stall_timeout: Duration,
+}
+
+fn parse_chunk(text: &str) -> Result<u64, String> {
+    use thalweg_wire::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
+    let bytes = units::parse_size(text)?;
+    if !bytes.is_power_of_two() || !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&bytes) {
+        return Err("a chunk is a power of two from 64KiB to 64MiB".into());
+    }
+    Ok(bytes)
+}
+
+fn parse_concurrency(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(files @ 1..=4096) => Ok(files),
+        _ => Err("a number from 1 to 4096".into()),
+    }
+}

@@ -1,0 +1,84 @@
+//! Exit codes: the one home of their meaning. Never renumbered.
+
+use thalweg_wire::message::FailureKind;
+
+/// What the exit code of a command says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: everything verified and durable.
+    Done,
+    /// 1: the command line makes no sense.
+    Usage,
+    /// 2: some entries failed; they were listed.
+    Partial,
+    /// 3: nothing could be done (connection, permission).
+    Nothing,
+    /// 4: damage that could not be repaired.
+    Damage,
+    /// 5: a source changed while it was read, again and again.
+    Changed,
+    /// 6: no space, quota used up, or read-only.
+    Space,
+    /// 130: stopped by SIGINT, resumable.
+    Interrupted,
+    /// 143: stopped by SIGTERM, resumable.
+    Terminated,
+}
+
+impl Exit {
+    /// The code for a command that failed as a whole.
+    pub fn of(kind: FailureKind) -> Exit {
+        match kind {
+            FailureKind::Usage => Exit::Usage,
+            FailureKind::Damage => Exit::Damage,
+            FailureKind::Changed => Exit::Changed,
+            FailureKind::Space => Exit::Space,
+            FailureKind::Stopped => Exit::Interrupted,
+            _ => Exit::Nothing,
+        }
+    }
+
+    /// The code for a command in which these entries failed.
+    pub fn of_entries(kinds: impl Iterator<Item = FailureKind>) -> Exit {
+        kinds.fold(Exit::Done, |worst, kind| {
+            let exit = match Exit::of(kind) {
+                Exit::Nothing | Exit::Usage | Exit::Interrupted => Exit::Partial,
+                exit => exit,
+            };
+            if exit.rank() > worst.rank() { exit } else { worst }
+        })
+    }
+
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Usage => 1,
+            Exit::Partial => 2,
+            Exit::Nothing => 3,
+            Exit::Damage => 4,
+            Exit::Changed => 5,
+            Exit::Space => 6,
+            Exit::Interrupted => 130,
+            Exit::Terminated => 143,
+        }
+    }
+
+    /// Worse is higher.
+    fn rank(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Changed => 1,
+            Exit::Partial => 2,
+            Exit::Space => 3,
+            Exit::Damage => 4,
+            _ => 5,
+        }
+    }
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}

@@ -1,0 +1,167 @@
+//! Places as users write them.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+
+/// Port of a daemon if none is given.
+pub const DEFAULT_PORT: u16 = 8487;
+
+/// A place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// A path of this machine.
+    Local(PathBuf),
+    /// `zero:SIZE`.
+    Zero(u64),
+    /// `null:`.
+    Null,
+    /// `tw://host[:port]/export/path`.
+    Daemon {
+        /// `host:port`.
+        address: String,
+        /// Export.
+        export: String,
+        /// Path in it, bytes.
+        path: Vec<u8>,
+    },
+    /// `[user@]host:path` or `ssh://[user@]host[:port]/path`.
+    Ssh {
+        /// `[user@]host`.
+        host: String,
+        /// Port, if not ssh's own choice.
+        port: Option<u16>,
+        /// Path at the host, bytes.
+        path: Vec<u8>,
+    },
+}
+
+impl Named {
+    /// Reads a place.
+    ///
+    /// # Errors
+    /// `Usage`, saying what is wrong with it.
+    pub fn parse(text: &OsStr) -> Result<Named> {
+        let bytes = text.as_bytes();
+        let usage = |cause: &str| {
+            let shown = thalweg_wire::path::Escaped(bytes);
+            Failure::new(FailureKind::Usage, "read place", format!("`{shown}`: {cause}"))
+        };
+        if bytes.is_empty() {
+            return Err(usage("a place cannot be empty"));
+        }
+        if let Some(rest) = bytes.strip_prefix(b"tw://") {
+            return daemon(rest).map_err(usage);
+        }
+        if let Some(rest) = bytes.strip_prefix(b"ssh://") {
+            let (authority, path) = match rest.iter().position(|&b| b == b'/') {
+                Some(at) => (&rest[..at], &rest[at..]),
+                None => (rest, &b"."[..]),
+            };
+            let authority = std::str::from_utf8(authority).map_err(|_| usage("the host is not text"))?;
+            let (host, port) = match authority.rsplit_once(':') {
+                Some((host, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => {
+                    (host, Some(port.parse().map_err(|_| usage("the port is out of range"))?))
+                }
+                _ => (authority, None),
+            };
+            return ssh(host, port, path).map_err(usage);
+        }
+        if let Some(size) = bytes.strip_prefix(b"zero:") {
+            let size = std::str::from_utf8(size).map_err(|_| usage("the size is not text"))?;
+            return crate::units::parse_size(size).map(Named::Zero).map_err(|cause| usage(&cause));
+        }
+        if bytes == b"null:" {
+            return Ok(Named::Null);
+        }
+        for scheme in [&b"s3://"[..], b"sim:"] {
+            if bytes.starts_with(scheme) {
+                return Err(usage("this kind of place is not supported yet"));
+            }
+        }
+        if let Some(colon) = bytes.iter().position(|&b| b == b':')
+            && !bytes[..colon].contains(&b'/')
+        {
+            let host = std::str::from_utf8(&bytes[..colon]).map_err(|_| usage("the host is not text"))?;
+            return ssh(host, None, &bytes[colon + 1..]).map_err(usage);
+        }
+        Ok(Named::Local(PathBuf::from(OsString::from_vec(bytes.to_vec()))))
+    }
+}
+
+fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
+    let (authority, path) = match rest.iter().position(|&b| b == b'/') {
+        Some(at) => (&rest[..at], &rest[at + 1..]),
+        None => return Err("expected tw://host[:port]/export/path"),
+    };
+    let authority = std::str::from_utf8(authority).map_err(|_| "the host is not text")?;
+    let has_port = match authority.rsplit_once(':') {
+        Some((host, port)) => !port.contains(']') && !host.is_empty() && port.parse::<u16>().is_ok(),
+        None => false,
+    };
+    if authority.is_empty() || authority.starts_with(':') {
+        return Err("the host is missing");
+    }
+    let address = if has_port { authority.to_owned() } else { format!("{authority}:{DEFAULT_PORT}") };
+    let (export, path) = match path.iter().position(|&b| b == b'/') {
+        Some(at) => (&path[..at], path[at + 1..].to_vec()),
+        None => (path, Vec::new()),
+    };
+    let export = std::str::from_utf8(export).map_err(|_| "the export is not text")?.to_owned();
+    if export.is_empty() {
+        return Err("the export is missing: tw://host[:port]/export/path");
+    }
+    Ok(Named::Daemon { address, export, path })
+}
+
+fn ssh(host: &str, port: Option<u16>, path: &[u8]) -> std::result::Result<Named, &'static str> {
+    // A host that begins with a dash would be an option to ssh.
+    if host.is_empty() || host.starts_with('-') {
+        return Err("the host is missing or begins with a dash");
+    }
+    if host.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err("the host has characters that no host has");
+    }
+    let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };
+    Ok(Named::Ssh { host: host.to_owned(), port, path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Named {
+        Named::parse(OsStr::new(text)).unwrap()
+    }
+
+    #[test]
+    fn places_are_read_as_rsync_users_write_them() {
+        assert_eq!(parse("a/b:c"), Named::Local("a/b:c".into()));
+        assert_eq!(parse("./a:b"), Named::Local("./a:b".into()));
+        assert_eq!(parse("me@host:dir/"), Named::Ssh { host: "me@host".into(), port: None, path: b"dir/".to_vec() });
+        assert_eq!(parse("host:"), Named::Ssh { host: "host".into(), port: None, path: b".".to_vec() });
+        assert_eq!(
+            parse("ssh://h:2222/x"),
+            Named::Ssh { host: "h".into(), port: Some(2222), path: b"/x".to_vec() }
+        );
+        let daemon = |address: &str, path: &[u8]| Named::Daemon {
+            address: address.into(),
+            export: "data".into(),
+            path: path.to_vec(),
+        };
+        assert_eq!(parse("tw://h/data"), daemon("h:8487", b""));
+        assert_eq!(parse("tw://h:9/data/x/"), daemon("h:9", b"x/"));
+        assert_eq!(parse("tw://[::1]:9/data/x"), daemon("[::1]:9", b"x"));
+        assert_eq!(parse("tw://[::1]/data/x"), daemon("[::1]:8487", b"x"));
+        assert_eq!(parse("zero:4MiB"), Named::Zero(4 << 20));
+        assert_eq!(parse("null:"), Named::Null);
+    }
+
+    #[test]
+    fn hosts_that_are_options_are_refused() {
+        for bad in ["-oProxyCommand=x:y", "ssh://-x/y", "tw://h", "tw:///x", "tw://h/", "", ":x", "a b:c"] {
+            assert!(Named::parse(OsStr::new(bad)).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Failures, for people.
+
+use thalweg_wire::message::{Failure, FailureKind};
+
+/// `error:` and, where there is one, `hint:`, on stderr.
+pub fn failure(failure: &Failure) {
+    eprintln!("error: {failure}");
+    if let Some(hint) = hint(failure) {
+        eprintln!("hint: {hint}");
+    }
+}
+
+/// What to do about it.
+pub fn hint(failure: &Failure) -> Option<&'static str> {
+    Some(match (failure.kind, failure.operation.as_str()) {
+        (FailureKind::Space, _) => "make room (or make it writable), then run the same command again: it resumes",
+        (FailureKind::Connection, "connect") => {
+            "is `thalweg serve` running there, and may this host reach its port? The same command resumes"
+        }
+        (FailureKind::Connection, _) => "run the same command again: it resumes",
+        (FailureKind::Damage, "verify") => {
+            "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
+        }
+        (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes; or use `thalweg stream`",
+        (FailureKind::Busy, _) => "wait for the other transfer, or stop it",
+        (FailureKind::Stopped, _) => "run the same command again: it resumes",
+        _ => return None,
+    })
+}

@@ -1,0 +1,148 @@
+//! Numbers with units, read and written. Sizes are bytes, rates decimal bits per second; a bare number as a
+//! rate is an error.
+
+/// Reads a size: `4096`, `64K`, `64KiB`, `10MB`, `1.5GiB`. `K`, `M`, `G`, `T` alone are binary, as everywhere.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text)?;
+    let factor: f64 = match unit {
+        "" | "B" => 1.0,
+        "K" | "k" | "KiB" => 1024.0,
+        "M" | "MiB" => 1_048_576.0,
+        "G" | "GiB" => 1_073_741_824.0,
+        "T" | "TiB" => 1_099_511_627_776.0,
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "TB" => 1e12,
+        _ => return Err(format!("`{unit}` is not a unit of size (B, KiB, MiB, GiB, TiB, kB, MB, GB, TB)")),
+    };
+    whole(number * factor)
+}
+
+/// Reads a rate in bits per second: `100Mbit/s`, `10Gbit`, `1.25GB/s`, `500M` is an error.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text)?;
+    let factor: f64 = match unit.strip_suffix("/s").unwrap_or(unit) {
+        "bit" => 1.0,
+        "kbit" | "Kbit" => 1e3,
+        "Mbit" => 1e6,
+        "Gbit" => 1e9,
+        "B" => 8.0,
+        "kB" | "KB" => 8e3,
+        "MB" => 8e6,
+        "GB" => 8e9,
+        "KiB" => 8.0 * 1024.0,
+        "MiB" => 8.0 * 1_048_576.0,
+        "GiB" => 8.0 * 1_073_741_824.0,
+        "" => return Err("a rate needs a unit, for instance `100Mbit/s` or `10MB/s`".into()),
+        _ => return Err(format!("`{unit}` is not a unit of rate (kbit/s, Mbit/s, Gbit/s, kB/s, MB/s, GB/s)")),
+    };
+    whole(number * factor)
+}
+
+/// Reads a time: `30`, `30s`, `10min`, `2h`, `500ms`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+    let (number, unit) = split(text)?;
+    let seconds = match unit {
+        "ms" => number / 1e3,
+        "" | "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        "d" => number * 86400.0,
+        _ => return Err(format!("`{unit}` is not a unit of time (ms, s, min, h, d)")),
+    };
+    std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// A size for people: `1.50 GiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.2} {}", UNITS[unit]) }
+}
+
+/// A rate for people, both ways: `3.21 Gbit/s (401 MB/s)`.
+pub fn rate(bytes: u64, seconds: f64) -> String {
+    let per_second = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    format!("{} ({})", scaled(per_second * 8.0, "bit/s"), scaled(per_second, "B/s"))
+}
+
+/// A whole number with thousands set apart.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn scaled(value: f64, unit: &str) -> String {
+    let (value, prefix) = match value {
+        v if v >= 1e12 => (v / 1e12, "T"),
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e3 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    let digits = if value >= 100.0 { 0 } else { 2 };
+    format!("{value:.digits$} {prefix}{unit}")
+}
+
+fn split(text: &str) -> Result<(f64, &str), String> {
+    let text = text.trim();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..at].parse().map_err(|_| format!("`{text}` does not begin with a number"))?;
+    Ok((number, text[at..].trim()))
+}
+
+fn whole(value: f64) -> Result<u64, String> {
+    if value.is_finite() && (0.0..=9e18).contains(&value) { Ok(value as u64) } else { Err("out of range".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_binary_unless_they_say_otherwise() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64K"), Ok(65536));
+        assert_eq!(parse_size("1.5 GiB"), Ok(1_610_612_736));
+        assert_eq!(parse_size("10MB"), Ok(10_000_000));
+        assert!(parse_size("10 parsecs").is_err());
+        assert!(parse_size("-1").is_err());
+    }
+
+    #[test]
+    fn a_rate_has_a_unit() {
+        assert_eq!(parse_rate("100Mbit/s"), Ok(100_000_000));
+        assert_eq!(parse_rate("10 MB/s"), Ok(80_000_000));
+        assert!(parse_rate("100").is_err());
+        assert!(parse_rate("100M").is_err());
+    }
+
+    #[test]
+    fn numbers_are_shown_with_units() {
+        assert_eq!(size(1536), "1.50 KiB");
+        assert_eq!(rate(125_000_000, 1.0), "1.00 Gbit/s (125 MB/s)");
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+}

@@ -1,0 +1,246 @@
+//! What the tests of the real program share: a scratch directory, the program, a daemon, trees, comparison.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A directory that goes with the test, with a state directory of its own.
+pub struct Scratch {
+    directory: tempfile::TempDir,
+}
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        let root = std::env::var_os("THALWEG_TEST_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+        Scratch { directory: tempfile::TempDir::new_in(root).expect("a scratch directory") }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The program, with its state here.
+    pub fn thalweg(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.env("THALWEG_STATE", self.path("client-state")).env_remove("THALWEG_TICKET");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program to its end, at most two minutes.
+    pub fn run<I, S>(&self, args: I) -> Output
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        finish(self.thalweg().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start"))
+    }
+
+    /// As [`Scratch::run`]; the command must succeed.
+    pub fn ok<I, S>(&self, args: I) -> String
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        let output = self.run(args);
+        assert!(
+            output.status.success(),
+            "{}\n{}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// A daemon with these exports; it ends with the value.
+    pub fn daemon(&self, exports: &[(&str, &Path)]) -> Daemon {
+        self.daemon_with(exports, &[])
+    }
+
+    pub fn daemon_with(&self, exports: &[(&str, &Path)], more: &[&str]) -> Daemon {
+        let ticket = self.path("ticket");
+        let _ = std::fs::remove_file(&ticket);
+        let mut command = self.thalweg();
+        command.env("THALWEG_STATE", self.path("server-state"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--ticket-file"]).arg(&ticket).args(more);
+        for (name, directory) in exports {
+            command.arg("--export").arg(format!("{name}={}", directory.display()));
+        }
+        let log = std::fs::File::create(self.path("server.log")).expect("a log");
+        let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("a daemon");
+        let daemon = Daemon { child, ticket: ticket.clone() };
+        let until = Instant::now() + Duration::from_secs(20);
+        while !ticket.exists() {
+            assert!(Instant::now() < until, "the daemon wrote no ticket");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        daemon
+    }
+}
+
+/// A daemon that runs.
+pub struct Daemon {
+    child: Child,
+    pub ticket: PathBuf,
+}
+
+impl Daemon {
+    /// `127.0.0.1:PORT`, from the ticket.
+    pub fn address(&self) -> String {
+        let text = std::fs::read_to_string(&self.ticket).expect("a ticket");
+        let at = text.find("127.0.0.1:").expect("an address in the ticket");
+        text[at..].chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect()
+    }
+
+    /// `tw://…/EXPORT/PATH`.
+    pub fn place(&self, export: &str, path: &str) -> String {
+        format!("tw://{}/{export}/{path}", self.address())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// SIGTERM; waits for its end.
+    pub fn terminate(mut self) -> std::process::ExitStatus {
+        let _ = Command::new("kill").arg(self.pid().to_string()).status();
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return status;
+            }
+            assert!(Instant::now() < until, "the daemon did not end after SIGTERM");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a child, at most two minutes.
+pub fn finish(child: Child) -> Output {
+    let id = child.id();
+    let (told, hears) = std::sync::mpsc::channel::<()>();
+    let guard = std::thread::spawn(move || {
+        if hears.recv_timeout(Duration::from_secs(120)).is_err_and(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout) {
+            let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
+            panic!("the program hung");
+        }
+    });
+    let output = child.wait_with_output().expect("its end");
+    drop(told);
+    guard.join().expect("no hang");
+    output
+}
+
+/// Bytes that do not repeat and do not compress.
+pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut out = vec![0; bytes];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut out);
+    out
+}
+
+/// A tree with a bit of everything; what needs a privilege is left out without it.
+pub fn make_tree(root: &Path) {
+    use std::os::unix::fs::symlink;
+    std::fs::create_dir_all(root.join("deep/er/and/deeper")).unwrap();
+    std::fs::create_dir(root.join("empty")).unwrap();
+    std::fs::write(root.join("empty-file"), b"").unwrap();
+    std::fs::write(root.join("one-byte"), b"x").unwrap();
+    for i in 0..300u64 {
+        std::fs::write(root.join(format!("deep/small-{i}")), noise(i, (i * 37 % 9000) as usize)).unwrap();
+    }
+    std::fs::write(root.join("deep/er/large"), noise(1000, 9 << 20 | 12345)).unwrap();
+    std::fs::write(root.join("deep/er/exactly-a-chunk"), noise(1001, 4 << 20)).unwrap();
+    std::fs::write(root.join("deep/er/medium"), noise(1002, (1 << 20) + 1)).unwrap();
+    std::fs::write(root.join(OsStr::from_bytes(b"not utf-8 \xff\xfe")), b"name").unwrap();
+    std::fs::write(root.join(OsStr::from_bytes(b"line\nbreak and \x1b[31m")), b"name").unwrap();
+    std::fs::write(root.join("n".repeat(255)), b"long").unwrap();
+    symlink("one-byte", root.join("link")).unwrap();
+    symlink("/nowhere/at/all", root.join("dangling")).unwrap();
+    std::fs::hard_link(root.join("one-byte"), root.join("deep/second-name")).unwrap();
+    std::fs::hard_link(root.join("deep/er/large"), root.join("deep/er/and/large-too")).unwrap();
+    std::fs::set_permissions(root.join("one-byte"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(root.join("empty"), std::fs::Permissions::from_mode(0o555)).unwrap();
+    let sparse = std::fs::File::create(root.join("sparse")).unwrap();
+    sparse.set_len(40 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&sparse, b"island", 20 << 20).unwrap();
+}
+
+/// Everything about a tree that a copy keeps, by path.
+pub fn facts(root: &Path) -> BTreeMap<Vec<u8>, String> {
+    let mut facts = BTreeMap::new();
+    let mut inodes: BTreeMap<u64, usize> = BTreeMap::new();
+    walk(root, root, &mut facts, &mut inodes);
+    facts
+}
+
+fn walk(root: &Path, at: &Path, facts: &mut BTreeMap<Vec<u8>, String>, inodes: &mut BTreeMap<u64, usize>) {
+    let mut names: Vec<_> = std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    for path in names {
+        let meta = std::fs::symlink_metadata(&path).unwrap();
+        let name = path.strip_prefix(root).unwrap().as_os_str().as_bytes().to_vec();
+        let kind = meta.file_type();
+        let content = if kind.is_symlink() {
+            format!("link to {:?}", std::fs::read_link(&path).unwrap())
+        } else if kind.is_file() {
+            let group = inodes.len();
+            let group = *inodes.entry(meta.ino()).or_insert(group);
+            format!("file {} of inode {group}", blake3::hash(&std::fs::read(&path).unwrap()))
+        } else if kind.is_fifo() {
+            "fifo".to_owned()
+        } else {
+            "directory".to_owned()
+        };
+        let times = format!("{}.{:09}", meta.mtime(), meta.mtime_nsec());
+        let mode = meta.mode() & 0o7777;
+        facts.insert(name, format!("{content} mode {mode:o} owner {}:{} time {times}", meta.uid(), meta.gid()));
+        if kind.is_dir() {
+            walk(root, &path, facts, inodes);
+        }
+    }
+}
+
+/// Asserts that two trees are the same in everything that a copy keeps.
+pub fn assert_same(a: &Path, b: &Path) {
+    let (a, b) = (facts(a), facts(b));
+    for (name, fact) in &a {
+        let name = String::from_utf8_lossy(name);
+        match b.get(name.as_bytes()).or_else(|| b.iter().find(|(n, _)| String::from_utf8_lossy(n) == name).map(|(_, f)| f)) {
+            Some(other) => assert_eq!(fact, other, "{name:?}"),
+            None => panic!("{name:?} is missing"),
+        }
+    }
+    for name in b.keys() {
+        assert!(a.contains_key(name), "{:?} is too much", String::from_utf8_lossy(name));
+    }
+}
+
+/// No hidden file of ours is left below `root`.
+pub fn assert_no_litter(root: &Path) {
+    for name in facts(root).keys() {
+        let name = String::from_utf8_lossy(name);
+        assert!(!name.contains(".thalweg"), "{name} was left behind");
+    }
+}

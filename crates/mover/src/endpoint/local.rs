@@ -1,1 +1,0 @@
-//! Local file systems.

@@ -1,0 +1,597 @@
+//! Looks at what stands at an entry's path and decides; makes directories, links, FIFOs and devices at once.
+
+use super::conclude::RESTORE;
+use super::destination::{LocalDestination, Place, Seen, Spot};
+use super::metadata::{Has, Named, Target, Wanted, apply, differs};
+use super::partial::LocalPartial;
+use super::spool::Spooled;
+use super::staging::{Grain, partial_name};
+use super::{conflict, evidence_of, failed, lock, wire_time};
+use crate::endpoint::{Decision, PartialFile};
+use crate::failure::{Failure, FailureKind};
+use crate::journal::catalogue::{Remembered, bind};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg_sys::{Advice, Dir, File, Links, Stat, usage};
+use thalweg_wire::digest::{self, Rule};
+use thalweg_wire::message::{Check, Loss, Outcome};
+use thalweg_wire::{Digest, Entry, Kind, RelativePath};
+
+/// Read at once when a partial is digested again.
+const READ_BYTES: usize = 1 << 20;
+/// A partial with more than this is digested by several threads.
+const PARALLEL_BYTES: u64 = 64 << 20;
+const THREADS_MAX: usize = 4;
+
+impl LocalDestination {
+    pub(super) fn decide_entry(&self, entry: &Entry) -> Decision {
+        self.note_offered(entry);
+        let decided = match &entry.kind {
+            Kind::Directory if entry.path.is_root() => self.root_directory(entry),
+            Kind::Directory => self.directory(entry),
+            Kind::File { .. } => self.file(entry),
+            Kind::Symlink { .. } | Kind::Fifo | Kind::Device { .. } => self.special(entry),
+            Kind::HardLink { .. } => {
+                let outcome = self.link_entry(entry);
+                let made = matches!(outcome, Outcome::Done { .. }) && !self.terms.dry_run;
+                Ok(Decision::Settled { outcome, made })
+            }
+        };
+        decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
+    }
+
+    /// Remembers the name, so that it is not deleted at the end.
+    pub(super) fn note_offered(&self, entry: &Entry) {
+        let is_dir = matches!(entry.kind, Kind::Directory);
+        if entry.path.is_root() {
+            self.root_is_offered.store(true, Ordering::Relaxed);
+        } else {
+            self.offered_entries.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut offered = lock(&self.offered);
+        let Some(set) = &mut *offered else { return };
+        let path = self.final_path(&entry.path);
+        let mut added = set.insert(path.as_bytes());
+        if is_dir {
+            added = added.and_then(|()| set.insert(&as_directory(path.as_bytes())));
+        }
+        if let Err(error) = added {
+            // Without the whole list nothing may be deleted.
+            tracing::warn!(%error, "the names offered cannot be kept; nothing will be deleted");
+            *offered = None;
+        }
+    }
+
+    fn root_directory(&self, entry: &Entry) -> Result<Decision, Failure> {
+        let Some(root) = &self.root else { return Ok(done(false)) };
+        let mut stat = root.dir.stat_self().map_err(|error| failed("look", &entry.path, &error))?;
+        if !root.territory.top_is_changed.load(Ordering::Acquire) {
+            // Nothing but our staging has changed it.
+            stat.mtime = root.territory.top_mtime;
+        }
+        let xattrs = match self.terms.preserve.xattrs {
+            true => root.dir.as_file().and_then(|dir| dir.xattrs()).ok(),
+            false => None,
+        };
+        self.spool(entry)?;
+        let wanted = Wanted::of(entry);
+        let is_same = !self.root_is_new
+            && !differs(&stat, xattrs.as_deref(), &wanted, &self.terms.preserve, self.grain(root));
+        Ok(if is_same { unchanged(None, false) } else { done(self.root_is_new) })
+    }
+
+    fn directory(&self, entry: &Entry) -> Result<Decision, Failure> {
+        let path = &entry.path;
+        let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(done(false)) };
+        let mut stat = self.look(&place, &name, entry, false)?;
+        if stat.is_none() && !self.terms.dry_run {
+            match place.dir.make_dir(&name, (entry.mode & 0o777) | 0o700) {
+                Ok(()) => {
+                    let made = place.dir.open_beneath(&name, Links::Refuse);
+                    let bytes = self.final_path(path).as_bytes().to_vec();
+                    made.and_then(|dir| self.hold(&bytes, dir, true))
+                        .map_err(|error| failed("open", path, &error))?;
+                    self.changed_parent(path, &place);
+                    self.spool(entry)?;
+                    return Ok(done(true));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    stat = self.look(&place, &name, entry, true)?;
+                }
+                Err(error) => return Err(failed("make the directory", path, &error)),
+            }
+        }
+        let Some(stat) = stat else { return Ok(done(false)) };
+        if stat.kind != thalweg_sys::Kind::Dir {
+            let cause = "something that is not a directory stands where the source has one";
+            return Err(conflict(path, cause));
+        }
+        let xattrs = self.terms.preserve.xattrs.then(|| place.dir.xattrs(&name)).transpose();
+        let xattrs = xattrs.map_err(|error| failed("read the attributes", path, &error))?;
+        let wanted = Wanted::of(entry);
+        let is_same = !differs(&stat, xattrs.as_deref(), &wanted, &self.terms.preserve, self.grain(&place));
+        if self.terms.dry_run {
+            return Ok(if is_same { unchanged(None, false) } else { done(false) });
+        }
+        // Opened for ourselves for the time being; its mode comes at the end.
+        let (mut made, mut mode) = (false, entry.mode);
+        if self.rights.uid != 0 && stat.uid == self.rights.uid && stat.mode & 0o700 != 0o700 {
+            let opened = place.dir.set_mode(&name, stat.mode | 0o700);
+            opened.map_err(|error| failed("open the directory for writing", path, &error))?;
+            self.changed_loosely(&place.territory);
+            made = true;
+            if !self.terms.preserve.mode {
+                mode = stat.mode | RESTORE;
+            }
+        }
+        self.spool_with(entry, mode)?;
+        Ok(if is_same { unchanged(None, made) } else { done(made) })
+    }
+
+    /// Keeps a directory's metadata for the end.
+    fn spool(&self, entry: &Entry) -> Result<(), Failure> {
+        self.spool_with(entry, entry.mode)
+    }
+
+    fn spool_with(&self, entry: &Entry, mode: u32) -> Result<(), Failure> {
+        if self.terms.dry_run {
+            return Ok(());
+        }
+        let wanted = Wanted { mode, ..Wanted::of(entry) };
+        let item = Spooled { id: entry.id, path: self.final_path(&entry.path), wanted };
+        let pushed = lock(&self.spool).push(&item, || self.nameless_file());
+        pushed.map_err(|error| failed("keep the metadata of", &entry.path, &error))
+    }
+
+    fn file(&self, entry: &Entry) -> Result<Decision, Failure> {
+        let path = &entry.path;
+        let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(Decision::Fresh) };
+        let Some(stat) = self.look(&place, &name, entry, false)? else {
+            return self.resume(entry, &place);
+        };
+        if let Some(skipped) = self.left_alone(entry, &stat) {
+            return Ok(skipped);
+        }
+        match stat.kind {
+            thalweg_sys::Kind::Dir => self.check_empty(&place.dir, &name, path)?,
+            thalweg_sys::Kind::File if self.terms.check == Check::Evidence => {
+                if let Some(remembered) = self.is_unchanged(entry, &stat, &place) {
+                    return self.keep(entry, &place, &name, &stat, remembered);
+                }
+            }
+            _ => {}
+        }
+        self.with_flight(entry.id, |flight| flight.seen = Some(Seen::of(&stat)));
+        self.resume(entry, &place)
+    }
+
+    fn left_alone(&self, entry: &Entry, stat: &Stat) -> Option<Decision> {
+        let reason = if self.terms.ignore_existing {
+            "it exists at the destination"
+        } else if self.terms.update
+            && stat.kind == thalweg_sys::Kind::File
+            && wire_time(stat.mtime) > entry.evidence.mtime
+        {
+            "the destination's is newer"
+        } else {
+            return None;
+        };
+        Some(settled(Outcome::Skipped(reason.to_owned()), false))
+    }
+
+    fn check_empty(&self, dir: &Dir, name: &[u8], path: &RelativePath) -> Result<(), Failure> {
+        let first = dir.open_beneath(name, Links::Refuse).and_then(|dir| dir.entries()?.next().transpose());
+        match first {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => Err(conflict(path, "a directory that is not empty stands there")),
+            Err(error) => Err(failed("look", path, &error)),
+        }
+    }
+
+    /// Whether size, time and what the catalogue remembers say that it is the same content. `Some(None)` without
+    /// the catalogue's word.
+    fn is_unchanged(&self, entry: &Entry, stat: &Stat, place: &Place) -> Option<Option<Remembered>> {
+        if stat.size != entry.evidence.size {
+            return None;
+        }
+        let remembered = match &*lock(&self.catalogue) {
+            Some(catalogue) => catalogue.find(&self.final_path(&entry.path)).ok().flatten(),
+            None => None,
+        };
+        match remembered {
+            Some(remembered) if remembered.evidence == bind(&entry.evidence, &evidence_of(stat)) => {
+                Some(Some(remembered))
+            }
+            Some(_) => None,
+            None => self.grain(place).is_same(entry.evidence.mtime, stat.mtime).then_some(None),
+        }
+    }
+
+    /// The content stays; only metadata may have to follow.
+    fn keep(
+        &self,
+        entry: &Entry,
+        place: &Place,
+        name: &[u8],
+        stat: &Stat,
+        remembered: Option<Remembered>,
+    ) -> Result<Decision, Failure> {
+        let of_io = |error: io::Error| failed("set the metadata of", &entry.path, &error);
+        let digest = remembered.map(|remembered| remembered.digest);
+        let preserve = &self.terms.preserve;
+        let wanted = Wanted::of(entry);
+        // If nothing changed on either side since we made it, an entry without attributes has none there either.
+        let may_differ = preserve.xattrs && (remembered.is_none() || !entry.xattrs.is_empty());
+        let xattrs = may_differ.then(|| place.dir.xattrs(name)).transpose().map_err(of_io)?;
+        if !differs(stat, xattrs.as_deref(), &wanted, preserve, self.grain(place)) {
+            return Ok(unchanged(digest, false));
+        }
+        if self.terms.dry_run {
+            return Ok(done(false));
+        }
+        let has = Has { may_have_xattrs: may_differ, ..Has::of(stat) };
+        let (losses, is_changed) = match place.dir.open_read(name) {
+            Ok(file) => {
+                if !file.stat().map_err(of_io)?.is_same_entry(stat) {
+                    return Err(conflict(&entry.path, "it was replaced while it was looked at"));
+                }
+                apply(&file, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?
+            }
+            // A file that we own and may not read. By name, for it has no descriptor; not as root, who may.
+            Err(_) if self.rights.uid != 0 => {
+                apply(&Named(&place.dir, name), &has, &wanted, preserve, &self.rights, true).map_err(of_io)?
+            }
+            Err(error) => return Err(of_io(error)),
+        };
+        if !is_changed {
+            // What cannot be kept was told when the file was made.
+            return Ok(unchanged(digest, false));
+        }
+        self.changed_loosely(&place.territory);
+        let now = place.dir.stat(name).map_err(of_io)?;
+        if digest.is_some()
+            && now.is_same_entry(stat)
+            && (now.size, now.mtime) == (stat.size, wanted_mtime(&wanted, stat, preserve.times))
+        {
+            self.with_flight(entry.id, |flight| flight.finished = Some((evidence_of(&now), digest)));
+        }
+        Ok(if losses.is_empty() {
+            unchanged(digest, true)
+        } else {
+            settled(Outcome::Done { digest, losses }, true)
+        })
+    }
+
+    /// Links, FIFOs and devices: made in staging, with all they need, and renamed into place.
+    fn special(&self, entry: &Entry) -> Result<Decision, Failure> {
+        let path = &entry.path;
+        let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(done(false)) };
+        let stat = self.look(&place, &name, entry, false)?;
+        if let Some(stat) = &stat {
+            if let Some(skipped) = self.left_alone(entry, stat) {
+                return Ok(skipped);
+            }
+            if stat.kind == thalweg_sys::Kind::Dir {
+                return Err(conflict(path, "a directory stands there"));
+            }
+            if self.is_same_special(entry, &place, &name, stat) {
+                return Ok(unchanged(None, false));
+            }
+        }
+        if self.terms.dry_run {
+            return Ok(done(false));
+        }
+        let staging = self.staging_at(&place).map_err(|error| failed("make", path, &error))?;
+        let temporary = format!("made-{}", self.new_number()).into_bytes();
+        let made = self.make_special(entry, &staging.dir, &temporary);
+        let losses = made.map_err(|error| match &entry.kind {
+            Kind::Device { .. } if error.kind() == io::ErrorKind::PermissionDenied => {
+                Failure::new(FailureKind::Permission, "make the device", "only root may").at(path)
+            }
+            _ => failed("make", path, &error),
+        });
+        let put = losses.and_then(|losses| {
+            let seen = stat.as_ref().map(Seen::of);
+            self.put_in_place(&staging.dir, &temporary, &place, &name, seen, path).map(|()| losses)
+        });
+        match put {
+            Ok(losses) => {
+                self.changed_parent(path, &place);
+                // The inode itself has no descriptor that could be synced.
+                self.changed_loosely(&place.territory);
+                Ok(settled(Outcome::Done { digest: None, losses }, true))
+            }
+            Err(failure) => {
+                let _ = staging.dir.remove_file(&temporary);
+                Err(failure)
+            }
+        }
+    }
+
+    fn make_special(&self, entry: &Entry, dir: &Dir, name: &[u8]) -> io::Result<Vec<Loss>> {
+        let mut has_mode = true;
+        match &entry.kind {
+            Kind::Symlink { target } => {
+                has_mode = false;
+                dir.make_symlink(target, name)?;
+            }
+            Kind::Fifo => dir.make_fifo(name, entry.mode & 0o777)?,
+            Kind::Device { block, major, minor } => {
+                dir.make_device(name, entry.mode & 0o777, *block, *major, *minor)?;
+            }
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        }
+        let target = Named(dir, name);
+        let has = Has { may_have_xattrs: false, mtime: None, ..Has::of(&target.look()?) };
+        let wanted = Wanted::of(entry);
+        apply(&target, &has, &wanted, &self.terms.preserve, &self.rights, has_mode).map(|(losses, _)| losses)
+    }
+
+    fn is_same_special(&self, entry: &Entry, place: &Place, name: &[u8], stat: &Stat) -> bool {
+        let preserve = &self.terms.preserve;
+        // What only a better right could set is not tried again each time.
+        let same_owner =
+            !preserve.owner || !self.rights.can_chown || (stat.uid, stat.gid) == (entry.uid, entry.gid);
+        let same_time = !preserve.times || self.grain(place).is_same(entry.evidence.mtime, stat.mtime);
+        let same_mode = !preserve.mode || stat.mode == entry.mode;
+        let same = match &entry.kind {
+            Kind::Symlink { target } => {
+                stat.kind == thalweg_sys::Kind::Symlink
+                    && same_time
+                    && place.dir.read_link(name).is_ok_and(|found| found == *target)
+            }
+            Kind::Fifo => stat.kind == thalweg_sys::Kind::Fifo && same_mode,
+            Kind::Device { block, major, minor } => {
+                let kind =
+                    if *block { thalweg_sys::Kind::BlockDevice } else { thalweg_sys::Kind::CharDevice };
+                stat.kind == kind && (stat.rdev_major, stat.rdev_minor) == (*major, *minor) && same_mode
+            }
+            _ => false,
+        };
+        same && same_owner
+            && (!preserve.xattrs
+                || place.dir.xattrs(name).is_ok_and(|found| found.len() == entry.xattrs.len()))
+    }
+
+    /// Where the entry is; `None` in a dry run whose directory is not there.
+    fn parent_or_dry(&self, path: &RelativePath) -> Result<Option<Spot>, Failure> {
+        match self.parent_of(path) {
+            Err(failure) if self.terms.dry_run && failure.kind == FailureKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// What stands at a name; nothing without looking in a directory that is new, unless `surely`.
+    pub(super) fn look(
+        &self,
+        place: &Place,
+        name: &[u8],
+        entry: &Entry,
+        surely: bool,
+    ) -> Result<Option<Stat>, Failure> {
+        let was_finished =
+            || lock(&self.flights).get(&entry.id).is_some_and(|flight| flight.finished.is_some());
+        if place.is_new && !surely && !was_finished() {
+            return Ok(None);
+        }
+        match place.dir.stat(name) {
+            Ok(stat) => {
+                self.check_case(place, name, &entry.path)?;
+                Ok(Some(stat))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed("look", &entry.path, &error)),
+        }
+    }
+
+    /// Where names that differ in case are one, another entry must not be taken for this one.
+    fn check_case(&self, place: &Place, name: &[u8], path: &RelativePath) -> Result<(), Failure> {
+        let folds = place.territory.open_staging().is_some_and(|staging| staging.abilities().folds_case);
+        if !folds {
+            return Ok(());
+        }
+        let mut entries = place.dir.entries().map_err(|error| failed("list", path, &error))?;
+        if entries.any(|entry| entry.is_ok_and(|entry| entry.name == name)) {
+            return Ok(());
+        }
+        Err(conflict(path, "its name and that of another entry are one name on this file system"))
+    }
+
+    pub(super) fn grain(&self, place: &Place) -> Grain {
+        place
+            .territory
+            .open_staging()
+            .or_else(|| self.root.as_ref()?.territory.open_staging())
+            .map_or(Grain::FINEST, |staging| staging.abilities().grain)
+    }
+
+    /// A partial of the same content from an earlier attempt, as far as it is sound; else everything is wanted.
+    fn resume(&self, entry: &Entry, place: &Place) -> Result<Decision, Failure> {
+        let (found, other) = match &*lock(&self.journal) {
+            Some(journal) => {
+                let found = journal.find(&entry.path, &entry.evidence);
+                (found, journal.find_path(&entry.path).filter(|number| Some(*number) != found))
+            }
+            None => return Ok(Decision::Fresh),
+        };
+        if let Some(number) = other {
+            self.drop_partial(number, place);
+        }
+        let Some(number) = found else { return Ok(Decision::Fresh) };
+        match self.resumed(number, entry, place) {
+            Ok(Some(decision)) => Ok(decision),
+            Ok(None) => {
+                self.drop_partial(number, place);
+                Ok(Decision::Fresh)
+            }
+            Err(error) => {
+                tracing::warn!(%error, path = %entry.path, "what an earlier attempt left cannot be read");
+                self.drop_partial(number, place);
+                Ok(Decision::Fresh)
+            }
+        }
+    }
+
+    fn drop_partial(&self, number: u64, place: &Place) {
+        lock(&self.partials).remove(&number);
+        if let Ok(staging) = self.staging_at(place) {
+            let _ = staging.dir.remove_file(partial_name(number).as_bytes());
+        }
+        if let Some(journal) = &mut *lock(&self.journal) {
+            journal.end(number);
+        }
+    }
+
+    /// `None` if nothing of it is of use.
+    fn resumed(&self, number: u64, entry: &Entry, place: &Place) -> io::Result<Option<Decision>> {
+        let recorded = match &*lock(&self.journal) {
+            Some(journal) => journal.chunks(number).map_err(|failure| io::Error::other(failure.cause))?,
+            None => return Ok(None),
+        };
+        let open = lock(&self.partials).get(&number).cloned();
+        let partial = match open {
+            Some(partial) => partial,
+            None => {
+                let staging = self.staging_at(place)?;
+                let file = staging.dir.open_read_write(partial_name(number).as_bytes())?;
+                let sparse = self.is_sparse(entry);
+                Arc::new(LocalPartial::new(number, file, sparse, &staging, place.territory.clone()))
+            }
+        };
+        if recorded.is_empty() || partial.file.stat()?.size != entry.evidence.size {
+            return Ok(None);
+        }
+        let marked = matches!(entry.kind, Kind::File { marked: true, .. });
+        let rule = Rule {
+            file_bytes: entry.evidence.size,
+            segment_bytes: u64::from(self.terms.segment_bytes),
+            marked,
+        };
+        let present = sound_chunks(&partial.file, &rule, self.terms.chunk_bytes, recorded)?;
+        if present.is_empty() {
+            return Ok(None);
+        }
+        self.clear_gaps(&partial.file, &rule, &present, self.is_sparse(entry))?;
+        lock(&self.partials).insert(number, partial.clone());
+        let partial: Arc<dyn PartialFile> = partial;
+        Ok(Some(Decision::Resume { partial, present }))
+    }
+
+    /// Makes zeros of everything that is not present: holes are never written, so nothing may show through.
+    fn clear_gaps(
+        &self,
+        file: &File,
+        rule: &Rule,
+        present: &[(u64, Digest)],
+        sparse: bool,
+    ) -> io::Result<()> {
+        let chunk_bytes = self.terms.chunk_bytes;
+        let mut at = 0;
+        let ends = [(digest::chunk_count(rule.file_bytes, chunk_bytes), Digest::default())];
+        for (chunk, _) in present.iter().chain(&ends) {
+            let start = at * chunk_bytes;
+            let end = (chunk * chunk_bytes).min(rule.file_bytes);
+            file.punch_hole(start, end.saturating_sub(start))?;
+            at = chunk + 1;
+        }
+        if !sparse {
+            match file.preallocate(0, rule.file_bytes) {
+                Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether zeros of this entry become holes.
+    pub(super) fn is_sparse(&self, entry: &Entry) -> bool {
+        self.terms.preserve.holes && matches!(entry.kind, Kind::File { sparse: true, .. })
+    }
+}
+
+/// The chunks of `recorded` whose bytes on the medium still have their digest, in order.
+fn sound_chunks(
+    file: &File,
+    rule: &Rule,
+    chunk_bytes: u64,
+    recorded: BTreeMap<u64, Digest>,
+) -> io::Result<Vec<(u64, Digest)>> {
+    let count = digest::chunk_count(rule.file_bytes, chunk_bytes);
+    let recorded: Vec<_> = recorded.into_iter().filter(|(chunk, _)| *chunk < count).collect();
+    let _ = file.advise(Advice::DontNeed, 0, 0);
+    let next = AtomicU64::new(0);
+    let check = || -> io::Result<Vec<(u64, Digest)>> {
+        let mut sound = Vec::new();
+        let mut buffer = vec![0; READ_BYTES.max(rule.segment_bytes as usize)];
+        while let Some((chunk, digest)) = recorded.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+            if digest_of_chunk(file, rule, chunk_bytes, *chunk, &mut buffer)? == Some(*digest) {
+                sound.push((*chunk, *digest));
+            }
+        }
+        Ok(sound)
+    };
+    let bytes = (recorded.len() as u64).saturating_mul(chunk_bytes);
+    let threads = if bytes > PARALLEL_BYTES { usage::cores().min(THREADS_MAX) } else { 1 };
+    let mut sound = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(check)).collect();
+        let mut sound = check()?;
+        for other in others {
+            sound.extend(other.join().map_err(|_| io::Error::other("a thread that digests broke"))??);
+        }
+        Ok::<_, io::Error>(sound)
+    })?;
+    sound.sort_unstable_by_key(|(chunk, _)| *chunk);
+    Ok(sound)
+}
+
+/// `None` if the file is shorter than it must be.
+fn digest_of_chunk(
+    file: &File,
+    rule: &Rule,
+    chunk_bytes: u64,
+    chunk: u64,
+    buffer: &mut [u8],
+) -> io::Result<Option<Digest>> {
+    let start = chunk * chunk_bytes;
+    let length = digest::chunk_length(chunk, rule.file_bytes, chunk_bytes);
+    let mut digests = Vec::new();
+    let mut at = start;
+    while at < start + length || digests.is_empty() {
+        let wanted = (start + length - at).min(rule.segment_bytes);
+        let is_hole = wanted > 0 && file.next_data(at)?.is_none_or(|data| data >= at + wanted);
+        let digest = if is_hole {
+            rule.zeros(at, wanted)
+        } else {
+            let bytes = &mut buffer[..wanted as usize];
+            let read = file.read_at(bytes, at)?;
+            rule.segment(at, &bytes[..read])
+        };
+        let Some(digest) = digest else { return Ok(None) };
+        digests.push(digest);
+        at += wanted;
+    }
+    Ok(Some(digest::join(&digests, length == rule.file_bytes)))
+}
+
+fn wanted_mtime(wanted: &Wanted, stat: &Stat, times: bool) -> thalweg_sys::Time {
+    if times { super::sys_time(wanted.mtime) } else { stat.mtime }
+}
+
+/// What stands for a directory of this path in the set of names offered.
+pub(super) fn as_directory(path: &[u8]) -> Vec<u8> {
+    [path, b"/"].concat()
+}
+
+pub(super) fn settled(outcome: Outcome, made: bool) -> Decision {
+    Decision::Settled { outcome, made }
+}
+
+fn done(made: bool) -> Decision {
+    settled(Outcome::Done { digest: None, losses: Vec::new() }, made)
+}
+
+fn unchanged(digest: Option<Digest>, made: bool) -> Decision {
+    settled(Outcome::Unchanged { digest }, made)
+}

@@ -1,0 +1,248 @@
+//! Removes what the source does not have: only below directories that it offered, only after it was listed in
+//! full, counted first and bounded, children before parents.
+//!
+//! Left alone: names that the filter excludes and the directories that hold them, our staging, other file systems.
+//! Links are removed, never followed.
+
+use super::decide::as_directory;
+use super::destination::{LocalDestination, Offered};
+use super::staging::key_of;
+use super::walk::{Step, Walk};
+use super::{STAGING_NAME, failed, lock};
+use crate::endpoint::Conclusion;
+use crate::failure::{self, Failure, FailureKind};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use thalweg_sys::{Kind, Links};
+use thalweg_wire::RelativePath;
+
+impl LocalDestination {
+    pub(super) fn delete_all(&self, complete: bool, conclusion: &mut Conclusion) {
+        let Some(delete_max) = self.terms.delete_max else { return };
+        if self.root.is_none() {
+            return;
+        }
+        let refuse = |kind, cause: String| Failure::new(kind, "delete", cause);
+        if !complete {
+            let cause = "nothing was deleted, because the source could not be listed in full".to_owned();
+            conclusion.troubles.push(refuse(FailureKind::Usage, cause));
+            return;
+        }
+        let offered = lock(&self.offered).take();
+        let Some(offered) = offered else {
+            let cause = "nothing was deleted, because the names offered could not be kept".to_owned();
+            conclusion.troubles.push(refuse(FailureKind::Io, cause));
+            return;
+        };
+        let mut troubles = Vec::new();
+        let count = match self.sweep(&offered, None, &mut troubles) {
+            Ok(count) => count,
+            Err(error) => {
+                conclusion.troubles.push(failure::of_io("delete", &error));
+                return;
+            }
+        };
+        if count > 0 && self.offered_entries.load(Ordering::Relaxed) == 0 {
+            let cause =
+                format!("nothing was deleted: the source is empty and the destination has {count} entries");
+            conclusion.troubles.push(refuse(FailureKind::Usage, cause));
+            return;
+        }
+        if count > delete_max {
+            let cause =
+                format!("nothing was deleted: {count} entries would be, and {delete_max} are allowed");
+            conclusion.troubles.push(refuse(FailureKind::Usage, cause));
+            return;
+        }
+        if self.terms.dry_run {
+            conclusion.deleted = count;
+            return;
+        }
+        match self.sweep(&offered, Some(delete_max), &mut conclusion.troubles) {
+            Ok(deleted) => conclusion.deleted = deleted,
+            Err(error) => conclusion.troubles.push(failure::of_io("delete", &error)),
+        }
+    }
+
+    /// Counts what is to go, or removes up to `remove_max` of it.
+    fn sweep(
+        &self,
+        offered: &Offered,
+        remove_max: Option<u64>,
+        troubles: &mut Vec<Failure>,
+    ) -> io::Result<u64> {
+        let root = self.root.clone().ok_or(io::ErrorKind::NotFound)?;
+        let reopen = {
+            let root = root.clone();
+            move |path: &[u8]| root.dir.open_beneath(path, Links::Refuse)
+        };
+        let mut sweep = Sweep {
+            destination: self,
+            offered,
+            remove_max,
+            troubles,
+            walk: Walk::new(Box::new(reopen)),
+            levels: vec![Level { is_doomed: false, keeps: false }],
+            count: 0,
+        };
+        sweep.walk.enter(b"", root.dir.clone())?;
+        sweep.run()?;
+        Ok(sweep.count)
+    }
+}
+
+struct Sweep<'a> {
+    destination: &'a LocalDestination,
+    offered: &'a Offered,
+    /// `None`: only count.
+    remove_max: Option<u64>,
+    troubles: &'a mut Vec<Failure>,
+    walk: Walk<'a>,
+    /// For each directory on the way.
+    levels: Vec<Level>,
+    count: u64,
+}
+
+struct Level {
+    /// To be removed, with everything in it.
+    is_doomed: bool,
+    /// Something in it stays, so it does.
+    keeps: bool,
+}
+
+impl Sweep<'_> {
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            match self.walk.next() {
+                Step::End => return Ok(()),
+                Step::Trouble(error) => {
+                    self.trouble(self.walk.path().to_vec(), "list", &error);
+                    self.keep();
+                }
+                Step::Name(name, _) => self.name(&name)?,
+                Step::Left(name) => {
+                    let Some(level) = self.levels.pop() else { continue };
+                    if level.is_doomed && level.keeps {
+                        self.keep();
+                    } else if level.is_doomed {
+                        self.remove(&name, true);
+                    }
+                }
+            }
+        }
+    }
+
+    fn name(&mut self, name: &[u8]) -> io::Result<()> {
+        if name == STAGING_NAME {
+            self.keep();
+            return Ok(());
+        }
+        let path = self.walk.path_of(name);
+        let is_doomed = self.levels.last().is_some_and(|level| level.is_doomed);
+        let dir = match self.walk.dir() {
+            Ok(dir) => dir,
+            Err(error) => {
+                self.trouble(self.walk.path().to_vec(), "open", &error);
+                self.keep();
+                self.walk.abandon();
+                return Ok(());
+            }
+        };
+        let stat = match dir.stat(name) {
+            Ok(stat) => stat,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => {
+                self.trouble(path, "look", &error);
+                self.keep();
+                return Ok(());
+            }
+        };
+        let is_dir = stat.kind == Kind::Dir;
+        let is_foreign =
+            is_dir && self.destination.root.as_ref().is_some_and(|root| root.territory.key != key_of(&stat));
+        if !is_doomed && self.offered.contains(&path)? {
+            if is_dir && !is_foreign && self.offered.contains(&as_directory(&path))? {
+                self.enter(name, &path, false);
+            }
+            return Ok(());
+        }
+        let at_top = self.walk.depth() == 1;
+        if at_top && !self.destination.root_is_offered.load(Ordering::Relaxed) {
+            // The root itself is not the source's: what else is in it is not our business.
+            return Ok(());
+        }
+        let is_protected = RelativePath::new(path.clone())
+            .map_or(true, |path| !self.destination.protect.decide(&path, is_dir).included);
+        if is_protected {
+            self.keep();
+            return Ok(());
+        }
+        if is_foreign {
+            self.trouble(path, "delete", &io::Error::other("another file system is mounted there"));
+            self.keep();
+            return Ok(());
+        }
+        if is_dir {
+            self.enter(name, &path, true);
+        } else {
+            self.remove(name, false);
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, name: &[u8], path: &[u8], is_doomed: bool) {
+        let entered = self.walk.dir().and_then(|dir| {
+            let child = dir.open_beneath(name, Links::Refuse)?;
+            self.walk.enter(name, Arc::new(child))
+        });
+        match entered {
+            Ok(()) => self.levels.push(Level { is_doomed, keeps: false }),
+            Err(error) => {
+                self.trouble(path.to_vec(), "list", &error);
+                self.keep();
+            }
+        }
+    }
+
+    /// Counts one entry of the current directory, or removes it.
+    fn remove(&mut self, name: &[u8], is_dir: bool) {
+        let Some(remove_max) = self.remove_max else {
+            self.count += 1;
+            return;
+        };
+        // More may have come since they were counted.
+        if self.count >= remove_max {
+            self.keep();
+            return;
+        }
+        let removed =
+            self.walk.dir().and_then(|dir| if is_dir { dir.remove_dir(name) } else { dir.remove_file(name) });
+        match removed {
+            Ok(()) => {
+                self.count += 1;
+                if let Some(root) = &self.destination.root {
+                    self.destination.changed_loosely(&root.territory);
+                    if self.walk.depth() == 1 {
+                        root.territory.top_is_changed.store(true, Ordering::Release);
+                    }
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                self.trouble(self.walk.path_of(name), "delete", &error);
+                self.keep();
+            }
+        }
+    }
+
+    fn keep(&mut self) {
+        if let Some(level) = self.levels.last_mut() {
+            level.keeps = true;
+        }
+    }
+
+    fn trouble(&mut self, path: Vec<u8>, operation: &str, error: &io::Error) {
+        self.troubles.push(failed(operation, &RelativePath::new(path).unwrap_or_default(), error));
+    }
+}

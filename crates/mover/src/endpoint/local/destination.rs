@@ -1,0 +1,526 @@
+//! A destination on local file systems: state shared by everything that is done there, and how it is opened.
+//!
+//! Promises and where they are kept: nothing but the old or the whole new content stands under a final name
+//! ([`finish`](super::finish)); nothing outside the root is touched (every name is reached through a held
+//! directory that was opened without following links); what [`sync`](Destination::sync) returned for survives a
+//! power cut ([`durable`](super::durable)); after success nothing of ours is left, after failure everything is in
+//! the staging directories ([`staging`](super::staging)).
+//!
+//! Not guaranteed: that a name which somebody changes in the instant between our last look and the rename is
+//! noticed. It is replaced then, as if it had been changed before.
+
+use super::held::Held;
+use super::metadata::Rights;
+use super::partial::LocalPartial;
+use super::place::{self, Resolved};
+use super::spool::Spool;
+use super::staging::{Staging, Territory, TerritoryKey, key_of};
+use super::{STAGING_NAME, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
+use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Staged};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::journal::Journal;
+use crate::journal::catalogue::{Catalogue, OnDiskSet};
+use crate::manifest::Filter;
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use thalweg_sys::{Dir, File, Kind, Links, Stat, Time};
+use thalweg_wire::message::{Loss, Outcome, SourceForm, Terms};
+use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
+
+pub use super::place::DestinationPlace;
+
+/// Local file systems as a destination.
+pub struct LocalDestination {
+    pub(super) terms: Terms,
+    /// Names that are never deleted: those that the source leaves out.
+    pub(super) protect: Filter,
+    rename: Option<(Vec<u8>, Vec<u8>)>,
+    pub(super) job: String,
+    /// `None`: a dry run to a place that is not there.
+    pub(super) root: Option<Arc<Place>>,
+    /// The root was made by us just now.
+    pub(super) root_is_new: bool,
+    held: Held<Place>,
+    territories: Mutex<HashMap<TerritoryKey, Arc<Territory>>>,
+    pub(super) journal: Mutex<Option<Journal>>,
+    lock_file: Mutex<Option<File>>,
+    pub(super) catalogue: Mutex<Option<Catalogue>>,
+    pub(super) has_catalogue: bool,
+    pub(super) flights: Mutex<HashMap<EntryId, Flight>>,
+    pub(super) partials: Mutex<HashMap<u64, Arc<LocalPartial>>>,
+    pub(super) changed: Mutex<durable::Changed>,
+    pub(super) spool: Mutex<Spool>,
+    pub(super) offered: Mutex<Option<Offered>>,
+    /// Entries offered besides the root.
+    pub(super) offered_entries: AtomicU64,
+    pub(super) root_is_offered: AtomicBool,
+    next_number: AtomicU64,
+    /// The first sync that failed. Nothing is believed after it.
+    pub(super) failed: Mutex<Option<Failure>>,
+    pub(super) rights: Rights,
+    /// Times that the entries of top directories ask for; given again when staging is gone from them.
+    pub(super) top_times: Mutex<HashMap<TerritoryKey, Time>>,
+}
+
+/// Names offered in this run, on disk.
+pub(super) type Offered = OnDiskSet<Box<dyn FnMut() -> io::Result<std::fs::File> + Send>>;
+
+/// A directory below the root, held.
+pub(super) struct Place {
+    pub(super) dir: Arc<Dir>,
+    pub(super) territory: Arc<Territory>,
+    /// Made by this run: nothing is in it that this run did not make.
+    pub(super) is_new: bool,
+    /// Entries made in it get this group.
+    pub(super) gid: Option<u32>,
+}
+
+/// A name in a held directory.
+pub(super) type Spot = (Arc<Place>, Vec<u8>);
+
+/// What is known of an entry between its decision and its last word.
+#[derive(Default)]
+pub(super) struct Flight {
+    /// What stood at its path when it was decided.
+    pub(super) seen: Option<Seen>,
+    /// What stands there since we named it, and the digest of that.
+    pub(super) finished: Option<(Evidence, Option<Digest>)>,
+}
+
+/// What stood at a path, as far as it must not change until we put something in its place.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) kind: Kind,
+    pub(super) mode: u32,
+    identity: (u64, u64),
+    size: u64,
+    mtime: Time,
+    /// Not of a file with several names: replacing one of the others changes it.
+    ctime: Option<Time>,
+}
+
+impl Seen {
+    pub(super) fn of(stat: &Stat) -> Seen {
+        Seen {
+            kind: stat.kind,
+            mode: stat.mode,
+            identity: (stat.device, stat.inode),
+            size: stat.size,
+            mtime: stat.mtime,
+            ctime: (stat.links == 1).then_some(stat.ctime),
+        }
+    }
+
+    pub(super) fn is_still(&self, now: &Stat) -> bool {
+        let then = self;
+        then.identity == (now.device, now.inode)
+            && then.kind == now.kind
+            // A directory was empty and is removed only if it still is.
+            && (then.kind == Kind::Dir
+                || (then.size == now.size
+                    && then.mtime == now.mtime
+                    && then.ctime.is_none_or(|ctime| ctime == now.ctime)))
+    }
+}
+
+impl LocalDestination {
+    /// Opens a destination as rsync reads its path, see [`place`](super::place): for a single source a path that is
+    /// no directory and has no `trailing_slash` is the new name; everything else is a directory and is made with
+    /// all that is missing above it. `state` is where the catalogue is kept; without it size and time alone
+    /// recognise what is unchanged. Names that `protect` excludes are never deleted.
+    ///
+    /// # Errors
+    /// `Busy` if a transfer with the same job key runs here; `Conflict` if something else than a directory is in
+    /// the way; `Usage` for `..` below an export; `Permission`, `Space`, `Io`.
+    pub fn open(
+        place: DestinationPlace,
+        source: &SourceForm,
+        trailing_slash: bool,
+        terms: Terms,
+        state: Option<PathBuf>,
+        protect: Filter,
+    ) -> Result<LocalDestination> {
+        let resolved = place::resolve(&place, source, trailing_slash, terms.dry_run)?;
+        let at_root = |error: &io::Error| failed_at_words("open the destination", &resolved.words, error);
+        let rights = Rights::now();
+        let root = match &resolved.root {
+            Some(dir) => Some(open_root(dir, &rights, terms.dry_run).map_err(|error| at_root(&error))?),
+            None => None,
+        };
+        let job: String = terms.job_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut destination = LocalDestination {
+            protect,
+            rename: resolved.rename.clone(),
+            job,
+            root_is_new: !resolved.made_in.is_empty(),
+            held: Held::new(),
+            territories: Mutex::default(),
+            journal: Mutex::default(),
+            lock_file: Mutex::default(),
+            catalogue: Mutex::default(),
+            has_catalogue: false,
+            flights: Mutex::default(),
+            partials: Mutex::default(),
+            changed: Mutex::default(),
+            spool: Mutex::default(),
+            offered: Mutex::default(),
+            offered_entries: AtomicU64::new(0),
+            root_is_offered: AtomicBool::new(false),
+            next_number: AtomicU64::new(1),
+            failed: Mutex::default(),
+            rights,
+            top_times: Mutex::default(),
+            root,
+            terms,
+        };
+        if let Some(root) = destination.root.clone() {
+            lock(&destination.territories).insert(root.territory.key, root.territory.clone());
+            destination.catalogue =
+                Mutex::new(state.and_then(|state| open_catalogue(&state, &place, &resolved, &root)));
+            destination.has_catalogue = lock(&destination.catalogue).is_some();
+            if !destination.terms.dry_run {
+                destination.take_staging(&root).map_err(|failure| at_words(failure, &resolved.words))?;
+            }
+        }
+        for made_in in resolved.made_in {
+            destination.changed_above_root(made_in);
+        }
+        if destination.terms.delete_max.is_some() {
+            let offered = destination.new_offered().map_err(|error| at_root(&error))?;
+            *lock(&destination.offered) = Some(offered);
+        }
+        Ok(destination)
+    }
+
+    /// Takes the lock and opens the journal.
+    fn take_staging(&self, root: &Place) -> Result<()> {
+        let of_io = |error: io::Error| failure::of_io("open the staging directory", &error);
+        /// How often the lock file may be removed under our hands by transfers that just end.
+        const ROUNDS: usize = 16;
+        for _ in 0..ROUNDS {
+            let staging = Staging::open(&root.territory.top, &self.job).map_err(of_io)?;
+            let file = match staging.dir.create_new(b"lock", 0o600) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    staging.dir.open_read_write(b"lock")
+                }
+                other => other,
+            };
+            let file = match file {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(of_io)?,
+            };
+            if !file.lock_exclusive().map_err(of_io)? {
+                let cause =
+                    format!("another transfer of this job holds its lock `{}/lock`", self.staging_words());
+                return Err(Failure::new(FailureKind::Busy, "open the staging directory", cause));
+            }
+            // Its holder may have removed it before we got it.
+            let is_there = match (staging.dir.stat(b"lock"), file.stat()) {
+                (Ok(named), Ok(held)) => named.is_same_entry(&held),
+                _ => false,
+            };
+            if !is_there {
+                continue;
+            }
+            staging.prepare().map_err(of_io)?;
+            let journal = Journal::open(staging.dir.clone(), self.terms.job_key, self.terms.chunk_bytes)?;
+            *lock(&self.lock_file) = Some(file);
+            *lock(&self.journal) = Some(journal);
+            self.drop_unknown_partials(&staging);
+            root.territory.adopt(staging);
+            return Ok(());
+        }
+        let cause = format!("`{}` comes and goes", self.staging_words());
+        Err(Failure::new(FailureKind::Busy, "open the staging directory", cause))
+    }
+
+    fn staging_words(&self) -> String {
+        format!("{}/{}", String::from_utf8_lossy(STAGING_NAME), self.job)
+    }
+
+    /// Removes partials that no journal record names: nothing in them counts.
+    fn drop_unknown_partials(&self, staging: &Staging) {
+        let journal = lock(&self.journal);
+        for number in staging.partials().unwrap_or_default() {
+            if !journal.as_ref().is_some_and(|journal| journal.is_live(number)) {
+                let _ = staging.dir.remove_file(super::staging::partial_name(number).as_bytes());
+            }
+        }
+    }
+
+    /// The staging directory for entries in `place`.
+    pub(super) fn staging_at(&self, place: &Place) -> io::Result<Arc<Staging>> {
+        place.territory.staging(&self.job, |staging| self.drop_unknown_partials(staging))
+    }
+
+    /// Every file system that was worked in.
+    pub(super) fn all_territories(&self) -> Vec<Arc<Territory>> {
+        lock(&self.territories).values().cloned().collect()
+    }
+
+    pub(super) fn new_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The path at the destination: another one only for a single entry that gets a new name.
+    pub(super) fn final_path(&self, path: &RelativePath) -> RelativePath {
+        match &self.rename {
+            Some((from, to)) if path.as_bytes() == from => {
+                RelativePath::new(to.clone()).unwrap_or_else(|_| path.clone())
+            }
+            _ => path.clone(),
+        }
+    }
+
+    /// The directory that an entry is in, and its name there.
+    ///
+    /// # Errors
+    /// `Conflict` where a directory of the path is something else; `NotFound` where one is missing; a path through
+    /// our own staging is refused as `Conflict`.
+    pub(super) fn parent_of(&self, path: &RelativePath) -> Result<Spot> {
+        let path = self.final_path(path);
+        if path.as_bytes().split(|&byte| byte == b'/').any(|name| name == STAGING_NAME) {
+            return Err(conflict(&path, "the name belongs to thalweg's staging directory"));
+        }
+        let (parent, name) = path.split().ok_or_else(|| conflict(&path, "the root has no parent"))?;
+        let place = self.place(parent).map_err(|error| {
+            if error.kind() == io::ErrorKind::NotADirectory || is_errno(&error, errno::LOOP) {
+                return conflict(
+                    &path,
+                    "something that is not a directory stands where its directory should be",
+                );
+            }
+            failed("open the directory of", &path, &error)
+        })?;
+        Ok((place, name.to_vec()))
+    }
+
+    /// The directory at `path` below the root, held.
+    pub(super) fn place(&self, path: &[u8]) -> io::Result<Arc<Place>> {
+        if path.is_empty() {
+            return self.root.clone().ok_or_else(|| io::ErrorKind::NotFound.into());
+        }
+        if let Some(place) = self.held.get(path) {
+            return Ok(place);
+        }
+        let dir = self.held_dir(path)?;
+        self.hold(path, dir, false)
+    }
+
+    fn held_dir(&self, path: &[u8]) -> io::Result<Dir> {
+        let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let open = || match path.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => match self.held.get(&path[..slash]) {
+                Some(above) => above.dir.open_beneath(&path[slash + 1..], Links::Refuse),
+                None => root.dir.open_beneath(path, Links::Refuse),
+            },
+            None => root.dir.open_beneath(path, Links::Refuse),
+        };
+        match open() {
+            Err(error) if is_errno(&error, errno::TOO_MANY_OPEN) || is_errno(&error, errno::TABLE_FULL) => {
+                self.held.clear();
+                open()
+            }
+            other => other,
+        }
+    }
+
+    /// Holds a directory and finds out which file system it is on.
+    pub(super) fn hold(&self, path: &[u8], dir: Dir, is_new: bool) -> io::Result<Arc<Place>> {
+        let stat = dir.stat_self()?;
+        let dir = Arc::new(dir);
+        let territory = self.territory(path, &dir, &stat)?;
+        let place = Arc::new(Place { dir, territory, is_new, gid: inherited_gid(&stat) });
+        self.held.put(path, place.clone());
+        Ok(place)
+    }
+
+    fn territory(&self, path: &[u8], dir: &Arc<Dir>, stat: &Stat) -> io::Result<Arc<Territory>> {
+        let known = |key| lock(&self.territories).get(&key).cloned();
+        if let Some(territory) = known(key_of(stat)) {
+            return Ok(territory);
+        }
+        // Its top is the first directory of the path that is on it: look at those above first.
+        let above = path.iter().rposition(|&byte| byte == b'/').map_or(&[][..], |slash| &path[..slash]);
+        self.place(above)?;
+        if let Some(territory) = known(key_of(stat)) {
+            return Ok(territory);
+        }
+        let territory = Arc::new(Territory::new(dir.clone(), stat));
+        lock(&self.territories).insert(territory.key, territory.clone());
+        if !self.terms.dry_run && territory.staging_is_there(&self.job) {
+            // An earlier attempt left something here.
+            territory.staging(&self.job, |staging| self.drop_unknown_partials(staging))?;
+        }
+        Ok(territory)
+    }
+
+    /// A file without a name, for what must not be kept in memory.
+    pub(super) fn nameless_file(&self) -> io::Result<File> {
+        let staging = self.root.as_ref().and_then(|root| root.territory.open_staging());
+        nameless_in(staging.as_ref().map(|staging| &*staging.dir), self.new_number())
+    }
+
+    fn new_offered(&self) -> io::Result<Offered> {
+        let staging = self.root.as_ref().and_then(|root| root.territory.open_staging());
+        let mut number = 0;
+        OnDiskSet::new(Box::new(move || {
+            number += 1;
+            let file = nameless_in(staging.as_ref().map(|staging| &*staging.dir), number)?;
+            Ok(std::fs::File::from(std::os::fd::OwnedFd::from(file)))
+        }))
+    }
+
+    /// Nothing is believed any more after a failed sync.
+    pub(super) fn check_sound(&self) -> Result<()> {
+        lock(&self.failed).clone().map_or(Ok(()), Err)
+    }
+
+    /// Changes what is known of an entry on its way.
+    pub(super) fn with_flight<T>(&self, id: EntryId, change: impl FnOnce(&mut Flight) -> T) -> T {
+        change(lock(&self.flights).entry(id).or_default())
+    }
+
+    pub(super) fn seen(&self, id: EntryId) -> Option<Seen> {
+        lock(&self.flights).get(&id)?.seen
+    }
+}
+
+impl Destination for LocalDestination {
+    fn decide(&self, entry: &Entry) -> Decision {
+        self.decide_entry(entry)
+    }
+
+    fn link(&self, entry: &Entry) -> Outcome {
+        self.link_entry(entry)
+    }
+
+    fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
+        self.begin_partial(entry)
+    }
+
+    fn stage(&self, lane: u32, entry: &Entry, content: &[u8]) -> Result<Staged> {
+        self.stage_file(lane, entry, content)
+    }
+
+    fn sync(&self, partials: &[Arc<dyn PartialFile>], staged: u64) -> Result<()> {
+        self.sync_written(partials, staged)
+    }
+
+    fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
+        self.digest_staged(staged, bytes)
+    }
+
+    fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {
+        self.record_chunks(chunks)
+    }
+
+    fn finish(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
+        self.finish_entry(entry, ready, digest)
+    }
+
+    fn discard(&self, ready: Ready) {
+        self.discard_ready(ready);
+    }
+
+    fn settled(&self, entry: &Entry, outcome: &Outcome) {
+        self.note_settled(entry, outcome);
+    }
+
+    fn conclude(&self, complete: bool) -> Conclusion {
+        self.conclude_all(complete)
+    }
+
+    fn close(&self, success: bool) {
+        lock(&self.partials).clear();
+        let journal = lock(&self.journal).take();
+        if !success {
+            if let Some(mut journal) = journal {
+                let _ = journal.flush();
+            }
+            lock(&self.lock_file).take();
+            return;
+        }
+        drop(journal);
+        let root = self.root.as_ref().map(|root| root.territory.key);
+        let times = lock(&self.top_times).clone();
+        let clean_up =
+            |territory: &Territory| territory.clean_up(&self.job, times.get(&territory.key).copied());
+        let territories = self.all_territories();
+        // The root's comes last: the lock is in it.
+        territories.iter().filter(|territory| Some(territory.key) != root).for_each(|t| clean_up(t));
+        territories.iter().filter(|territory| Some(territory.key) == root).for_each(|t| clean_up(t));
+        lock(&self.lock_file).take();
+        lock(&self.catalogue).take();
+    }
+}
+
+fn open_root(dir: &Arc<Dir>, rights: &Rights, dry_run: bool) -> io::Result<Arc<Place>> {
+    let stat = dir.stat_self()?;
+    let territory = Arc::new(Territory::new(dir.clone(), &stat));
+    // Our own directory that we may not write: opened for the time being.
+    if !dry_run && rights.uid != 0 && rights.uid == stat.uid && stat.mode & 0o700 != 0o700 {
+        dir.as_file()?.set_mode(stat.mode | 0o700)?;
+        *lock(&territory.mode_before) = Some(stat.mode);
+    }
+    Ok(Arc::new(Place { dir: dir.clone(), territory, is_new: false, gid: inherited_gid(&stat) }))
+}
+
+fn inherited_gid(stat: &Stat) -> Option<u32> {
+    const SET_GROUP_ID: u32 = 0o2000;
+    (stat.mode & SET_GROUP_ID != 0).then_some(stat.gid)
+}
+
+fn open_catalogue(
+    state: &Path,
+    place: &DestinationPlace,
+    resolved: &Resolved,
+    root: &Place,
+) -> Option<Catalogue> {
+    let words = std::path::absolute(&resolved.words).unwrap_or_else(|_| resolved.words.clone());
+    let stat = root.dir.stat_self().ok()?;
+    let below = place.below.as_ref().and_then(|below| below.stat_self().ok()).map_or(0, |stat| stat.inode);
+    // No device number: it may be another one after the next boot. A wrong guess costs nothing, for entries
+    // name inodes and times.
+    let mut identity = words.as_os_str().as_bytes().to_vec();
+    identity.extend_from_slice(&stat.inode.to_le_bytes());
+    identity.extend_from_slice(&below.to_le_bytes());
+    match Catalogue::open(state, &identity) {
+        Ok(Some(catalogue)) => Some(catalogue),
+        Ok(None) => {
+            tracing::warn!(
+                "another transfer has the catalogue of this destination; size and time decide alone"
+            );
+            None
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the catalogue cannot be opened; size and time decide alone");
+            None
+        }
+    }
+}
+
+fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
+    let name = format!("made-{}-{number}", std::process::id());
+    let temporary;
+    let dir = match dir {
+        Some(dir) => dir,
+        None => {
+            temporary = Dir::open(&std::env::temp_dir())?;
+            &temporary
+        }
+    };
+    let name = if dir.stat(name.as_bytes()).is_ok() { format!("{name}-again") } else { name };
+    let file = dir.create_new(name.as_bytes(), 0o600)?;
+    dir.remove_file(name.as_bytes())?;
+    Ok(file)
+}
+
+fn at_words(mut failure: Failure, words: &Path) -> Failure {
+    failure.cause = format!("{}: {}", super::shown(words), failure.cause);
+    failure
+}

@@ -1,0 +1,354 @@
+//! Content into hidden files, and hidden files under their names.
+
+use super::destination::{LocalDestination, Place, Seen};
+use super::metadata::{Has, Wanted, apply};
+use super::partial::{LocalPartial, read_back_whole, write_with_holes};
+use super::staging::{Staging, partial_name};
+use super::{conflict, evidence_of, failed, lock};
+use crate::endpoint::{PartialFile, Ready, Staged};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::journal::catalogue::{Remembered, bind};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use thalweg_sys::{Dir, File, Kind, Replace};
+use thalweg_wire::message::{Loss, Outcome};
+use thalweg_wire::{Digest, Entry, RelativePath};
+
+impl LocalDestination {
+    pub(super) fn begin_partial(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
+        self.check_sound()?;
+        let of_io = |error: io::Error| failed("begin", &entry.path, &error);
+        let (place, _) = self.parent_of(&entry.path)?;
+        let staging = self.staging_at(&place).map_err(of_io)?;
+        let (number, older) = match &mut *lock(&self.journal) {
+            Some(journal) => {
+                let older = journal.find_path(&entry.path);
+                if let Some(older) = older {
+                    journal.end(older);
+                }
+                (journal.begin(&entry.path, &entry.evidence), older)
+            }
+            None => return Err(Failure::new(FailureKind::Internal, "begin", "a dry run writes nothing")),
+        };
+        if let Some(older) = older {
+            lock(&self.partials).remove(&older);
+            let _ = staging.dir.remove_file(partial_name(older).as_bytes());
+        }
+        let name = partial_name(number);
+        let sparse = self.is_sparse(entry);
+        let file = staging.dir.create_new(name.as_bytes(), 0o600).and_then(|file| {
+            let size = entry.evidence.size;
+            let sized =
+                file.truncate(size).and_then(|()| match file.preallocate(0, if sparse { 0 } else { size }) {
+                    Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+                    other => other,
+                });
+            match sized {
+                Ok(()) => Ok(file),
+                Err(error) => {
+                    let _ = staging.dir.remove_file(name.as_bytes());
+                    Err(error)
+                }
+            }
+        });
+        let file = file.map_err(|error| {
+            if let Some(journal) = &mut *lock(&self.journal) {
+                journal.end(number);
+            }
+            of_io(error)
+        })?;
+        staging.names_are_new.store(true, Ordering::Release);
+        place.territory.touch();
+        let partial = Arc::new(LocalPartial::new(number, file, sparse, &staging, place.territory.clone()));
+        lock(&self.partials).insert(number, partial.clone());
+        Ok(partial)
+    }
+
+    pub(super) fn stage_file(&self, lane: u32, entry: &Entry, content: &[u8]) -> Result<Staged> {
+        self.check_sound()?;
+        let of_io = |error: io::Error| failed("write", &entry.path, &error);
+        let (place, _) = self.parent_of(&entry.path)?;
+        let staging = self.staging_at(&place).map_err(of_io)?;
+        let dir = staging.lane(lane).map_err(of_io)?;
+        let number = self.new_number();
+        let name = number.to_string().into_bytes();
+        let (mode, has_mode) = self.mode_at_first(entry, &staging);
+        let file = dir.create_new(&name, mode).map_err(of_io)?;
+        let written = self.fill(&file, entry, content).and_then(|()| {
+            let mut has = Has {
+                uid: self.rights.uid,
+                gid: self.rights.gid,
+                mode: has_mode,
+                mtime: None,
+                may_have_xattrs: false,
+            };
+            if let Some((uid, gid)) = staging.abilities().owner {
+                (has.uid, has.gid) = (uid, gid);
+            }
+            self.dress(&file, &has, entry, &place)
+        });
+        place.territory.touch();
+        match written {
+            Ok(losses) => Ok(Staged { lane, number, losses }),
+            Err(error) => {
+                let _ = dir.remove_file(&name);
+                Err(of_io(error))
+            }
+        }
+    }
+
+    /// The mode to create a small file with, and whether that is then its final one.
+    fn mode_at_first(&self, entry: &Entry, staging: &Staging) -> (u32, Option<u32>) {
+        if !self.terms.preserve.mode {
+            // Here the umask decides, as for every new file.
+            return (entry.mode & 0o777, Some(entry.mode & 0o777));
+        }
+        // Attributes can be set only while the file may be written.
+        let mode = if entry.xattrs.is_empty() { entry.mode & 0o777 } else { entry.mode & 0o777 | 0o600 };
+        (mode, staging.abilities().mode_is_exact.then_some(mode))
+    }
+
+    fn fill(&self, file: &File, entry: &Entry, content: &[u8]) -> io::Result<()> {
+        if !self.is_sparse(entry) {
+            return file.write_all_at(content, 0);
+        }
+        file.truncate(content.len() as u64)?;
+        write_with_holes(file, content)
+    }
+
+    /// Owner, attributes, mode and times of a file that is still hidden.
+    fn dress(&self, file: &File, has: &Has, entry: &Entry, place: &Place) -> io::Result<Vec<Loss>> {
+        let preserve = &self.terms.preserve;
+        if let (false, Some(gid)) = (preserve.owner, place.gid) {
+            // What is made in this directory gets its group.
+            let _ = file.set_owner(None, Some(gid));
+        }
+        let (losses, _) = apply(file, has, &Wanted::of(entry), preserve, &self.rights, true)?;
+        if !preserve.mode
+            && let Some(seen) = self.seen(entry.id)
+            && seen.kind == Kind::File
+        {
+            // The name keeps the mode that it has.
+            file.set_mode(seen.mode & 0o777)?;
+        }
+        Ok(losses)
+    }
+
+    pub(super) fn finish_entry(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
+        self.check_sound()?;
+        let path = &entry.path;
+        let (place, name) = self.parent_of(path)?;
+        let seen = self.seen(entry.id);
+        let losses = match ready {
+            Ready::Staged(staged) => {
+                let of_io = |error: io::Error| failed("finish", path, &error);
+                let staging = self.staging_at(&place).map_err(of_io)?;
+                let dir = staging.lane(staged.lane).map_err(of_io)?;
+                let temporary = staged.number.to_string().into_bytes();
+                if let Err(failure) = self.put_in_place(&dir, &temporary, &place, &name, seen, path) {
+                    let _ = dir.remove_file(&temporary);
+                    return Err(failure);
+                }
+                staged.losses
+            }
+            Ready::Partial(partial) => self.finish_partial(entry, partial.number(), &place, &name, seen)?,
+        };
+        self.changed_parent(path, &place);
+        if self.has_catalogue
+            && let Ok(stat) = place.dir.stat(&name)
+            && stat.size == entry.evidence.size
+            && (!self.terms.preserve.times || self.grain(&place).is_same(entry.evidence.mtime, stat.mtime))
+        {
+            // A write by somebody else since the rename would have changed the time we gave it.
+            let digest = self.terms.preserve.times.then_some(digest);
+            self.with_flight(entry.id, |flight| flight.finished = Some((evidence_of(&stat), digest)));
+        }
+        Ok(losses)
+    }
+
+    fn finish_partial(
+        &self,
+        entry: &Entry,
+        number: u64,
+        place: &Place,
+        name: &[u8],
+        seen: Option<Seen>,
+    ) -> Result<Vec<Loss>> {
+        let path = &entry.path;
+        let Some(partial) = lock(&self.partials).get(&number).cloned() else {
+            return Err(Failure::new(FailureKind::Internal, "finish", "its partial is not open").at(path));
+        };
+        let of_io = |error: io::Error| failed("set the metadata of", path, &error);
+        let stat = partial.file.stat().map_err(of_io)?;
+        let mut has = Has { may_have_xattrs: false, mtime: None, ..Has::of(&stat) };
+        if !self.terms.preserve.mode {
+            partial
+                .file
+                .set_mode(entry.mode & 0o666 & !self.umask_guess(place) | entry.mode & 0o111)
+                .map_err(of_io)?;
+            has.mode = None;
+        }
+        let losses = self.dress(&partial.file, &has, entry, place).map_err(of_io)?;
+        self.put_in_place(&partial.dir, partial.name().as_bytes(), place, name, seen, path)?;
+        self.changed_file(&partial.file, &place.territory);
+        lock(&self.partials).remove(&number);
+        if let Some(journal) = &mut *lock(&self.journal) {
+            journal.end(number);
+        }
+        Ok(losses)
+    }
+
+    /// What a new file would not get, as the probe file showed.
+    fn umask_guess(&self, place: &Place) -> u32 {
+        let mode = place.territory.open_staging().and_then(|staging| staging.abilities().mode_of_0777);
+        !mode.unwrap_or(0o755) & 0o777
+    }
+
+    /// Renames `temporary` to its final name, over exactly what was seen there.
+    pub(super) fn put_in_place(
+        &self,
+        from: &Dir,
+        temporary: &[u8],
+        place: &Place,
+        name: &[u8],
+        seen: Option<Seen>,
+        path: &RelativePath,
+    ) -> Result<()> {
+        let of_io = |error: io::Error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                conflict(path, "it appeared at the destination while it was copied")
+            }
+            _ => failed("rename", path, &error),
+        };
+        let mut replace = Replace::Never;
+        if let Some(seen) = seen {
+            match place.dir.stat(name) {
+                Ok(now) if !seen.is_still(&now) => {
+                    return Err(conflict(path, "it was changed at the destination while it was copied"));
+                }
+                // Nothing is renamed over a directory, not even an empty one.
+                Ok(_) if seen.kind == Kind::Dir => place.dir.remove_dir(name).map_err(of_io)?,
+                Ok(_) => replace = Replace::Existing,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(of_io(error)),
+            }
+        }
+        from.rename(temporary, &place.dir, name, replace).map_err(of_io)
+    }
+
+    pub(super) fn discard_ready(&self, ready: Ready) {
+        match ready {
+            Ready::Staged(staged) => {
+                let name = staged.number.to_string().into_bytes();
+                for dir in self.lanes_of(&staged) {
+                    let _ = dir.remove_file(&name);
+                }
+            }
+            Ready::Partial(partial) => {
+                let number = partial.number();
+                if let Some(partial) = lock(&self.partials).remove(&number) {
+                    let _ = partial.dir.remove_file(partial.name().as_bytes());
+                }
+                if let Some(journal) = &mut *lock(&self.journal) {
+                    journal.end(number);
+                }
+            }
+        }
+    }
+
+    pub(super) fn digest_staged(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
+        let of_io = |error: io::Error| crate::failure::of_io("read back", &error);
+        let name = staged.number.to_string().into_bytes();
+        for dir in self.lanes_of(staged) {
+            match dir.open_read(&name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(of_io(error)),
+                Ok(file) => {
+                    let content = read_back_whole(&file, bytes).map_err(of_io)?;
+                    return Ok(Digest(*blake3::hash(&content).as_bytes()));
+                }
+            }
+        }
+        Err(of_io(io::ErrorKind::NotFound.into()))
+    }
+
+    /// The directories that may hold a staged file: one for each file system; its number is in one only.
+    fn lanes_of(&self, staged: &Staged) -> Vec<Arc<Dir>> {
+        let stagings = self.all_territories().into_iter().filter_map(|territory| territory.open_staging());
+        stagings.filter_map(|staging| staging.lane_if_there(staged.lane)).collect()
+    }
+
+    pub(super) fn link_entry(&self, entry: &Entry) -> Outcome {
+        self.note_offered(entry);
+        self.linked(entry).unwrap_or_else(Outcome::Failed)
+    }
+
+    fn linked(&self, entry: &Entry) -> Result<Outcome> {
+        let path = &entry.path;
+        let of_io = |error: io::Error| failed("link", path, &error);
+        let done = || Outcome::Done { digest: None, losses: Vec::new() };
+        let thalweg_wire::Kind::HardLink { first, .. } = &entry.kind else {
+            return Err(Failure::new(FailureKind::Internal, "link", "it is no hard link").at(path));
+        };
+        let (place, name) = match self.parent_of(path) {
+            Err(failure) if self.terms.dry_run && failure.kind == FailureKind::NotFound => return Ok(done()),
+            other => other?,
+        };
+        let first_place = self.parent_of(first);
+        let first_stat = first_place.as_ref().ok().and_then(|(place, name)| place.dir.stat(name).ok());
+        let there = self.look(&place, &name, entry, true)?;
+        if let (Some(first), Some(there)) = (&first_stat, &there)
+            && first.is_same_entry(there)
+        {
+            return Ok(Outcome::Unchanged { digest: None });
+        }
+        if there.is_some() && self.terms.ignore_existing {
+            return Ok(Outcome::Skipped("it exists at the destination".to_owned()));
+        }
+        if there.as_ref().is_some_and(|there| there.kind == Kind::Dir) {
+            return Err(conflict(path, "a directory stands there"));
+        }
+        if self.terms.dry_run {
+            return Ok(done());
+        }
+        let (first_place, first_name) = first_place?;
+        if first_stat.is_none_or(|first| first.kind != Kind::File) {
+            let cause = format!("its first name `{first}` is not there");
+            return Err(Failure::new(FailureKind::NotFound, "link", cause).at(path));
+        }
+        if first_place.territory.key != place.territory.key {
+            let cause = format!("its first name `{first}` is on another file system");
+            return Err(Failure::new(FailureKind::Unsupported, "link", cause).at(path));
+        }
+        let staging = self.staging_at(&place).map_err(of_io)?;
+        let temporary = format!("made-{}", self.new_number()).into_bytes();
+        first_place.dir.make_link(&first_name, &staging.dir, &temporary).map_err(of_io)?;
+        let seen = there.as_ref().map(Seen::of);
+        if let Err(failure) = self.put_in_place(&staging.dir, &temporary, &place, &name, seen, path) {
+            let _ = staging.dir.remove_file(&temporary);
+            return Err(failure);
+        }
+        self.changed_parent(path, &place);
+        Ok(done())
+    }
+
+    pub(super) fn note_settled(&self, entry: &Entry, outcome: &Outcome) {
+        let flight = lock(&self.flights).remove(&entry.id).unwrap_or_default();
+        let digest = match outcome {
+            Outcome::Done { digest, .. } | Outcome::Unchanged { digest } => *digest,
+            Outcome::Skipped(_) | Outcome::Failed(_) => return,
+        };
+        let Some((evidence, Some(named))) = flight.finished else { return };
+        // The entry's last word must be about the bytes that were named.
+        if digest != Some(named) {
+            return;
+        }
+        if let Some(catalogue) = &mut *lock(&self.catalogue) {
+            let remembered = Remembered { evidence: bind(&entry.evidence, &evidence), digest: named };
+            if let Err(error) = catalogue.put(&self.final_path(&entry.path), remembered) {
+                tracing::warn!(%error, "the catalogue cannot be written");
+            }
+        }
+    }
+}

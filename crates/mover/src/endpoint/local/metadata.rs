@@ -1,0 +1,341 @@
+//! Owner, mode, attributes and times of what was made or found, by descriptor.
+//!
+//! In the order owner, attributes, mode, times: changing the owner clears set-id bits and capabilities, `user.`
+//! attributes need the write bit that the mode may take away, an ACL changes the mode's group bits, and all of
+//! them but the last leave the time of change alone.
+//!
+//! What cannot be kept is a loss, told with the entry; only errors of the medium are failures.
+
+use super::staging::Grain;
+use super::{errno, is_errno, sys_time};
+use crate::failure;
+use std::io;
+use thalweg_sys::{File, Stat, usage};
+use thalweg_wire::entry::Xattr;
+use thalweg_wire::message::{Loss, Preserve};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{Entry, Time};
+
+const SET_ID: u32 = 0o6000;
+
+/// What we may do.
+pub(super) struct Rights {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) can_chown: bool,
+}
+
+impl Rights {
+    pub(super) fn now() -> Rights {
+        Rights {
+            uid: usage::effective_uid(),
+            gid: usage::effective_gid(),
+            can_chown: usage::has_capability_chown(),
+        }
+    }
+}
+
+/// Metadata that an entry asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) mtime: Time,
+    pub(super) xattrs: Vec<Xattr>,
+}
+
+impl Wanted {
+    pub(super) fn of(entry: &Entry) -> Wanted {
+        Wanted {
+            mode: entry.mode,
+            uid: entry.uid,
+            gid: entry.gid,
+            mtime: entry.evidence.mtime,
+            xattrs: entry.xattrs.clone(),
+        }
+    }
+}
+
+/// Something whose metadata can be set: an open file, or a name in a directory that is ours alone.
+pub(super) trait Target {
+    fn look(&self) -> io::Result<Stat>;
+    fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()>;
+    fn permit(&self, mode: u32) -> io::Result<()>;
+    fn stamp(&self, mtime: Time) -> io::Result<()>;
+    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
+    fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()>;
+    fn remove_attribute(&self, name: &[u8]) -> io::Result<()>;
+}
+
+impl Target for File {
+    fn look(&self) -> io::Result<Stat> {
+        self.stat()
+    }
+    fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+        self.set_owner(uid, gid)
+    }
+    fn permit(&self, mode: u32) -> io::Result<()> {
+        self.set_mode(mode)
+    }
+    fn stamp(&self, mtime: Time) -> io::Result<()> {
+        self.set_times(None, Some(sys_time(mtime)))
+    }
+    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.xattrs()
+    }
+    fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
+        self.set_xattr(name, value)
+    }
+    fn remove_attribute(&self, name: &[u8]) -> io::Result<()> {
+        self.remove_xattr(name)
+    }
+}
+
+/// A name in a directory: for links, FIFOs and devices, which are never opened.
+pub(super) struct Named<'a>(pub(super) &'a thalweg_sys::Dir, pub(super) &'a [u8]);
+
+impl Target for Named<'_> {
+    fn look(&self) -> io::Result<Stat> {
+        self.0.stat(self.1)
+    }
+    fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+        self.0.set_owner(self.1, uid, gid)
+    }
+    fn permit(&self, mode: u32) -> io::Result<()> {
+        self.0.set_mode(self.1, mode)
+    }
+    fn stamp(&self, mtime: Time) -> io::Result<()> {
+        self.0.set_times(self.1, None, Some(sys_time(mtime)))
+    }
+    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.0.xattrs(self.1)
+    }
+    fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
+        self.0.set_xattr(self.1, name, value)
+    }
+    fn remove_attribute(&self, name: &[u8]) -> io::Result<()> {
+        self.0.remove_xattr(self.1, name)
+    }
+}
+
+/// What a target has already.
+#[derive(Clone, Copy)]
+pub(super) struct Has {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    /// `None`: not known, set it.
+    pub(super) mode: Option<u32>,
+    pub(super) mtime: Option<Time>,
+    /// Attributes of an older life may have to go.
+    pub(super) may_have_xattrs: bool,
+}
+
+impl Has {
+    pub(super) fn of(stat: &Stat) -> Has {
+        Has {
+            uid: stat.uid,
+            gid: stat.gid,
+            mode: Some(stat.mode),
+            mtime: Some(super::wire_time(stat.mtime)),
+            may_have_xattrs: true,
+        }
+    }
+}
+
+/// Gives `target` what is wanted and it does not have. Returns what could not be kept, and whether anything was
+/// changed.
+///
+/// # Errors
+/// Only of the medium: `EIO`, read-only, no space for anything but an attribute.
+pub(super) fn apply(
+    target: &impl Target,
+    has: &Has,
+    wanted: &Wanted,
+    preserve: &Preserve,
+    rights: &Rights,
+    has_mode: bool,
+) -> io::Result<(Vec<Loss>, bool)> {
+    let mut applying = Applying { target, losses: Vec::new(), is_changed: false, is_owner_kept: true };
+    let mut mode = if preserve.mode { wanted.mode } else { has.mode.unwrap_or(wanted.mode) };
+    let mut mode_is_known = has.mode;
+    if preserve.owner && (has.uid, has.gid) != (wanted.uid, wanted.gid) {
+        applying.owner(has, wanted, rights)?;
+        if mode & SET_ID != 0 {
+            mode_is_known = None;
+        }
+    }
+    if preserve.xattrs && (has.may_have_xattrs || !wanted.xattrs.is_empty()) {
+        applying.xattrs(has, wanted)?;
+    }
+    if has_mode && preserve.mode {
+        if !applying.is_owner_kept && mode & SET_ID != 0 {
+            applying.lose("set-id bits", "the owner could not be kept");
+            mode &= !SET_ID;
+        }
+        if mode_is_known != Some(mode) {
+            applying.mode(mode)?;
+        }
+    }
+    if preserve.times && (applying.is_changed || has.mtime != Some(wanted.mtime)) {
+        applying.times(wanted.mtime, has.mtime)?;
+    }
+    Ok((applying.losses, applying.is_changed))
+}
+
+struct Applying<'a, T> {
+    target: &'a T,
+    losses: Vec<Loss>,
+    is_changed: bool,
+    is_owner_kept: bool,
+}
+
+impl<T: Target> Applying<'_, T> {
+    fn owner(&mut self, has: &Has, wanted: &Wanted, rights: &Rights) -> io::Result<()> {
+        let uid = (has.uid != wanted.uid).then_some(wanted.uid);
+        let gid = (has.gid != wanted.gid).then_some(wanted.gid);
+        if rights.can_chown || uid.is_none() {
+            match self.target.own(uid, gid) {
+                Ok(()) => {
+                    self.is_changed = true;
+                    return Ok(());
+                }
+                Err(error) if is_refusal(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(uid) = uid {
+            self.is_owner_kept = false;
+            self.lose("owner", &format!("not permitted to give it to user {uid}"));
+        }
+        let Some(gid) = gid else { return Ok(()) };
+        // A user may give his own files to any of his groups.
+        match self.target.own(None, Some(gid)) {
+            Ok(()) => self.is_changed = true,
+            Err(error) if is_refusal(&error) => {
+                self.is_owner_kept = false;
+                self.lose("group", &format!("not permitted to give it to group {gid}"));
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn xattrs(&mut self, has: &Has, wanted: &Wanted) -> io::Result<()> {
+        let present = if has.may_have_xattrs { self.target.attributes()? } else { Vec::new() };
+        for (name, _) in &present {
+            let is_wanted = wanted.xattrs.iter().any(|xattr| xattr.name == *name);
+            // Labels come from the policy of this machine and cannot be taken off.
+            if is_wanted || name.starts_with(b"security.selinux") {
+                continue;
+            }
+            match self.target.remove_attribute(name) {
+                Ok(()) => self.is_changed = true,
+                Err(error) if is_errno(&error, errno::NO_DATA) => {}
+                Err(error) if is_medium(&error) => return Err(error),
+                Err(error) => self.lose_xattr(name, &error),
+            }
+        }
+        for xattr in &wanted.xattrs {
+            if present.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value) {
+                continue;
+            }
+            match self.target.set_attribute(&xattr.name, &xattr.value) {
+                Ok(()) => self.is_changed = true,
+                Err(error) if is_medium(&error) => return Err(error),
+                Err(error) => {
+                    // A label that policy gave it by itself is no loss.
+                    let now = self.target.attributes().unwrap_or_default();
+                    if !now.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value) {
+                        self.lose_xattr(&xattr.name, &error);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn mode(&mut self, mode: u32) -> io::Result<()> {
+        match self.target.permit(mode) {
+            Ok(()) => self.is_changed = true,
+            Err(error) if is_medium(&error) => return Err(error),
+            Err(error) => {
+                self.lose("mode", &sentence(&error));
+                return Ok(());
+            }
+        }
+        // The kernel takes set-group-id away without a word from who is not in the group.
+        if mode & SET_ID != 0 && self.target.look()?.mode & SET_ID != mode & SET_ID {
+            self.lose("set-id bits", "the kernel did not keep them");
+        }
+        Ok(())
+    }
+
+    fn times(&mut self, mtime: Time, had: Option<Time>) -> io::Result<()> {
+        match self.target.stamp(mtime) {
+            Ok(()) => self.is_changed |= had != Some(mtime),
+            Err(error) if is_medium(&error) => return Err(error),
+            Err(error) => {
+                self.lose("time of change", &sentence(&error));
+                return Ok(());
+            }
+        }
+        // Beyond 32 bits file systems differ, and they clamp without a word.
+        if i32::try_from(mtime.seconds).is_err() || mtime.seconds < 0 {
+            let kept = self.target.look()?.mtime;
+            if !Grain(2_000_000_000).is_same(mtime, kept) {
+                self.lose("time of change", "this file system cannot keep it");
+            }
+        }
+        Ok(())
+    }
+
+    fn lose_xattr(&mut self, name: &[u8], error: &io::Error) {
+        self.lose(&format!("xattr {}", Escaped(name)), &sentence(error));
+    }
+
+    fn lose(&mut self, what: &str, why: &str) {
+        self.losses.push(Loss { what: what.to_owned(), why: why.to_owned() });
+    }
+}
+
+/// Whether anything but content is not as wanted. Attributes are compared only if `xattrs` gives them.
+pub(super) fn differs(
+    stat: &Stat,
+    xattrs: Option<&[(Vec<u8>, Vec<u8>)]>,
+    wanted: &Wanted,
+    preserve: &Preserve,
+    grain: Grain,
+) -> bool {
+    (preserve.mode && stat.mode != wanted.mode)
+        || (preserve.owner && (stat.uid, stat.gid) != (wanted.uid, wanted.gid))
+        || (preserve.times && !grain.is_same(wanted.mtime, stat.mtime))
+        || xattrs.is_some_and(|present| preserve.xattrs && !are_same(present, &wanted.xattrs))
+}
+
+fn are_same(present: &[(Vec<u8>, Vec<u8>)], wanted: &[Xattr]) -> bool {
+    present.len() == wanted.len()
+        && wanted
+            .iter()
+            .all(|xattr| present.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value))
+}
+
+/// Not allowed, not known here, or a number that this machine cannot express.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+    )
+}
+
+/// The disk is at fault, or there is none to write to any more. An attribute that finds no space is not meant:
+/// file systems say that for one that is merely too long for them.
+fn is_medium(error: &io::Error) -> bool {
+    const INPUT_OUTPUT: i32 = 5;
+    is_errno(error, INPUT_OUTPUT)
+        || matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::QuotaExceeded)
+}
+
+fn sentence(error: &io::Error) -> String {
+    failure::of_io("", error).cause
+}

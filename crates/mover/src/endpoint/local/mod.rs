@@ -1,0 +1,112 @@
+//! Local file systems.
+//!
+//! In the order in which a byte meets it: [`source`] is scanned ([`scan`], on top of [`walk`]) and read;
+//! [`destination`] looks at what stands there ([`decide`]), takes bytes into hidden files ([`staging`],
+//! [`partial`]), makes them durable ([`durable`]), gives them their names ([`finish`]) and metadata
+//! ([`metadata`]), and cleans up at the end ([`conclude`], [`delete`]).
+//!
+//! For all of it: inside a transfer's root nothing is reached but by a held directory and one name in it, so a
+//! component that is swapped for a link meanwhile leads nowhere. A directory that a local user moves elsewhere
+//! while we hold it is still worked in.
+//!
+//! Not kept: access times, inode flags, birth times, sockets. Hard links are found again as long as the set of
+//! link sets that are still open stays below [`scan::LINK_BYTES_MAX`].
+
+use crate::failure::{self, Failure, FailureKind};
+use std::io;
+use thalweg_sys::{Stat, Time};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{Evidence, RelativePath};
+
+mod held;
+
+mod walk;
+
+mod scan;
+
+pub mod source;
+
+mod place;
+
+mod staging;
+
+mod partial;
+
+mod metadata;
+
+pub mod destination;
+
+mod decide;
+
+mod finish;
+
+mod durable;
+
+mod spool;
+
+mod delete;
+
+mod conclude;
+
+pub use destination::{DestinationPlace, LocalDestination};
+pub use source::{LocalSource, ScanOptions, SourceRoot};
+
+/// Directory in the root of a destination (and in the top directory of every other file system below it) that
+/// holds everything unfinished. An entry of this name is never moved.
+pub const STAGING_NAME: &[u8] = b".thalweg-staging";
+
+/// Error numbers that `io::ErrorKind` does not tell apart (generic Linux; not MIPS, SPARC, Alpha).
+mod errno {
+    pub const TABLE_FULL: i32 = 23;
+    pub const TOO_MANY_OPEN: i32 = 24;
+    pub const LOOP: i32 = 40;
+    pub const NO_DATA: i32 = 61;
+}
+
+fn is_errno(error: &io::Error, number: i32) -> bool {
+    error.raw_os_error() == Some(number)
+}
+
+fn wire_time(time: Time) -> thalweg_wire::Time {
+    thalweg_wire::Time { seconds: time.seconds, nanos: time.nanos }
+}
+
+fn sys_time(time: thalweg_wire::Time) -> Time {
+    Time { seconds: time.seconds, nanos: time.nanos }
+}
+
+fn evidence_of(stat: &Stat) -> Evidence {
+    Evidence {
+        size: stat.size,
+        mtime: wire_time(stat.mtime),
+        ctime: wire_time(stat.ctime),
+        device: stat.device,
+        inode: stat.inode,
+    }
+}
+
+/// The failure of `operation` on `path`.
+fn failed(operation: &str, path: &RelativePath, error: &io::Error) -> Failure {
+    failure::of_io(operation, error).at(path)
+}
+
+/// A failure that names a path as the user wrote it.
+fn failed_at_words(operation: &str, words: &std::path::Path, error: &io::Error) -> Failure {
+    let mut failure = failure::of_io(operation, error);
+    failure.cause = format!("{}: {}", shown(words), failure.cause);
+    failure
+}
+
+fn conflict(path: &RelativePath, cause: impl ToString) -> Failure {
+    Failure::new(FailureKind::Conflict, "place", cause).at(path)
+}
+
+/// A path of the user's, for people.
+fn shown(words: &std::path::Path) -> String {
+    format!("`{}`", Escaped(words.as_os_str().as_encoded_bytes()))
+}
+
+/// Takes a lock whose holders leave sound data behind even if they panic.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

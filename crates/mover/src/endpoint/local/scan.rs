@@ -1,0 +1,514 @@
+//! The scan: every name below the roots is offered, left out with a reason, or reported as trouble.
+//!
+//! Nothing is opened but directories; links are not followed unless asked; FIFOs and devices are only looked at.
+
+use super::source::{LocalSource, Root};
+use super::walk::{Reopen, Step, Walk};
+use super::{STAGING_NAME, evidence_of, failed};
+use crate::endpoint::ScanSink;
+use crate::failure::{Failure, FailureKind, Result};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+use thalweg_sys::{Dir, Kind, Links, Stat};
+use thalweg_wire::digest::HASHED_HOLE_BYTES_MAX;
+use thalweg_wire::entry::Xattr;
+use thalweg_wire::message::{Preserve, ScanTotals};
+use thalweg_wire::{Entry, EntryId, RelativePath};
+
+/// Memory for files with several names whose other names were not seen yet. Beyond it first names are forgotten
+/// and later names of theirs are moved as files of their own; nothing is lost but the link.
+pub const LINK_BYTES_MAX: usize = 32 << 20;
+
+pub(super) struct Scan<'a> {
+    source: &'a LocalSource,
+    sink: &'a mut dyn ScanSink,
+    totals: ScanTotals,
+    links: OpenLinks,
+    stopped: bool,
+    root_offered: bool,
+}
+
+/// What to do with a name after it was looked at.
+enum Next {
+    Descend(Arc<Dir>),
+    Go,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(source: &'a LocalSource, sink: &'a mut dyn ScanSink) -> Self {
+        let totals = ScanTotals { complete: true, ..ScanTotals::default() };
+        Scan { source, sink, totals, links: OpenLinks::default(), stopped: false, root_offered: false }
+    }
+
+    pub(super) fn run(mut self) -> ScanTotals {
+        let source = self.source;
+        if !source.options.only.is_empty() {
+            // What is not named was not looked for, so nobody may conclude that it is gone.
+            self.totals.complete = false;
+            self.only();
+            return self.totals;
+        }
+        for (index, root) in source.roots.iter().enumerate() {
+            if self.stopped {
+                break;
+            }
+            self.root(root, index);
+        }
+        if self.stopped {
+            self.totals.complete = false;
+        }
+        self.totals
+    }
+
+    fn root(&mut self, root: &Root, index: usize) {
+        let mut device = None;
+        let source = self.source;
+        let prefix = root.top.clone();
+        let reopen: Reopen<'a> =
+            Box::new(move |path: &[u8]| source.open_dir(root_at(source, index), &joined(&prefix, path)));
+        let mut walk = Walk::new(reopen);
+        let dir = if root.top.is_empty() {
+            self.offer_transfer_root(&root.dir);
+            Some(root.dir.clone())
+        } else {
+            let path = RelativePath::root().join(&root.top).unwrap_or_default();
+            match self.name(&root.dir, &root.top, Kind::Unknown, path, &mut device) {
+                Next::Descend(dir) => Some(dir),
+                Next::Go => None,
+            }
+        };
+        let Some(dir) = dir else { return };
+        let path = RelativePath::new(root.top.clone()).unwrap_or_default();
+        match dir.stat_self() {
+            Ok(stat) => device = Some(stat.device),
+            Err(error) => return self.trouble(path, failed("look", &RelativePath::root(), &error)),
+        }
+        if let Err(error) = walk.enter(b"", dir) {
+            let failure = failed("list", &path, &error);
+            return self.trouble(path, failure);
+        }
+        self.walk(root, index, &mut walk, &mut device);
+    }
+
+    fn walk(&mut self, root: &Root, index: usize, walk: &mut Walk<'a>, device: &mut Option<u64>) {
+        while !self.stopped {
+            let (name, kind) = match walk.next() {
+                Step::End => return,
+                Step::Left(_) => continue,
+                Step::Trouble(error) => {
+                    let path = self.shown(root, walk.path());
+                    let failure = failed("list", &path, &error);
+                    self.trouble(path, failure);
+                    continue;
+                }
+                Step::Name(name, kind) => (name, kind),
+            };
+            let path = match RelativePath::new(joined(&root.top, &walk.path_of(&name))) {
+                Ok(path) => path,
+                Err(error) => {
+                    let path = self.shown(root, walk.path());
+                    let failure = Failure::new(FailureKind::Unsupported, "scan", error).at(&path);
+                    self.trouble(path, failure);
+                    continue;
+                }
+            };
+            let dir = match walk.dir() {
+                Ok(dir) => dir,
+                Err(error) => {
+                    // Once said for the directory, its other names need not be said.
+                    let path = self.shown(root, walk.path());
+                    let failure = failed("open", &path, &error);
+                    self.trouble(path, failure);
+                    walk.abandon();
+                    continue;
+                }
+            };
+            if walk.depth() == 1 && self.is_taken(&name, index) {
+                let cause = "two sources have an entry of this name; only the first is moved";
+                let failure = Failure::new(FailureKind::Conflict, "scan", cause).at(&path);
+                self.trouble(path, failure);
+                continue;
+            }
+            if let Next::Descend(child) = self.name(&dir, &name, kind, path.clone(), device) {
+                if self.source.options.follow_links && is_on_the_way(walk, &child) {
+                    self.sink.skipped(path, "the link leads to a directory above it");
+                    continue;
+                }
+                if let Err(error) = walk.enter(&name, child) {
+                    let failure = failed("list", &path, &error);
+                    self.trouble(path, failure);
+                }
+            }
+        }
+    }
+
+    /// The entry for the root of the transfer itself.
+    fn offer_transfer_root(&mut self, dir: &Dir) {
+        if std::mem::replace(&mut self.root_offered, true) {
+            return;
+        }
+        let path = RelativePath::root();
+        match entry_of_root(dir, &self.source.options.preserve) {
+            Ok(entry) => {
+                self.offer(entry);
+            }
+            Err(error) => self.trouble(path, failed("look", &RelativePath::root(), &error)),
+        }
+    }
+
+    /// Looks at one name and offers it or says why not.
+    fn name(
+        &mut self,
+        dir: &Arc<Dir>,
+        name: &[u8],
+        kind: Kind,
+        path: RelativePath,
+        device: &mut Option<u64>,
+    ) -> Next {
+        let source = self.source;
+        let options = &source.options;
+        if name == STAGING_NAME {
+            self.sink.skipped(path, "thalweg's own staging directory");
+            return Next::Go;
+        }
+        // Where the listing tells the kind, an excluded name costs no look.
+        let mut stat = None;
+        let mut is_dir = kind == Kind::Dir;
+        let unclear = kind == Kind::Unknown || (options.follow_links && kind == Kind::Symlink);
+        if unclear || options.filter.is_empty() {
+            match self.look(dir, name, &path) {
+                Some((end, found)) => {
+                    is_dir = found.kind == Kind::Dir;
+                    stat = Some((end, found));
+                }
+                None => return Next::Go,
+            }
+        }
+        let verdict = options.filter.decide(&path, is_dir);
+        if !verdict.included {
+            let pattern = verdict.rule.map(|rule| options.filter.pattern(rule)).unwrap_or_default();
+            self.sink.skipped(path, &format!("excluded by `{pattern}`"));
+            return Next::Go;
+        }
+        let Some((end, stat)) = stat.or_else(|| self.look(dir, name, &path)) else { return Next::Go };
+        let (dir, name) = match &end {
+            End::Here => (&**dir, name),
+            End::Elsewhere(dir, name) => (&**dir, &name[..]),
+            End::Directory(child) => {
+                let child = child.clone();
+                return self.directory(child, None, path, &stat, *device);
+            }
+        };
+        let unwanted = match stat.kind {
+            Kind::Socket => Some("a socket"),
+            Kind::Fifo if !options.preserve.devices => Some("a FIFO, and those are not asked for"),
+            Kind::BlockDevice | Kind::CharDevice if !options.preserve.devices => {
+                Some("a device, and those are not asked for")
+            }
+            Kind::Symlink if !options.preserve.symlinks => {
+                Some("a symbolic link, and those are not asked for")
+            }
+            Kind::Unknown => Some("of a kind that the file system does not tell"),
+            _ => None,
+        };
+        if let Some(reason) = unwanted {
+            self.sink.skipped(path, reason);
+            return Next::Go;
+        }
+        if stat.kind == Kind::Dir {
+            let child = match dir.open_beneath(name, Links::Refuse) {
+                Ok(child) => Arc::new(child),
+                Err(error) => {
+                    let failure = failed("open", &path, &error);
+                    self.totals.complete = false;
+                    self.offer_or_trouble(entry_of(dir, name, path.clone(), &stat, &options.preserve), &path);
+                    self.trouble(path, failure);
+                    return Next::Go;
+                }
+            };
+            return self.directory(child, Some((dir, name)), path, &stat, *device);
+        }
+        match entry_of(dir, name, path.clone(), &stat, &options.preserve) {
+            Ok(entry) => self.offer_file(entry, &stat),
+            Err(failure) => self.trouble(path, failure),
+        }
+        Next::Go
+    }
+
+    /// Offers a directory and says whether to go down. `at`: where to read its attributes if not from itself.
+    fn directory(
+        &mut self,
+        child: Arc<Dir>,
+        at: Option<(&Dir, &[u8])>,
+        path: RelativePath,
+        stat: &Stat,
+        device: Option<u64>,
+    ) -> Next {
+        let preserve = &self.source.options.preserve;
+        let entry = match at {
+            Some((dir, name)) => entry_of(dir, name, path.clone(), stat, preserve),
+            None => entry_of_root(&child, preserve)
+                .map(|entry| Entry { path: path.clone(), ..entry })
+                .map_err(|error| failed("look", &path, &error)),
+        };
+        self.offer_or_trouble(entry, &path);
+        if self.source.options.one_file_system && device.is_some_and(|device| device != stat.device) {
+            // Its content is not looked at, so nobody may conclude that it is gone.
+            self.totals.complete = false;
+            self.sink.skipped(path, "what is in it is on another file system");
+            return Next::Go;
+        }
+        if self.stopped { Next::Go } else { Next::Descend(child) }
+    }
+
+    /// A name as it is, or where following leads; says itself what goes wrong.
+    fn look(&mut self, dir: &Arc<Dir>, name: &[u8], path: &RelativePath) -> Option<(End, Stat)> {
+        let looked = dir.stat(name).and_then(|stat| {
+            if stat.kind != Kind::Symlink || !self.source.options.follow_links {
+                return Ok((End::Here, stat));
+            }
+            let root = self.source.root_of(path).ok_or(io::ErrorKind::NotFound)?;
+            if let Ok(child) = self.source.open_dir(root, path.as_bytes()) {
+                let stat = child.stat_self()?;
+                return Ok((End::Directory(Arc::new(child)), stat));
+            }
+            let spot = self.source.spot(path)?;
+            let stat = spot.dir.stat(&spot.name)?;
+            Ok((End::Elsewhere(spot.dir, spot.name), stat))
+        });
+        match looked {
+            Ok(found) => Some(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.stat(name).is_err() => {
+                self.sink.skipped(path.clone(), "it was removed while the source was scanned");
+                None
+            }
+            Err(error) => {
+                self.trouble(path.clone(), failed("look", path, &error));
+                None
+            }
+        }
+    }
+
+    fn offer_file(&mut self, mut entry: Entry, stat: &Stat) {
+        let may_be_linked =
+            stat.kind == Kind::File && stat.links > 1 && self.source.options.preserve.hard_links;
+        if may_be_linked && let Some((first, of)) = self.links.take_one(stat) {
+            entry.kind = thalweg_wire::Kind::HardLink { first, of };
+            self.offer(entry);
+            return;
+        }
+        let path = may_be_linked.then(|| entry.path.clone());
+        if let (Some(id), Some(path)) = (self.offer(entry), path) {
+            self.links.open(stat, path, id);
+        }
+    }
+
+    fn offer(&mut self, entry: Entry) -> Option<EntryId> {
+        let bytes = entry.content_bytes();
+        let id = self.sink.entry(entry);
+        match id {
+            Some(_) => {
+                self.totals.entries += 1;
+                self.totals.bytes += bytes;
+            }
+            None => self.stopped = true,
+        }
+        id
+    }
+
+    fn offer_or_trouble(&mut self, entry: Result<Entry>, path: &RelativePath) {
+        match entry {
+            Ok(entry) => {
+                self.offer(entry);
+            }
+            Err(failure) => self.trouble(path.clone(), failure),
+        }
+    }
+
+    fn trouble(&mut self, path: RelativePath, failure: Failure) {
+        self.totals.failed += 1;
+        self.totals.complete = false;
+        self.sink.trouble(path, failure);
+    }
+
+    fn shown(&self, root: &Root, path: &[u8]) -> RelativePath {
+        RelativePath::new(joined(&root.top, path)).unwrap_or_default()
+    }
+
+    /// Whether an earlier root that is merged into the transfer's root has this name already.
+    fn is_taken(&self, name: &[u8], index: usize) -> bool {
+        let roots = &self.source.roots;
+        roots[index].top.is_empty()
+            && roots[..index].iter().any(|root| root.top.is_empty() && root.dir.stat(name).is_ok())
+    }
+
+    /// `--files-from`: each name with the directories above it, in the order given, once.
+    fn only(&mut self) {
+        let source = self.source;
+        let mut done: HashSet<Vec<u8>> = HashSet::new();
+        if let Some(root) = source.roots.iter().find(|root| root.top.is_empty()) {
+            self.offer_transfer_root(&root.dir);
+        }
+        for path in &source.options.only {
+            let bytes = path.as_bytes();
+            let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+            for end in ends.chain([bytes.len()]) {
+                if self.stopped || end == 0 || done.contains(&bytes[..end]) {
+                    continue;
+                }
+                done.insert(bytes[..end].to_vec());
+                let Ok(path) = RelativePath::new(bytes[..end].to_vec()) else { continue };
+                let spot = source.spot(&path).and_then(|spot| spot.dir.stat(&spot.name).map(|_| spot));
+                match spot {
+                    Ok(spot) => {
+                        self.name(&spot.dir, &spot.name, Kind::Unknown, path, &mut None);
+                    }
+                    Err(error) => {
+                        let failure = failed("look", &path, &error);
+                        self.trouble(path, failure);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Where a looked-at name leads.
+enum End {
+    Here,
+    Elsewhere(Arc<Dir>, Vec<u8>),
+    Directory(Arc<Dir>),
+}
+
+fn root_at(source: &LocalSource, index: usize) -> &Root {
+    &source.roots[index]
+}
+
+fn is_on_the_way(walk: &Walk<'_>, child: &Dir) -> bool {
+    child
+        .stat_self()
+        .is_ok_and(|stat| walk.identities().any(|identity| identity == (stat.device, stat.inode)))
+}
+
+fn joined(top: &[u8], path: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if top.is_empty() || path.is_empty() { b"" } else { b"/" };
+    [top, slash, path].concat()
+}
+
+/// The entry for `name` as `stat` shows it.
+///
+/// # Errors
+/// `Io`, `Permission` for link target or attributes; `Unsupported` where they exceed what a transfer carries.
+pub(super) fn entry_of(
+    dir: &Dir,
+    name: &[u8],
+    path: RelativePath,
+    stat: &Stat,
+    preserve: &Preserve,
+) -> Result<Entry> {
+    let kind = match stat.kind {
+        Kind::Symlink => {
+            let target = dir.read_link(name).map_err(|error| failed("read the link", &path, &error))?;
+            thalweg_wire::Kind::Symlink { target }
+        }
+        _ => kind_of(stat, &path)?,
+    };
+    let xattrs = if preserve.xattrs {
+        dir.xattrs(name).map_err(|error| failed("read the attributes", &path, &error))?
+    } else {
+        Vec::new()
+    };
+    let is_plain = xattrs.is_empty() && !matches!(kind, thalweg_wire::Kind::Symlink { .. });
+    let entry = built(path, kind, stat, xattrs);
+    if !is_plain {
+        entry
+            .check()
+            .map_err(|error| Failure::new(FailureKind::Unsupported, "scan", error).at(&entry.path))?;
+    }
+    Ok(entry)
+}
+
+/// The entry for a held directory, with the path of the transfer's root.
+fn entry_of_root(dir: &Dir, preserve: &Preserve) -> io::Result<Entry> {
+    let stat = dir.stat_self()?;
+    let xattrs = if preserve.xattrs { dir.as_file()?.xattrs()? } else { Vec::new() };
+    let entry = built(RelativePath::root(), thalweg_wire::Kind::Directory, &stat, xattrs);
+    entry.check().map_err(io::Error::other)?;
+    Ok(entry)
+}
+
+fn built(
+    path: RelativePath,
+    kind: thalweg_wire::Kind,
+    stat: &Stat,
+    xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+) -> Entry {
+    Entry {
+        id: EntryId(0),
+        path,
+        kind,
+        mode: stat.mode,
+        uid: stat.uid,
+        gid: stat.gid,
+        evidence: evidence_of(stat),
+        xattrs: xattrs.into_iter().map(|(name, value)| Xattr { name, value }).collect(),
+    }
+}
+
+fn kind_of(stat: &Stat, path: &RelativePath) -> Result<thalweg_wire::Kind> {
+    let device = |block| thalweg_wire::Kind::Device { block, major: stat.rdev_major, minor: stat.rdev_minor };
+    let stored = stat.blocks_512.saturating_mul(512);
+    Ok(match stat.kind {
+        Kind::File => thalweg_wire::Kind::File {
+            sparse: stored < stat.size,
+            marked: stat.size.saturating_sub(stored) > HASHED_HOLE_BYTES_MAX,
+        },
+        Kind::Dir => thalweg_wire::Kind::Directory,
+        Kind::Fifo => thalweg_wire::Kind::Fifo,
+        Kind::BlockDevice => device(true),
+        Kind::CharDevice => device(false),
+        Kind::Socket | Kind::Symlink | Kind::Unknown => {
+            return Err(Failure::new(FailureKind::Changed, "look", "it is something else now").at(path));
+        }
+    })
+}
+
+/// Files with several names of which not all were seen yet.
+#[derive(Default)]
+struct OpenLinks {
+    /// Device and inode -> first name, its number, names still to come.
+    sets: HashMap<(u64, u64), (RelativePath, EntryId, u64)>,
+    bytes: usize,
+    overflowed: bool,
+}
+
+/// What a set costs beside its path.
+const LINK_SET_BYTES: usize = 96;
+
+impl OpenLinks {
+    fn open(&mut self, stat: &Stat, path: RelativePath, id: EntryId) {
+        let bytes = path.as_bytes().len() + LINK_SET_BYTES;
+        if self.bytes + bytes > LINK_BYTES_MAX {
+            if !std::mem::replace(&mut self.overflowed, true) {
+                tracing::warn!("too many hard links wait for their other names; further ones become files");
+            }
+            return;
+        }
+        self.bytes += bytes;
+        self.sets.insert((stat.device, stat.inode), (path, id, stat.links - 1));
+    }
+
+    /// The first name of this file, if there was one. Forgets the set with the last of its names.
+    fn take_one(&mut self, stat: &Stat) -> Option<(RelativePath, EntryId)> {
+        let key = (stat.device, stat.inode);
+        let (path, id, left) = self.sets.get_mut(&key)?;
+        *left -= 1;
+        let found = (path.clone(), *id);
+        if *left == 0 {
+            self.bytes -= path.as_bytes().len() + LINK_SET_BYTES;
+            self.sets.remove(&key);
+        }
+        Some(found)
+    }
+}

@@ -1,0 +1,343 @@
+//! A source on local file systems: one or more roots, scanned as one tree and read by descriptor.
+//!
+//! One moment: an open file is compared with what the scan saw before its first byte is read, and the engine
+//! compares again after the last. A change within the same tick of the file system's clock would show in neither,
+//! so a file whose ctime is younger than [`RACY`] is left to age that long before it is read (git calls such
+//! files racy). Linux 6.13 stamps more finely when somebody looks; this does not rely on it.
+
+use super::held::Held;
+use super::scan::{Scan, entry_of};
+use super::{evidence_of, failed, failed_at_words, shown};
+use crate::endpoint::{ScanSink, Source, SourceFile};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::manifest::Filter;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_sys::{Dir, File, Kind, Links, Stat};
+use thalweg_wire::message::{Preserve, ScanTotals, SourceForm};
+use thalweg_wire::{Entry, Evidence, RelativePath};
+
+/// Twice the coarsest tick of Linux (100 Hz): a ctime older than this belongs to a tick that is over.
+pub const RACY: Duration = Duration::from_millis(20);
+
+/// Links followed from one name before it counts as a loop, as in the kernel.
+const FOLLOW_MAX: usize = 40;
+
+/// One place to read from.
+pub struct SourceRoot {
+    /// The path as the user wrote it; relative to `below` if that is given.
+    pub path: PathBuf,
+    /// It ended in a slash: what is in it is meant, and it is the root of the transfer itself.
+    pub contents: bool,
+    /// The export that `path` must not leave.
+    pub below: Option<Dir>,
+}
+
+/// What of the roots is meant.
+pub struct ScanOptions {
+    /// Names to leave out.
+    pub filter: Filter,
+    /// Only these entries, relative to the roots, and the directories above them; everything if empty. The
+    /// directories among them are not descended into.
+    pub only: Vec<RelativePath>,
+    /// What entries are to carry and which kinds are wanted.
+    pub preserve: Preserve,
+    /// Stay on the file system of each root.
+    pub one_file_system: bool,
+    /// Move what symbolic links lead to instead of the links. Not for exports.
+    pub follow_links: bool,
+}
+
+/// Local files and directories as a source.
+pub struct LocalSource {
+    pub(super) roots: Vec<Root>,
+    pub(super) options: ScanOptions,
+    form: SourceForm,
+    held: Held<Dir>,
+}
+
+/// A root, resolved: `name` in `parent`, or a directory that is itself the root of the transfer.
+pub(super) struct Root {
+    /// Name of the root in entry paths; empty where it is the root of the transfer.
+    pub(super) top: Vec<u8>,
+    /// The root itself for contents, else the directory it is in.
+    pub(super) dir: Arc<Dir>,
+    /// Where it stands, as the user wrote it, for links that are followed.
+    pub(super) words: PathBuf,
+}
+
+/// Where an entry is.
+pub(super) struct Spot {
+    pub(super) dir: Arc<Dir>,
+    pub(super) name: Vec<u8>,
+}
+
+impl LocalSource {
+    /// Opens the roots. Nothing is listed yet.
+    ///
+    /// # Errors
+    /// `NotFound`, `Permission`, `Io` for a root that cannot be had; `Usage` for two that would give the same
+    /// name, for `..` below an export, and for followed links there.
+    pub fn open(roots: Vec<SourceRoot>, options: ScanOptions) -> Result<LocalSource> {
+        let usage = |cause: String| Failure::new(FailureKind::Usage, "open the source", cause);
+        if roots.is_empty() {
+            return Err(usage("no source is given".to_owned()));
+        }
+        if options.follow_links && roots.iter().any(|root| root.below.is_some()) {
+            return Err(usage("links are not followed in an export".to_owned()));
+        }
+        let mut opened: Vec<Root> = Vec::new();
+        let mut is_directory = false;
+        for root in &roots {
+            let (root, stat) = open_root(root, &options)?;
+            is_directory = stat.kind == Kind::Dir;
+            opened.push(root);
+        }
+        for (index, root) in opened.iter().enumerate() {
+            for other in &opened[..index] {
+                let clash = match (root.top.is_empty(), other.top.is_empty()) {
+                    (false, false) => root.top == other.top,
+                    (false, true) => other.dir.stat(&root.top).is_ok(),
+                    (true, false) => root.dir.stat(&other.top).is_ok(),
+                    // Names are compared as they are listed.
+                    (true, true) => false,
+                };
+                if clash {
+                    let (a, b) = (shown(&other.words), shown(&root.words));
+                    return Err(usage(format!(
+                        "{a} and {b} would both give the same name at the destination"
+                    )));
+                }
+            }
+        }
+        let form = match &opened[..] {
+            [root] if !is_directory && options.only.is_empty() => {
+                SourceForm::Single { name: root.top.clone() }
+            }
+            _ => SourceForm::Many,
+        };
+        Ok(LocalSource { roots: opened, options, form, held: Held::new() })
+    }
+
+    /// What names at the destination depend on.
+    pub fn form(&self) -> SourceForm {
+        self.form.clone()
+    }
+
+    /// Where `path` is: the directory it is in, held, and its name there.
+    pub(super) fn spot(&self, path: &RelativePath) -> io::Result<Spot> {
+        let (parent, name) = path.split().ok_or(io::ErrorKind::InvalidInput)?;
+        let root = self.root_of(path).ok_or(io::ErrorKind::NotFound)?;
+        if parent.is_empty() {
+            return self.followed(root, b"", Spot { dir: root.dir.clone(), name: name.to_vec() });
+        }
+        let dir = self.held.get_or(parent, || self.open_dir(root, parent))?;
+        self.followed(root, parent, Spot { dir, name: name.to_vec() })
+    }
+
+    /// Opens the directory at `path` of a root; of a deep path from the nearest directory held above it.
+    pub(super) fn open_dir(&self, root: &Root, path: &[u8]) -> io::Result<Dir> {
+        if self.options.follow_links {
+            return Dir::open(&root.words_of(path));
+        }
+        if let Some(slash) = path.iter().rposition(|&byte| byte == b'/')
+            && let Some(above) = self.held.get(&path[..slash])
+        {
+            return above.open_beneath(&path[slash + 1..], Links::Refuse);
+        }
+        root.dir.open_beneath(path, Links::Refuse)
+    }
+
+    /// The root that an entry is from.
+    pub(super) fn root_of(&self, path: &RelativePath) -> Option<&Root> {
+        let top = path.as_bytes().split(|&byte| byte == b'/').next()?;
+        let mut contents = self.roots.iter().filter(|root| root.top.is_empty());
+        if let Some(root) = self.roots.iter().find(|root| !root.top.is_empty() && root.top == top) {
+            return Some(root);
+        }
+        if contents.clone().count() > 1 {
+            return contents.find(|root| root.dir.stat(top).is_ok());
+        }
+        contents.next()
+    }
+
+    /// Where a link is to be followed: the end of the chain. Only what the user himself can name.
+    fn followed(&self, root: &Root, parent: &[u8], spot: Spot) -> io::Result<Spot> {
+        if !self.options.follow_links || spot.dir.stat(&spot.name)?.kind != Kind::Symlink {
+            return Ok(spot);
+        }
+        follow(root.words_of(parent), spot)
+    }
+
+    fn open_now(&self, entry: &Entry) -> Result<File> {
+        let spot = self.spot(&entry.path).map_err(|error| failed("open", &entry.path, &error))?;
+        let file = spot.dir.open_read(&spot.name).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => changed(entry, "it is not a regular file any more"),
+            _ => failed("open", &entry.path, &error),
+        })?;
+        let mut seen = look(&file, entry)?;
+        if let Some(rest) = racy(&seen.ctime) {
+            std::thread::sleep(rest);
+            seen = look(&file, entry)?;
+        }
+        if seen != entry.evidence {
+            return Err(changed(entry, "it is not what the scan saw"));
+        }
+        Ok(file)
+    }
+}
+
+impl Source for LocalSource {
+    fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
+        Scan::new(self, sink).run()
+    }
+
+    /// Waits up to [`RACY`] for a file that was changed just now.
+    fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+        Ok(Arc::new(LocalFile(self.open_now(entry)?)))
+    }
+
+    fn look_again(&self, entry: &Entry) -> Result<Entry> {
+        if entry.path.is_root() {
+            return Ok(entry.clone());
+        }
+        let of_io = |error: io::Error| failed("look", &entry.path, &error);
+        let spot = self.spot(&entry.path).map_err(of_io)?;
+        let stat = spot.dir.stat(&spot.name).map_err(of_io)?;
+        let mut now = entry_of(&spot.dir, &spot.name, entry.path.clone(), &stat, &self.options.preserve)?;
+        now.id = entry.id;
+        let same_inode = (stat.device, stat.inode) == (entry.evidence.device, entry.evidence.inode);
+        if let thalweg_wire::Kind::HardLink { .. } = entry.kind
+            && same_inode
+        {
+            now.kind = entry.kind.clone();
+        }
+        Ok(now)
+    }
+
+    fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
+        let file = self.open_now(entry)?;
+        crate::endpoint::read_whole(&LocalFile(file), entry, buffer)
+    }
+}
+
+/// The rest of [`RACY`] for a change at `ctime`. A ctime in the future says nothing about ticks, so all of it.
+fn racy(ctime: &thalweg_wire::Time) -> Option<Duration> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let Ok(seconds) = u64::try_from(ctime.seconds) else { return None };
+    let age = now.saturating_sub(Duration::new(seconds, ctime.nanos));
+    RACY.checked_sub(age).filter(|rest| !rest.is_zero())
+}
+
+fn look(file: &File, entry: &Entry) -> Result<Evidence> {
+    Ok(evidence_of(&file.stat().map_err(|error| failed("look", &entry.path, &error))?))
+}
+
+fn changed(entry: &Entry, cause: &str) -> Failure {
+    Failure::new(FailureKind::Changed, "open", cause).at(&entry.path)
+}
+
+struct LocalFile(File);
+
+impl SourceFile for LocalFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn evidence(&self) -> io::Result<Evidence> {
+        Ok(evidence_of(&self.0.stat()?))
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.0.next_data(offset)
+    }
+
+    fn next_hole(&self, offset: u64) -> io::Result<u64> {
+        self.0.next_hole(offset)
+    }
+}
+
+impl Root {
+    /// The words that lead to `path` of this root.
+    fn words_of(&self, path: &[u8]) -> PathBuf {
+        let below = match path.strip_prefix(&self.top[..]) {
+            Some(below) if !self.top.is_empty() => below.strip_prefix(b"/").unwrap_or(below),
+            _ => path,
+        };
+        // For a named root the words name it; its parent is wanted where the path is empty.
+        let base =
+            if !self.top.is_empty() && path.is_empty() { parent_of(&self.words) } else { self.words.clone() };
+        if below.is_empty() { base } else { base.join(std::ffi::OsStr::from_bytes(below)) }
+    }
+}
+
+fn parent_of(words: &Path) -> PathBuf {
+    match words.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Follows a chain of links to what is not a link.
+fn follow(mut directory: PathBuf, mut spot: Spot) -> io::Result<Spot> {
+    for _ in 0..FOLLOW_MAX {
+        if spot.dir.stat(&spot.name)?.kind != Kind::Symlink {
+            return Ok(spot);
+        }
+        let target = PathBuf::from(std::ffi::OsString::from_vec(spot.dir.read_link(&spot.name)?));
+        let words = directory.join(target);
+        let Some(name) = words.file_name().map(|name| name.as_bytes().to_vec()) else {
+            // It ends in `..` or is `/`: a directory, whose own name is not in the words.
+            return Err(io::ErrorKind::IsADirectory.into());
+        };
+        directory = parent_of(&words);
+        spot = Spot { dir: Arc::new(Dir::open(&directory)?), name };
+    }
+    Err(io::Error::from_raw_os_error(super::errno::LOOP))
+}
+
+fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<(Root, Stat)> {
+    let of_io = |error: io::Error| failed_at_words("open the source", &root.path, &error);
+    let name = root.path.file_name().map(|name| name.as_bytes().to_vec());
+    // `.`, `..` and `/` have no name of their own to give.
+    let ends_in_dot = root.path.as_os_str().as_bytes().ends_with(b"/.") || name.is_none();
+    let open = |path: &Path| match &root.below {
+        Some(below) => below.open_beneath(relative(path), Links::Beneath),
+        None if path.as_os_str().is_empty() => Dir::open(Path::new(".")),
+        None => Dir::open(path),
+    };
+    let as_contents = || -> Result<(Root, Stat)> {
+        let dir = open(&root.path).map_err(of_io)?;
+        let stat = dir.stat_self().map_err(of_io)?;
+        Ok((Root { top: Vec::new(), dir: Arc::new(dir), words: root.path.clone() }, stat))
+    };
+    let Some(name) = name.filter(|_| !root.contents && !ends_in_dot) else {
+        return as_contents();
+    };
+    let parent = open(root.path.parent().unwrap_or(Path::new(""))).map_err(of_io)?;
+    let mut stat = parent.stat(&name).map_err(of_io)?;
+    if options.follow_links && stat.kind == Kind::Symlink {
+        stat = match Dir::open(&root.path) {
+            Ok(dir) => dir.stat_self().map_err(of_io)?,
+            Err(_) => {
+                let spot = Spot { dir: Arc::new(parent.try_clone().map_err(of_io)?), name: name.clone() };
+                let end = follow(parent_of(&root.path), spot).map_err(of_io)?;
+                end.dir.stat(&end.name).map_err(of_io)?
+            }
+        };
+    }
+    if stat.kind == Kind::Dir && !options.only.is_empty() {
+        return as_contents();
+    }
+    Ok((Root { top: name, dir: Arc::new(parent), words: root.path.clone() }, stat))
+}
+
+/// A path below an export: a leading slash means the export.
+fn relative(path: &Path) -> &[u8] {
+    let bytes = path.as_os_str().as_bytes();
+    let start = bytes.iter().take_while(|&&byte| byte == b'/').count();
+    &bytes[start..]
+}

@@ -1,0 +1,383 @@
+//! Hidden directories for what is unfinished, one in each file system below the root, so that every rename stays
+//! inside one.
+//!
+//! ```text
+//! .thalweg-staging/<job key>/   mode 0700
+//!   lock                        in the root's only; held as long as the transfer
+//!   journal                     in the root's only
+//!   partial-<number>            large files
+//!   lane-<lane>/<number>        small files, a directory for each stream: two threads that create in one
+//!                               directory are slower than one
+//!   made-<number>               links, FIFOs and devices on their way to their names
+//! ```
+//!
+//! A staging directory must be ours and closed to others; another one is refused, because whoever can change
+//! names in it chooses what is renamed into place.
+
+use super::{STAGING_NAME, lock};
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use thalweg_sys::{Dir, Kind, Links, Stat, Time, usage};
+
+/// One file system below the root, as far as renames reach.
+pub(super) struct Territory {
+    pub(super) key: TerritoryKey,
+    /// Its top directory below the root. Opened before anything is written there, so that its sync reports
+    /// every error since.
+    pub(super) top: Arc<Dir>,
+    /// What it looked like before us.
+    pub(super) top_mtime: Time,
+    /// The entry of the top directory will be given its times at the end; until then ours do not matter.
+    pub(super) top_is_changed: AtomicBool,
+    /// Something was written that no sync covers yet.
+    pub(super) is_dirty: AtomicBool,
+    /// The top directory's own mode, where it was opened for us for the time being.
+    pub(super) mode_before: Mutex<Option<u32>>,
+    staging: Mutex<Option<Arc<Staging>>>,
+}
+
+/// Device and mount: a bind mount shares its device, and renames do not cross it all the same.
+pub(super) type TerritoryKey = (u64, Option<u64>);
+
+pub(super) fn key_of(stat: &Stat) -> TerritoryKey {
+    (stat.device, stat.mount_id)
+}
+
+impl Territory {
+    pub(super) fn new(top: Arc<Dir>, stat: &Stat) -> Territory {
+        Territory {
+            key: key_of(stat),
+            top,
+            top_mtime: stat.mtime,
+            top_is_changed: AtomicBool::new(false),
+            is_dirty: AtomicBool::new(false),
+            mode_before: Mutex::new(None),
+            staging: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn touch(&self) {
+        self.is_dirty.store(true, Ordering::Release);
+    }
+
+    /// The staging directory here, made if it is not there. `is_new` sees it before anyone else does.
+    ///
+    /// Only for who holds the job's lock: what small files an earlier attempt left is removed.
+    pub(super) fn staging(&self, job: &str, is_new: impl FnOnce(&Staging)) -> io::Result<Arc<Staging>> {
+        let mut staging = lock(&self.staging);
+        if let Some(staging) = &*staging {
+            return Ok(staging.clone());
+        }
+        let opened = Staging::open(&self.top, job)?;
+        opened.prepare()?;
+        is_new(&opened);
+        let opened = Arc::new(opened);
+        *staging = Some(opened.clone());
+        self.touch();
+        Ok(opened)
+    }
+
+    /// Takes over a staging directory that was opened to get at the lock in it.
+    pub(super) fn adopt(&self, staging: Staging) -> Arc<Staging> {
+        let staging = Arc::new(staging);
+        *lock(&self.staging) = Some(staging.clone());
+        self.touch();
+        staging
+    }
+
+    /// Whether an earlier attempt left a staging directory here.
+    pub(super) fn staging_is_there(&self, job: &str) -> bool {
+        self.top
+            .open_beneath(STAGING_NAME, Links::Refuse)
+            .is_ok_and(|shared| shared.stat(job.as_bytes()).is_ok())
+    }
+
+    pub(super) fn open_staging(&self) -> Option<Arc<Staging>> {
+        lock(&self.staging).clone()
+    }
+
+    /// Removes the staging directory with all that is in it, and gives the top directory the time it had if
+    /// nothing else was done there. `times`: what its entry says, if it has one.
+    pub(super) fn clean_up(&self, job: &str, times: Option<Time>) {
+        let Some(staging) = lock(&self.staging).take() else { return };
+        // By now it may have got a mode that keeps ourselves out.
+        let mode =
+            self.top.stat_self().ok().filter(|stat| stat.uid == usage::effective_uid()).map(|s| s.mode);
+        let closed = mode.filter(|mode| mode & 0o300 != 0o300 && usage::effective_uid() != 0);
+        let set_mode = |mode| self.top.as_file().and_then(|top| top.set_mode(mode));
+        if let Some(mode) = closed {
+            let _ = set_mode(mode | 0o300);
+        }
+        self.remove(&staging, job, times);
+        if let Some(mode) = closed.or(*lock(&self.mode_before)) {
+            let _ = set_mode(mode);
+        }
+        let _ = self.top.sync();
+    }
+
+    fn remove(&self, staging: &Staging, job: &str, times: Option<Time>) {
+        staging.remove_all();
+        let _ = staging.shared.remove_dir(job.as_bytes());
+        // Other jobs may have theirs in it.
+        if self.top.remove_dir(STAGING_NAME).is_err() {
+            return;
+        }
+        let before = (!self.top_is_changed.load(Ordering::Acquire)).then_some(self.top_mtime);
+        if let Some(mtime) = times.or(before)
+            && let Ok(top) = self.top.as_file()
+        {
+            let _ = top.set_times(None, Some(mtime));
+        }
+    }
+}
+
+pub(super) struct Staging {
+    shared: Dir,
+    pub(super) dir: Arc<Dir>,
+    lanes: Mutex<HashMap<u32, Arc<Dir>>>,
+    abilities: OnceLock<Abilities>,
+    /// Names in it changed since they were synced.
+    pub(super) names_are_new: AtomicBool,
+}
+
+/// What a file system does, found out by trying.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Abilities {
+    /// Files get the mode they are created with: no umask, no default ACL.
+    pub(super) mode_is_exact: bool,
+    /// Names that differ in case only are one name.
+    pub(super) folds_case: bool,
+    pub(super) grain: Grain,
+    /// Owner and group of what we create here; not ours where a server maps them.
+    pub(super) owner: Option<(u32, u32)>,
+    /// What is left of mode 0777 when a file is created: the umask shows here.
+    pub(super) mode_of_0777: Option<u32>,
+}
+
+/// How finely a file system keeps times, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grain(pub(super) u64);
+
+impl Default for Grain {
+    fn default() -> Self {
+        Grain::FINEST
+    }
+}
+
+impl Grain {
+    pub(super) const FINEST: Grain = Grain(1);
+
+    /// Whether `kept` is what is left of `wanted` on a file system of this grain.
+    pub(super) fn is_same(self, wanted: thalweg_wire::Time, kept: Time) -> bool {
+        let floor = |seconds: i64, nanos: u32| {
+            (i128::from(seconds) * 1_000_000_000 + i128::from(nanos)).div_euclid(i128::from(self.0))
+        };
+        floor(wanted.seconds, wanted.nanos) == floor(kept.seconds, kept.nanos)
+    }
+}
+
+impl Staging {
+    pub(super) fn open(top: &Dir, job: &str) -> io::Result<Staging> {
+        let shared = own_dir(top, STAGING_NAME)?;
+        let dir = Arc::new(own_dir(&shared, job.as_bytes())?);
+        Ok(Staging {
+            shared,
+            dir,
+            lanes: Mutex::new(HashMap::new()),
+            abilities: OnceLock::new(),
+            names_are_new: AtomicBool::new(true),
+        })
+    }
+
+    /// Clears what an earlier attempt left and finds out what the file system does. Only for who holds the job's
+    /// lock.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        self.remove_small();
+        let abilities = self.probe()?;
+        let _ = self.abilities.set(abilities);
+        Ok(())
+    }
+
+    pub(super) fn abilities(&self) -> Abilities {
+        self.abilities.get().copied().unwrap_or_default()
+    }
+
+    pub(super) fn sync_names(&self) -> io::Result<()> {
+        self.dir.sync()?;
+        self.shared.sync()
+    }
+
+    /// The directory of a lane.
+    pub(super) fn lane(&self, lane: u32) -> io::Result<Arc<Dir>> {
+        let mut lanes = lock(&self.lanes);
+        if let Some(dir) = lanes.get(&lane) {
+            return Ok(dir.clone());
+        }
+        let dir = Arc::new(own_dir(&self.dir, lane_name(lane).as_bytes())?);
+        lanes.insert(lane, dir.clone());
+        Ok(dir)
+    }
+
+    pub(super) fn lane_if_there(&self, lane: u32) -> Option<Arc<Dir>> {
+        lock(&self.lanes).get(&lane).cloned()
+    }
+
+    /// Numbers of the partial files here.
+    pub(super) fn partials(&self) -> io::Result<Vec<u64>> {
+        let names = self.dir.entries()?.collect::<io::Result<Vec<_>>>()?;
+        Ok(names.iter().filter_map(|entry| partial_number(&entry.name)).collect())
+    }
+
+    /// Removes what no later attempt can use.
+    fn remove_small(&self) {
+        let Ok(entries) = self.dir.entries() else { return };
+        for entry in entries.flatten() {
+            if entry.name.starts_with(b"lane-") {
+                remove_flat(&self.dir, &entry.name);
+            } else if entry.name.starts_with(b"made-") || entry.name.starts_with(b"probe-") {
+                let _ = self.dir.remove_file(&entry.name);
+            }
+        }
+    }
+
+    fn remove_all(&self) {
+        self.remove_small();
+        let Ok(entries) = self.dir.entries() else { return };
+        for entry in entries.flatten() {
+            let _ = self.dir.remove_file(&entry.name);
+        }
+    }
+
+    /// Tries what the file system does, once, instead of asking which one it is.
+    fn probe(&self) -> io::Result<Abilities> {
+        const NAME: &[u8] = b"probe-case";
+        /// Odd seconds, and nanoseconds that no coarser clock keeps.
+        const TIME: Time = Time { seconds: 1_000_000_001, nanos: 123_456_789 };
+        let file = self.dir.create_new(NAME, 0o777)?;
+        let stat = file.stat()?;
+        let mut abilities = Abilities {
+            mode_is_exact: stat.mode == 0o777,
+            folds_case: self.dir.stat(b"PROBE-CASE").is_ok(),
+            grain: Grain::FINEST,
+            owner: Some((stat.uid, stat.gid)),
+            mode_of_0777: Some(stat.mode),
+        };
+        if file.set_times(None, Some(TIME)).is_ok() {
+            let kept = file.stat()?.mtime;
+            let grains = [1, 100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000];
+            let wanted = thalweg_wire::Time { seconds: TIME.seconds, nanos: TIME.nanos };
+            let grain = grains.into_iter().map(Grain).find(|grain| {
+                let whole = (i128::from(kept.seconds) * 1_000_000_000 + i128::from(kept.nanos))
+                    % i128::from(grain.0)
+                    == 0;
+                whole && grain.is_same(wanted, kept)
+            });
+            abilities.grain = grain.unwrap_or(Grain::FINEST);
+        }
+        self.dir.remove_file(NAME)?;
+        Ok(abilities)
+    }
+}
+
+pub(super) fn lane_name(lane: u32) -> String {
+    format!("lane-{lane}")
+}
+
+pub(super) fn partial_name(number: u64) -> String {
+    format!("partial-{number}")
+}
+
+fn partial_number(name: &[u8]) -> Option<u64> {
+    std::str::from_utf8(name).ok()?.strip_prefix("partial-")?.parse().ok()
+}
+
+/// Opens or makes a directory that is ours alone.
+fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
+    let is_new = match parent.make_dir(name, 0o700) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) => return Err(error),
+    };
+    let dir = parent.open_beneath(name, Links::Refuse)?;
+    let mut stat = dir.stat_self()?;
+    if stat.uid == usage::effective_uid() && (is_new || stat.mode != 0o700) {
+        let own = dir.as_file()?;
+        if is_new {
+            // What it inherited would be inherited by everything that is made in it.
+            let _ = own.remove_xattr(b"system.posix_acl_default");
+            let _ = own.remove_xattr(b"system.posix_acl_access");
+        }
+        // Set-group-id is inherited too.
+        if stat.mode != 0o700 {
+            own.set_mode(0o700)?;
+            stat = dir.stat_self()?;
+        }
+    }
+    if stat.kind != Kind::Dir || stat.uid != usage::effective_uid() || stat.mode & 0o077 != 0 {
+        let cause = "the staging directory belongs to somebody else or is open to others";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, cause));
+    }
+    Ok(dir)
+}
+
+/// Removes a directory of files.
+fn remove_flat(parent: &Dir, name: &[u8]) {
+    if let Ok(dir) = parent.open_beneath(name, Links::Refuse)
+        && let Ok(entries) = dir.entries()
+    {
+        for entry in entries.flatten() {
+            let _ = dir.remove_file(&entry.name);
+        }
+    }
+    let _ = parent.remove_dir(name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_compared_as_finely_as_they_are_kept() {
+        let wanted = |seconds, nanos| thalweg_wire::Time { seconds, nanos };
+        let kept = |seconds, nanos| Time { seconds, nanos };
+        assert!(!Grain(1).is_same(wanted(5, 1), kept(5, 0)));
+        assert!(Grain(100).is_same(wanted(5, 199), kept(5, 100)));
+        assert!(Grain(1_000_000_000).is_same(wanted(-5, 7), kept(-5, 0)));
+        assert!(Grain(2_000_000_000).is_same(wanted(7, 999), kept(6, 0)));
+        assert!(!Grain(2_000_000_000).is_same(wanted(8, 0), kept(6, 0)));
+    }
+
+    #[test]
+    fn a_staging_directory_of_somebody_else_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Dir::open(scratch.path()).unwrap();
+        std::os::unix::fs::symlink("/tmp", scratch.path().join(".thalweg-staging")).unwrap();
+        assert!(Staging::open(&top, "job").is_err());
+        if usage::effective_uid() != 0 {
+            eprintln!("skipped in part: needs root to give a directory away");
+            return;
+        }
+        std::fs::remove_file(scratch.path().join(".thalweg-staging")).unwrap();
+        let own = scratch.path().join(".thalweg-staging");
+        std::fs::create_dir(&own).unwrap();
+        std::os::unix::fs::chown(&own, Some(12345), None).unwrap();
+        let error = Staging::open(&top, "job").err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn what_is_left_of_small_files_goes_and_partials_stay() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Dir::open(scratch.path()).unwrap();
+        let staging = Staging::open(&top, "job").unwrap();
+        staging.lane(3).unwrap().create_new(b"1", 0o600).unwrap();
+        staging.dir.create_new(b"partial-7", 0o600).unwrap();
+        let staging = Staging::open(&top, "job").unwrap();
+        staging.prepare().unwrap();
+        assert!(staging.dir.stat(b"lane-3").is_err());
+        assert_eq!(staging.partials().unwrap(), [7]);
+        assert_eq!(staging.abilities().grain, Grain::FINEST);
+    }
+}

@@ -1,0 +1,38 @@
+//! Every observable event of a transfer, once. Log, report, progress, `--json` and the dashboard derive from
+//! it.
+
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_wire::message::{Failure, Outcome, ScanTotals, Totals};
+use thalweg_wire::{Entry, RelativePath};
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// An entry came to its end.
+    Settled(Arc<Entry>, Outcome),
+    /// A name that was never offered came to its end.
+    Aside(RelativePath, Outcome),
+    /// The whole source was listed.
+    ScanEnded(ScanTotals),
+    /// Chunks or small files came damaged and are sent again.
+    Repaired(u64),
+    /// The link is gone, and why; the transfer tries to get it back.
+    LinkLost(Failure),
+    /// The link stands again after so long.
+    LinkUp(Duration),
+    /// One stream of several broke and is replaced.
+    StreamLost(u16, Failure),
+    /// The transfer is over.
+    Finished(Totals),
+    /// Something that a person may want to know.
+    Note(String),
+}
+
+/// Takes events, from any thread. Must not block for long: it is called where the work is done.
+pub type Events = Arc<dyn Fn(Event) + Send + Sync>;
+
+/// Throws events away.
+pub fn nobody() -> Events {
+    Arc::new(|_| {})
+}

@@ -1,0 +1,405 @@
+//! What is already safe at a destination.
+//!
+//! The [`Journal`] says which chunks of which partial files are durable; it lives in the staging directory and
+//! ends with the job. The [`catalogue`] remembers finished files across jobs.
+//!
+//! A journal file is [`MAGIC`], a [`Record::Header`], and records, as [`thalweg_wire::journal`] describes them.
+//! Replay keeps one number per record, not the digests: those are read again when a partial is resumed, so that
+//! a journal of a petabyte costs no memory to open.
+//!
+//! Guaranteed: [`Journal::record`] returns after what it wrote is durable. Not guaranteed: that a chunk it names
+//! is still sound; whoever resumes digests it again.
+
+use crate::failure::{self, Failure, FailureKind, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::Arc;
+use thalweg_sys::{Dir, File, Replace};
+use thalweg_wire::journal::{LAYOUT, MAGIC, RECORD_HEAD_BYTES, Record};
+use thalweg_wire::{Digest, Evidence, RelativePath, limits};
+
+pub mod catalogue;
+
+/// Name of the journal in its directory.
+const NAME: &[u8] = b"journal";
+/// Name of its successor until it is whole.
+const SUCCESSOR: &[u8] = b"journal.new";
+/// A journal shorter than this is not worth rewriting.
+const COMPACT_BYTES: u64 = 64 << 20;
+/// Chunks in one record: well below the largest record that is read.
+const RECORD_CHUNKS_MAX: usize = 16 << 10;
+const _: () = assert!(RECORD_CHUNKS_MAX * (10 + 32) + 64 < limits::JOURNAL_RECORD_BYTES_MAX);
+/// Read at once in replay; holds the longest record.
+const WINDOW_BYTES: usize = 4 << 20;
+const _: () = assert!(limits::JOURNAL_RECORD_BYTES_MAX + RECORD_HEAD_BYTES <= WINDOW_BYTES);
+
+/// An open journal. One at a time on a directory: the caller holds the directory's lock.
+pub struct Journal {
+    file: File,
+    dir: Arc<Dir>,
+    header: Record,
+    /// Where the next record goes.
+    end: u64,
+    /// Bytes of records that no live partial needs.
+    dead_bytes: u64,
+    partials: BTreeMap<u64, Known>,
+    by_path: HashMap<RelativePath, u64>,
+    /// Ended partials whose `End` is not written yet.
+    ended: Vec<u64>,
+    next: u64,
+    compact_bytes: u64,
+    /// Set by the first error of a write or sync; nothing is believed after it.
+    failed: Option<Failure>,
+}
+
+struct Known {
+    path: RelativePath,
+    evidence: Evidence,
+    /// Its `Begin` is in the file.
+    is_written: bool,
+    /// Offsets of its records.
+    records: Vec<u64>,
+    bytes: u64,
+}
+
+impl Journal {
+    /// Opens or creates the journal in `dir` and replays it. A journal of another job or chunk size is begun
+    /// anew, and so is what follows the first damaged record; both are logged.
+    ///
+    /// # Errors
+    /// `Unsupported` for a layout of another version (left untouched), `Space`, `Permission`, `Io`.
+    pub fn open(dir: Arc<Dir>, job_key: [u8; 16], chunk_bytes: u64) -> Result<Journal> {
+        let of_io = |error: io::Error| failure::of_io("open the journal", &error);
+        // A successor that was never renamed is not whole.
+        let _ = dir.remove_file(SUCCESSOR);
+        let file = match dir.create_new(NAME, 0o600) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => dir.open_read_write(NAME),
+            other => other,
+        }
+        .map_err(of_io)?;
+        let mut journal = Journal {
+            file,
+            dir,
+            header: Record::Header { layout: LAYOUT, job_key, chunk_bytes },
+            end: 0,
+            dead_bytes: 0,
+            partials: BTreeMap::new(),
+            by_path: HashMap::new(),
+            ended: Vec::new(),
+            next: 1,
+            compact_bytes: COMPACT_BYTES,
+            failed: None,
+        };
+        journal.replay()?;
+        if journal.end == 0 {
+            let mut bytes = MAGIC.to_vec();
+            journal.header.encode(MAGIC.len() as u64, &mut bytes);
+            journal.file.truncate(0).and_then(|()| journal.file.write_all_at(&bytes, 0)).map_err(of_io)?;
+            journal.end = bytes.len() as u64;
+        } else {
+            journal.file.truncate(journal.end).map_err(of_io)?;
+        }
+        Ok(journal)
+    }
+
+    /// Gives a partial of this entry its number. Nothing is written before the first [`record`](Self::record).
+    pub fn begin(&mut self, path: &RelativePath, evidence: &Evidence) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.know(number, path.clone(), *evidence, false);
+        number
+    }
+
+    /// The live partial of this very content, if there is one.
+    pub fn find(&self, path: &RelativePath, evidence: &Evidence) -> Option<u64> {
+        let number = self.by_path.get(path)?;
+        (self.partials.get(number)?.evidence == *evidence).then_some(*number)
+    }
+
+    /// The live partial of this path, whatever its content.
+    pub fn find_path(&self, path: &RelativePath) -> Option<u64> {
+        self.by_path.get(path).copied()
+    }
+
+    /// Whether partial `number` is live.
+    pub fn is_live(&self, number: u64) -> bool {
+        self.partials.contains_key(&number)
+    }
+
+    /// Live partials that the file names, with their paths.
+    pub fn live(&self) -> impl Iterator<Item = (u64, &RelativePath)> {
+        self.partials.iter().map(|(number, known)| (*number, &known.path))
+    }
+
+    /// Chunks recorded of a partial, by number; of a chunk recorded twice the later digest. Memory grows with
+    /// the chunks of this one partial.
+    ///
+    /// # Errors
+    /// `Io`. A record that does not read back is left out, not an error: its chunks are sent again.
+    pub fn chunks(&self, number: u64) -> Result<BTreeMap<u64, Digest>> {
+        let mut found = BTreeMap::new();
+        let Some(known) = self.partials.get(&number) else { return Ok(found) };
+        let mut window = Window::of(self.end);
+        for &at in &known.records {
+            let read = window.record(&self.file, at).map_err(|e| failure::of_io("read the journal", &e))?;
+            if let Some((Record::Chunks { partial, chunks }, _)) = read
+                && partial == number
+            {
+                found.extend(chunks);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Appends that these chunks are durable, and makes that note durable.
+    ///
+    /// # Errors
+    /// `Space`, `Io`; final: every later call gives the same, because what the file holds is not known any more.
+    pub fn record(&mut self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {
+        self.check()?;
+        let mut bytes = Vec::new();
+        self.encode_ended(&mut bytes);
+        for (number, chunks) in chunks {
+            let Some(known) = self.partials.get_mut(number) else { continue };
+            if !known.is_written {
+                let begin =
+                    Record::Begin { partial: *number, path: known.path.clone(), evidence: known.evidence };
+                known.note(append(&begin, self.end, &mut bytes));
+                known.is_written = true;
+            }
+            for chunks in chunks.chunks(RECORD_CHUNKS_MAX) {
+                let record = Record::Chunks { partial: *number, chunks: chunks.to_vec() };
+                known.note(append(&record, self.end, &mut bytes));
+            }
+        }
+        self.write(&bytes)?;
+        self.file.sync_data().map_err(|error| self.fail(&error))?;
+        if self.end > self.compact_bytes && self.dead_bytes > self.end / 2 {
+            self.compact()?;
+        }
+        Ok(())
+    }
+
+    /// Forgets a partial that was renamed into place or thrown away. The note is written with the next
+    /// [`record`](Self::record) or [`flush`](Self::flush); losing it costs nothing, for then the partial is missing.
+    pub fn end(&mut self, number: u64) {
+        let Some(known) = self.partials.remove(&number) else { return };
+        if self.by_path.get(&known.path) == Some(&number) {
+            self.by_path.remove(&known.path);
+        }
+        self.dead_bytes += known.bytes;
+        if known.is_written {
+            self.ended.push(number);
+        }
+    }
+
+    /// Writes outstanding notes, without making them durable.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub fn flush(&mut self) -> Result<()> {
+        self.check()?;
+        let mut bytes = Vec::new();
+        self.encode_ended(&mut bytes);
+        self.write(&bytes)
+    }
+
+    fn know(&mut self, number: u64, path: RelativePath, evidence: Evidence, is_written: bool) {
+        self.by_path.insert(path.clone(), number);
+        let known = Known { path, evidence, is_written, records: Vec::new(), bytes: 0 };
+        self.partials.insert(number, known);
+    }
+
+    fn encode_ended(&mut self, bytes: &mut Vec<u8>) {
+        for partial in std::mem::take(&mut self.ended) {
+            let (_, length) = append(&Record::End { partial }, self.end, bytes);
+            self.dead_bytes += length;
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if !bytes.is_empty() {
+            self.file.write_all_at(bytes, self.end).map_err(|error| self.fail(&error))?;
+            self.end += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn fail(&mut self, error: &io::Error) -> Failure {
+        let failure = failure::of_io("write the journal", error);
+        self.failed = Some(failure.clone());
+        failure
+    }
+
+    /// Reads the file from the start; leaves `end` behind the last sound record, 0 if even the header is not.
+    fn replay(&mut self) -> Result<()> {
+        let of_io = |error: io::Error| failure::of_io("read the journal", &error);
+        let size = self.file.stat().map_err(of_io)?.size;
+        if size == 0 {
+            return Ok(());
+        }
+        let mut magic = [0; MAGIC.len()];
+        let read = self.file.read_at(&mut magic, 0).map_err(of_io)?;
+        let mut window = Window::of(size);
+        let mut at = MAGIC.len() as u64;
+        let header = window.record(&self.file, at).map_err(of_io)?;
+        match header {
+            Some((Record::Header { layout, .. }, _)) if layout != LAYOUT => {
+                let cause = format!("it has layout {layout}, this program knows layout {LAYOUT}");
+                return Err(Failure::new(FailureKind::Unsupported, "open the journal", cause));
+            }
+            Some((record, length)) if record == self.header && magic[..read] == MAGIC[..] => at += length,
+            Some((Record::Header { .. }, _)) => {
+                tracing::info!("the journal is for another job or chunk size and is begun anew");
+                return Ok(());
+            }
+            _ => {
+                tracing::warn!("the head of the journal is damaged; everything is sent again");
+                return Ok(());
+            }
+        }
+        while let Some((record, length)) = window.record(&self.file, at).map_err(of_io)? {
+            self.replay_record(record, at, length);
+            at += length;
+        }
+        if at < size {
+            // A torn append looks the same; either way what follows is not believed.
+            tracing::warn!(at, size, "the journal is damaged or torn; what follows is sent again");
+        }
+        self.end = at;
+        Ok(())
+    }
+
+    fn replay_record(&mut self, record: Record, at: u64, length: u64) {
+        match record {
+            Record::Header { .. } => self.dead_bytes += length,
+            Record::Begin { partial, path, evidence } => {
+                if let Some(older) = self.by_path.get(&path).copied() {
+                    self.end(older);
+                }
+                self.end(partial);
+                self.next = self.next.max(partial.saturating_add(1));
+                self.know(partial, path, evidence, true);
+                self.note(partial, at, length);
+            }
+            Record::Chunks { partial, .. } => self.note(partial, at, length),
+            Record::End { partial } => {
+                self.end(partial);
+                self.dead_bytes += length;
+            }
+        }
+        self.ended.clear();
+    }
+
+    fn note(&mut self, partial: u64, at: u64, length: u64) {
+        match self.partials.get_mut(&partial) {
+            Some(known) => known.note((at, length)),
+            None => self.dead_bytes += length,
+        }
+    }
+
+    /// Writes what is live to a new file and puts it in place of the old, record by record.
+    fn compact(&mut self) -> Result<()> {
+        let successor = self.write_successor().map_err(|error| self.fail(&error))?;
+        *self = Journal { ended: std::mem::take(&mut self.ended), ..successor };
+        Ok(())
+    }
+
+    fn write_successor(&mut self) -> io::Result<Journal> {
+        let _ = self.dir.remove_file(SUCCESSOR);
+        let file = self.dir.create_new(SUCCESSOR, 0o600)?;
+        let mut bytes = MAGIC.to_vec();
+        self.header.encode(bytes.len() as u64, &mut bytes);
+        let mut written = 0;
+        let mut partials = BTreeMap::new();
+        let mut window = Window::of(self.end);
+        for (&number, known) in &self.partials {
+            let (path, evidence) = (known.path.clone(), known.evidence);
+            let mut copy =
+                Known { path, evidence, is_written: known.is_written, records: Vec::new(), bytes: 0 };
+            for &at in &known.records {
+                if let Some((record, _)) = window.record(&self.file, at)? {
+                    copy.note(append(&record, written, &mut bytes));
+                }
+                if bytes.len() > WINDOW_BYTES {
+                    file.write_all_at(&bytes, written)?;
+                    written += bytes.len() as u64;
+                    bytes.clear();
+                }
+            }
+            partials.insert(number, copy);
+        }
+        file.write_all_at(&bytes, written)?;
+        let end = written + bytes.len() as u64;
+        file.sync_all()?;
+        self.dir.rename(SUCCESSOR, &self.dir, NAME, Replace::Existing)?;
+        self.dir.sync()?;
+        Ok(Journal {
+            file,
+            dir: self.dir.clone(),
+            header: self.header.clone(),
+            end,
+            dead_bytes: 0,
+            partials,
+            by_path: self.by_path.clone(),
+            ended: Vec::new(),
+            next: self.next,
+            compact_bytes: self.compact_bytes,
+            failed: None,
+        })
+    }
+}
+
+impl Known {
+    fn note(&mut self, (at, length): (u64, u64)) {
+        self.records.push(at);
+        self.bytes += length;
+    }
+}
+
+/// Appends a record to `bytes`, which will stand at offset `base`; returns its own offset and length.
+fn append(record: &Record, base: u64, bytes: &mut Vec<u8>) -> (u64, u64) {
+    let at = base + bytes.len() as u64;
+    record.encode(at, bytes);
+    (at, base + bytes.len() as u64 - at)
+}
+
+/// The part of the file that was read last.
+struct Window {
+    file_bytes: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// For a file of `file_bytes`.
+    fn of(file_bytes: u64) -> Window {
+        Window { file_bytes, start: 0, bytes: Vec::new() }
+    }
+
+    /// The record at `at` with its length; `None` where there is none that is sound.
+    fn record(&mut self, file: &File, at: u64) -> io::Result<Option<(Record, u64)>> {
+        for is_fresh in [false, true] {
+            if is_fresh {
+                let left = self.file_bytes.saturating_sub(at).min(WINDOW_BYTES as u64);
+                self.bytes.resize(left as usize, 0);
+                let read = file.read_at(&mut self.bytes, at)?;
+                self.bytes.truncate(read);
+                self.start = at;
+            }
+            let inside =
+                at.checked_sub(self.start).and_then(|from| self.bytes.get(usize::try_from(from).ok()?..));
+            if let Some(Ok((record, length))) = inside.map(|bytes| Record::decode(at, bytes)) {
+                return Ok(Some((record, length as u64)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+use super::*;
+use std::path::Path;
+use thalweg_wire::Time;
+
+const KEY: [u8; 16] = [3; 16];
+const CHUNK: u64 = 64 << 10;
+
+fn open(path: &Path) -> Journal {
+    Journal::open(Arc::new(Dir::open(path).unwrap()), KEY, CHUNK).unwrap()
+}
+
+fn path(text: &str) -> RelativePath {
+    RelativePath::new(text.as_bytes().to_vec()).unwrap()
+}
+
+fn evidence(size: u64) -> Evidence {
+    Evidence { size, mtime: Time { seconds: 7, nanos: 8 }, ..Evidence::default() }
+}
+
+fn digest(byte: u8) -> Digest {
+    Digest([byte; 32])
+}
+
+#[test]
+fn what_was_recorded_is_found_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut journal = open(scratch.path());
+    let a = journal.begin(&path("a"), &evidence(1));
+    let b = journal.begin(&path("b"), &evidence(2));
+    let c = journal.begin(&path("c"), &evidence(3));
+    journal.record(&[(a, vec![(0, digest(1)), (5, digest(2))]), (b, vec![(1, digest(3))])]).unwrap();
+    journal.record(&[(a, vec![(0, digest(9))])]).unwrap();
+    journal.end(b);
+    journal.flush().unwrap();
+    drop(journal);
+
+    let mut journal = open(scratch.path());
+    assert_eq!(journal.find(&path("a"), &evidence(1)), Some(a));
+    assert_eq!(journal.find(&path("a"), &evidence(2)), None);
+    assert_eq!(journal.find_path(&path("a")), Some(a));
+    assert_eq!(journal.chunks(a).unwrap(), BTreeMap::from([(0, digest(9)), (5, digest(2))]));
+    assert!(!journal.is_live(b) && !journal.is_live(c));
+    assert!(journal.begin(&path("d"), &evidence(1)) > b);
+}
+
+#[test]
+fn a_journal_of_another_chunk_size_is_begun_anew() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut journal = open(scratch.path());
+    let a = journal.begin(&path("a"), &evidence(1));
+    journal.record(&[(a, vec![(0, digest(1))])]).unwrap();
+    drop(journal);
+    let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+    let journal = Journal::open(dir, KEY, 2 * CHUNK).unwrap();
+    assert_eq!(journal.live().count(), 0);
+}
+
+#[test]
+fn a_journal_of_another_layout_is_refused_untouched() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut bytes = MAGIC.to_vec();
+    Record::Header { layout: LAYOUT + 1, job_key: KEY, chunk_bytes: CHUNK }.encode(16, &mut bytes);
+    let file = scratch.path().join("journal");
+    std::fs::write(&file, &bytes).unwrap();
+    let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+    let failure = Journal::open(dir, KEY, CHUNK).err().unwrap();
+    assert_eq!(failure.kind, FailureKind::Unsupported);
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+}
+
+#[test]
+fn with_any_byte_flipped_a_journal_tells_less_and_never_something_else() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut journal = open(scratch.path());
+    let a = journal.begin(&path("a"), &evidence(1));
+    let b = journal.begin(&path("b"), &evidence(2));
+    journal.record(&[(a, vec![(0, digest(1))]), (b, vec![(0, digest(2))])]).unwrap();
+    journal.record(&[(a, vec![(1, digest(3)), (2, digest(4))])]).unwrap();
+    drop(journal);
+    let file = scratch.path().join("journal");
+    let good = std::fs::read(&file).unwrap();
+    let truth = BTreeMap::from([(0, digest(1)), (1, digest(3)), (2, digest(4))]);
+    for at in 0..good.len() {
+        for bad in [flipped(&good, at), good[..at].to_vec()] {
+            std::fs::write(&file, bad).unwrap();
+            let mut journal = open(scratch.path());
+            for (number, chunks) in [(a, truth.clone()), (b, BTreeMap::from([(0, digest(2))]))] {
+                for (chunk, digest) in journal.chunks(number).unwrap() {
+                    assert_eq!(chunks.get(&chunk), Some(&digest));
+                }
+            }
+            // It takes new records and keeps them.
+            let c = journal.begin(&path("c"), &evidence(3));
+            journal.record(&[(c, vec![(0, digest(5))])]).unwrap();
+            drop(journal);
+            let journal = open(scratch.path());
+            let c = journal.find(&path("c"), &evidence(3)).unwrap();
+            assert_eq!(journal.chunks(c).unwrap(), BTreeMap::from([(0, digest(5))]));
+        }
+    }
+}
+
+fn flipped(good: &[u8], at: usize) -> Vec<u8> {
+    let mut bad = good.to_vec();
+    bad[at] ^= 0x10;
+    bad
+}
+
+#[test]
+fn a_mostly_dead_journal_is_rewritten_and_loses_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut journal = open(scratch.path());
+    journal.compact_bytes = 64 << 10;
+    let kept = journal.begin(&path("kept"), &evidence(1));
+    journal.record(&[(kept, vec![(3, digest(3))])]).unwrap();
+    let mut longest = 0;
+    for round in 0..200u64 {
+        let gone = journal.begin(&path(&format!("gone{round}")), &evidence(round));
+        let chunks = (0..100).map(|chunk| (chunk, digest(chunk as u8))).collect();
+        journal.record(&[(gone, chunks)]).unwrap();
+        journal.end(gone);
+        longest = longest.max(std::fs::metadata(scratch.path().join("journal")).unwrap().len());
+    }
+    journal.record(&[(kept, vec![(4, digest(4))])]).unwrap();
+    assert!(longest < 200 << 10, "{longest}");
+    drop(journal);
+    let journal = open(scratch.path());
+    assert_eq!(journal.chunks(kept).unwrap(), BTreeMap::from([(3, digest(3)), (4, digest(4))]));
+    assert!(!scratch.path().join("journal.new").exists());
+}

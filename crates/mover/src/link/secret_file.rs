@@ -1,0 +1,107 @@
+//! Files with secrets: for their owner alone, whole or not there, durable.
+
+use crate::failure::of_io;
+use crate::{Failure, FailureKind, Result};
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use thalweg_sys::dir::{Dir, Replace};
+use zeroize::Zeroizing;
+
+/// Reads at most `bytes_max` bytes, following links. The check is made on the open file, not on the name.
+///
+/// # Errors
+/// `Permission` if the group or others have any right to it or it belongs to somebody else; `Usage` if it is longer;
+/// else what the kernel says.
+pub(super) fn read(path: &Path, bytes_max: usize) -> Result<Zeroizing<Vec<u8>>> {
+    let fail = |error: &io::Error| place(of_io("read", error), path);
+    let file = std::fs::File::open(path).map_err(|error| fail(&error))?;
+    let metadata = file.metadata().map_err(|error| fail(&error))?;
+    if metadata.mode() & 0o077 != 0 {
+        let mode = metadata.mode() & 0o7777;
+        return Err(place(
+            Failure::new(
+                FailureKind::Permission,
+                "read",
+                format!(
+                    "it holds a secret, and its mode {mode:04o} lets others at it; run `chmod 600` on it"
+                ),
+            ),
+            path,
+        ));
+    }
+    let owner = metadata.uid();
+    if owner != thalweg_sys::usage::effective_uid() && owner != 0 {
+        let why = format!("it holds a secret, and it belongs to user {owner}, who is somebody else");
+        return Err(place(Failure::new(FailureKind::Permission, "read", why), path));
+    }
+    // Of its final size from the start: a vector that grows leaves copies behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(bytes_max + 1));
+    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes).map_err(|error| fail(&error))?;
+    if bytes.len() > bytes_max {
+        let why = format!("it is longer than {bytes_max} bytes");
+        return Err(place(Failure::new(FailureKind::Usage, "read", why), path));
+    }
+    Ok(bytes)
+}
+
+/// Writes a new file of mode 0600. It appears with all its bytes, durable, or not at all.
+///
+/// # Errors
+/// `Conflict` if there is a file of that name; else what the kernel says.
+pub(super) fn create(path: &Path, bytes: &[u8]) -> Result<()> {
+    write(path, bytes, Replace::Never)
+}
+
+/// Writes a file of mode 0600, in place of one of that name.
+///
+/// # Errors
+/// What the kernel says.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    write(path, bytes, Replace::Existing)
+}
+
+fn write(path: &Path, bytes: &[u8], replace: Replace) -> Result<()> {
+    let fail = |error: io::Error| place(of_io("write", &error), path);
+    let name = path.file_name().ok_or_else(|| {
+        place(Failure::new(FailureKind::Usage, "write", "the path does not end in a name"), path)
+    })?;
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let dir = Dir::open(parent).map_err(fail)?;
+    let temporary = temporary_name(name)?;
+    let written = write_in(&dir, &temporary, name.as_bytes(), bytes, replace);
+    if written.is_err() {
+        // It is ours, by its random name; if it cannot be removed, the first error is the one to tell.
+        let _ = dir.remove_file(&temporary);
+    }
+    written.map_err(fail)
+}
+
+fn write_in(dir: &Dir, temporary: &[u8], name: &[u8], bytes: &[u8], replace: Replace) -> io::Result<()> {
+    let file = dir.create_new(temporary, 0o600)?;
+    file.write_all_at(bytes, 0)?;
+    file.sync_all()?;
+    dir.rename(temporary, dir, name, replace)?;
+    dir.sync()
+}
+
+/// A hidden name that nobody else has.
+fn temporary_name(name: &OsStr) -> Result<Vec<u8>> {
+    let mut random = [0; 8];
+    aws_lc_rs::rand::fill(&mut random)
+        .map_err(|_| Failure::new(FailureKind::Internal, "write", "the system has no randomness"))?;
+    let head = &name.as_bytes()[..name.len().min(200)];
+    let number = u64::from_ne_bytes(random);
+    Ok([b".", head, format!(".{number:016x}").as_bytes()].concat())
+}
+
+/// A [`Failure`] has places inside a transfer only; this file is outside of any, so it goes into the sentence.
+fn place(mut failure: Failure, path: &Path) -> Failure {
+    failure.operation = format!("{} {}", failure.operation, path.display());
+    failure
+}

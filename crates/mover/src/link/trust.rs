@@ -1,0 +1,272 @@
+//! Whom we accept. What is not accepted here is refused: there is no case that lets somebody in by default.
+//!
+//! A pinned peer is known by its certificate's fingerprint and by nothing else: names, dates and usages in a
+//! certificate that signs itself are the peer's own words. A peer vouched for by an authority is checked in full
+//! (chain, dates, usage, and of servers the name). In both cases TLS 1.3 makes the peer prove that it has the key.
+
+use super::identity::Fingerprint;
+use super::tls::provider;
+use crate::{Failure, FailureKind, Result};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
+};
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Which server a client accepts.
+#[derive(Debug, Clone)]
+pub enum ServerTrust {
+    /// The one with this certificate.
+    Pinned(Fingerprint),
+    /// One whose certificate says `name` and was signed by one of `roots`, is in date and for servers.
+    Authority {
+        /// Certificates of the authorities.
+        roots: Vec<CertificateDer<'static>>,
+        /// DNS name or IP address that the server must prove.
+        name: String,
+    },
+}
+
+/// Which clients a server accepts: those pinned, and those vouched for by an authority. Both empty: nobody.
+#[derive(Debug, Clone, Default)]
+pub struct ClientTrust {
+    /// Certificates known one by one; may change while the server runs.
+    pub pinned: Pins,
+    /// Certificates of authorities.
+    pub authorities: Vec<CertificateDer<'static>>,
+}
+
+/// A set of fingerprints that may change while it is used. A clone is the same set.
+///
+/// A change counts for handshakes that begin after it. Whoever removes a pin also ends the sessions of its owner.
+#[derive(Debug, Clone, Default)]
+pub struct Pins(Arc<RwLock<HashSet<Fingerprint>>>);
+
+impl Pins {
+    /// No pins.
+    pub fn new() -> Pins {
+        Pins::default()
+    }
+
+    /// Adds one; false if it was there.
+    pub fn insert(&self, fingerprint: Fingerprint) -> bool {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(fingerprint)
+    }
+
+    /// Removes one; false if it was not there.
+    pub fn remove(&self, fingerprint: &Fingerprint) -> bool {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(fingerprint)
+    }
+
+    /// Puts the whole set in place of the old one.
+    pub fn replace(&self, fingerprints: impl IntoIterator<Item = Fingerprint>) {
+        let set: HashSet<_> = fingerprints.into_iter().collect();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = set;
+    }
+
+    /// Whether it is there.
+    ///
+    /// The look-up is by a keyed hash of the fingerprint, which is itself a hash, so that its time tells nothing about
+    /// the fingerprints in the set.
+    pub fn contains(&self, fingerprint: &Fingerprint) -> bool {
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(fingerprint)
+            .is_some_and(|pin| pin.matches(fingerprint))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl FromIterator<Fingerprint> for Pins {
+    fn from_iter<I: IntoIterator<Item = Fingerprint>>(fingerprints: I) -> Pins {
+        Pins(Arc::new(RwLock::new(fingerprints.into_iter().collect())))
+    }
+}
+
+impl ServerTrust {
+    /// What rustls asks.
+    pub(super) fn verifier(&self) -> Result<Arc<dyn ServerCertVerifier>> {
+        let rule = match self {
+            ServerTrust::Pinned(fingerprint) => ServerRule::Pinned(*fingerprint),
+            ServerTrust::Authority { roots, name } => {
+                let name = ServerName::try_from(name.clone())
+                    .map_err(|_| refuse(format!("`{name}` is neither a DNS name nor an IP address")))?;
+                let verifier = WebPkiServerVerifier::builder_with_provider(root_store(roots)?, provider())
+                    .build()
+                    .map_err(|error| refuse(format!("the authorities cannot be used: {error}")))?;
+                ServerRule::Authority(verifier, name)
+            }
+        };
+        Ok(Arc::new(ServerVerifier { rule, algorithms: provider().signature_verification_algorithms }))
+    }
+}
+
+impl ClientTrust {
+    /// What rustls asks.
+    pub(super) fn verifier(&self) -> Result<Arc<dyn ClientCertVerifier>> {
+        let authority = match self.authorities.is_empty() {
+            true => None,
+            false => Some(
+                WebPkiClientVerifier::builder_with_provider(root_store(&self.authorities)?, provider())
+                    .build()
+                    .map_err(|error| refuse(format!("the authorities cannot be used: {error}")))?,
+            ),
+        };
+        let algorithms = provider().signature_verification_algorithms;
+        Ok(Arc::new(ClientVerifier { pinned: self.pinned.clone(), authority, algorithms }))
+    }
+}
+
+fn root_store(roots: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore>> {
+    let mut store = RootCertStore::empty();
+    for root in roots {
+        store
+            .add(root.clone())
+            .map_err(|error| refuse(format!("a certificate of an authority is damaged: {error}")))?;
+    }
+    Ok(Arc::new(store))
+}
+
+#[derive(Debug)]
+struct ServerVerifier {
+    rule: ServerRule,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+#[derive(Debug)]
+enum ServerRule {
+    Pinned(Fingerprint),
+    /// With the name that was configured, whatever name the connection was made by.
+    Authority(Arc<WebPkiServerVerifier>, ServerName<'static>),
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, Error> {
+        match &self.rule {
+            ServerRule::Pinned(pin) if pin.matches(&Fingerprint::of(end_entity)) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            ServerRule::Pinned(_) => Err(not_pinned()),
+            ServerRule::Authority(verifier, name) => {
+                verifier.verify_server_cert(end_entity, intermediates, name, ocsp_response, now)
+            }
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+#[derive(Debug)]
+struct ClientVerifier {
+    pinned: Pins,
+    authority: Option<Arc<dyn ClientCertVerifier>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn offer_client_auth(&self) -> bool {
+        true
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        true
+    }
+
+    /// No hints: who the authorities are is not the business of a peer that we do not know yet.
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> std::result::Result<ClientCertVerified, Error> {
+        if self.pinned.contains(&Fingerprint::of(end_entity)) {
+            return Ok(ClientCertVerified::assertion());
+        }
+        match &self.authority {
+            Some(authority) => authority.verify_client_cert(end_entity, intermediates, now),
+            None => Err(not_pinned()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+        Err(no_tls12())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// The peer is told `access_denied`, whatever the reason.
+fn not_pinned() -> Error {
+    Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)
+}
+
+fn no_tls12() -> Error {
+    Error::General("TLS 1.2 is not spoken".to_owned())
+}
+
+fn refuse(why: String) -> Failure {
+    Failure::new(FailureKind::Usage, "set up TLS", why)
+}

@@ -1,0 +1,475 @@
+//! The client of a session: dials, opens transfers, and keeps link and streams standing until they are over.
+
+use crate::event::Events;
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::link::{Connection, ControlLimits, PathHints, Role, resume_proof, stream_proof, tune_stream};
+use crate::run::session::{Owner, Session, Transfer};
+use rustls::ClientConfig;
+use std::collections::HashMap;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{self, Receiver as Inbox, Sender as Queue};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use thalweg_wire::hello::{Cipher, Hello, Purpose};
+use thalweg_wire::message::{Message, Open, Opened, Question, Reply};
+
+/// Time in which TCP, TLS and hello must be done.
+pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// First and longest pause between two tries to reach a peer.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Time in which a server must answer a question or begin its answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How to reach the peer: called for each connection.
+pub trait Connect: Send + Sync {
+    /// A connected socket (or pair of pipes in one), within the deadline.
+    ///
+    /// # Errors
+    /// `Connection` if the peer cannot be reached.
+    fn connect(&self, deadline: Duration) -> Result<OwnedFd>;
+
+    /// For messages.
+    fn name(&self) -> String;
+}
+
+/// By TCP, to the first of some addresses that answers.
+#[derive(Debug, Clone)]
+pub struct TcpConnect {
+    /// `host:port`.
+    pub addresses: Vec<String>,
+}
+
+impl Connect for TcpConnect {
+    fn connect(&self, deadline: Duration) -> Result<OwnedFd> {
+        let until = Instant::now() + deadline;
+        let mut last = Failure::new(FailureKind::Connection, "connect", "no address was given");
+        for address in &self.addresses {
+            let resolved = match address.to_socket_addrs() {
+                Ok(resolved) => resolved,
+                Err(error) => {
+                    last = Failure::new(FailureKind::Connection, "look up", format!("{address}: {error}"));
+                    continue;
+                }
+            };
+            for socket_address in resolved {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(last);
+                }
+                match TcpStream::connect_timeout(&socket_address, left.min(deadline / 2 + Duration::from_millis(1))) {
+                    Ok(stream) => return Ok(stream.into()),
+                    Err(error) => {
+                        let text = failure::of_io("connect", &error).cause;
+                        last = Failure::new(FailureKind::Connection, "connect", format!("{socket_address}: {text}"));
+                    }
+                }
+            }
+        }
+        Err(last)
+    }
+
+    fn name(&self) -> String {
+        self.addresses.join(", ")
+    }
+}
+
+/// What the user wants of the link.
+#[derive(Debug, Clone)]
+pub struct LinkSettings {
+    /// Data streams; 0: by the plan.
+    pub streams: Option<u16>,
+    /// Protection of data streams.
+    pub cipher: Cipher,
+    /// Without acknowledged progress for so long, the link is dropped and dialled again.
+    pub stall_timeout: Duration,
+    /// Without progress for so long, the transfer fails.
+    pub patience: Duration,
+    /// Congestion control, if it shall not be chosen.
+    pub congestion: Option<String>,
+    /// Window of each stream in bytes, if it shall not be chosen.
+    pub window_bytes: Option<u64>,
+}
+
+impl Default for LinkSettings {
+    fn default() -> Self {
+        LinkSettings {
+            streams: None,
+            cipher: if thalweg_sys::usage::has_aes() { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 },
+            stall_timeout: Duration::from_secs(30),
+            patience: Duration::from_secs(600),
+            congestion: None,
+            window_bytes: None,
+        }
+    }
+}
+
+/// A session that we began.
+pub struct Client {
+    /// The session.
+    pub session: Arc<Session>,
+    /// Round-trip time as the first connection showed it.
+    pub rtt: Duration,
+    mail: Arc<Mail>,
+}
+
+/// What arrives outside of transfers, and wakes the keeper.
+#[derive(Default)]
+struct Mail {
+    boxes: Mutex<Boxes>,
+    knock: Condvar,
+}
+
+#[derive(Default)]
+struct Boxes {
+    opened: Vec<Opened>,
+    replies: HashMap<u32, Queue<Reply>>,
+    next_question: u32,
+    streams_wanted: u16,
+    knocked: bool,
+}
+
+struct Dialler {
+    connect: Arc<dyn Connect>,
+    tls: Arc<ClientConfig>,
+    server_name: String,
+    settings: LinkSettings,
+}
+
+struct ClientOwner(Arc<Mail>);
+
+impl Owner for ClientOwner {
+    fn on_message(&self, _: &Arc<Session>, message: Message) {
+        let mut boxes = self.0.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        match message {
+            Message::Opened(opened) => boxes.opened.push(opened),
+            Message::Reply { number, reply } => {
+                let is_end = matches!(reply, Reply::End(_));
+                if let Some(queue) = boxes.replies.get(&number) {
+                    let _ = queue.send(reply);
+                }
+                if is_end {
+                    boxes.replies.remove(&number);
+                }
+            }
+            other => tracing::warn!(?other, "the server said what only a client says"),
+        }
+        drop(boxes);
+        self.0.knock.notify_all();
+    }
+
+    fn on_link_lost(&self, _: &Arc<Session>, _: &Failure) {
+        self.0.knock_now();
+    }
+
+    fn on_stream_lost(&self, _: &Arc<Session>, _: u16, _: &Failure) {
+        self.0.knock_now();
+    }
+}
+
+impl Mail {
+    fn knock_now(&self) {
+        self.boxes.lock().unwrap_or_else(|p| p.into_inner()).knocked = true;
+        self.knock.notify_all();
+    }
+}
+
+impl Client {
+    /// Dials, and begins a session.
+    ///
+    /// # Errors
+    /// `Connection` if the peer cannot be reached, `Permission` if it does not know us or is not who it should
+    /// be, `Protocol` if no version is in common.
+    pub fn connect(
+        connect: Arc<dyn Connect>,
+        tls: Arc<ClientConfig>,
+        server_name: &str,
+        settings: LinkSettings,
+        events: Events,
+    ) -> Result<Client> {
+        let dialler = Arc::new(Dialler { connect, tls, server_name: server_name.to_owned(), settings: settings.clone() });
+        let mail = Arc::new(Mail::default());
+        let dialled = Instant::now();
+        let fd = dialler.connect.connect(DIAL_TIMEOUT)?;
+        let rtt = thalweg_sys::socket::tcp_info(&fd).map_or(dialled.elapsed(), |info| info.rtt_min.min(dialled.elapsed()));
+        let mut connection = dialler.secure(fd)?;
+        let key = connection.export_session_key()?;
+        let answer = connection.hello(&Hello::new(Purpose::Control, settings.cipher), DIAL_TIMEOUT)?;
+        let session = Session::new(
+            answer.session,
+            key,
+            answer.cipher,
+            ControlLimits { stall_timeout: settings.stall_timeout, ..ControlLimits::default() },
+            Box::new(ClientOwner(mail.clone())),
+            events,
+        )?;
+        session.attach_control(connection)?;
+        let keeper = Keeper { session: session.clone(), dialler, mail: mail.clone(), rtt };
+        std::thread::Builder::new()
+            .name("dial".into())
+            .spawn(move || keeper.run())
+            .map_err(|error| failure::of_io("start a thread", &error))?;
+        Ok(Client { session, rtt, mail })
+    }
+
+    /// Has so many streams dialled, and replaced when they break.
+    pub fn want_streams(&self, streams: u16) {
+        self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner()).streams_wanted = streams;
+        self.mail.knock_now();
+    }
+
+    /// Opens a transfer at the server. The caller adds its own side to the session afterwards.
+    ///
+    /// # Errors
+    /// The server's reason, `Connection` if it does not answer.
+    pub fn open(&self, open: Open) -> Result<Opened> {
+        let number = open.transfer;
+        self.session.say(Message::Open(Box::new(open)))?;
+        let until = Instant::now() + ANSWER_TIMEOUT;
+        let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        loop {
+            if let Some(at) = boxes.opened.iter().position(|opened| opened.transfer == number) {
+                let opened = boxes.opened.swap_remove(at);
+                return match opened.refused {
+                    Some(failure) => Err(failure),
+                    None => Ok(opened),
+                };
+            }
+            if let Some(failure) = self.session.failure() {
+                return Err(failure);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Failure::new(FailureKind::Connection, "open", "the server did not answer"));
+            }
+            let step = left.min(Duration::from_millis(500));
+            boxes = self.mail.knock.wait_timeout(boxes, step).unwrap_or_else(|p| p.into_inner()).0;
+        }
+    }
+
+    /// Asks a question; pieces of the answer come until [`Reply::End`].
+    ///
+    /// # Errors
+    /// `Connection` without a link.
+    pub fn ask(&self, question: Question) -> Result<Answers> {
+        let (queue, inbox) = mpsc::channel();
+        let number = {
+            let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+            boxes.next_question += 1;
+            let number = boxes.next_question;
+            boxes.replies.insert(number, queue);
+            number
+        };
+        self.session.say(Message::Ask { number, question })?;
+        Ok(Answers { inbox, session: self.session.clone(), ended: false })
+    }
+
+    /// Ends the session in order.
+    pub fn close(&self) {
+        self.session.close(None);
+        self.mail.knock_now();
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The pieces of an answer.
+pub struct Answers {
+    inbox: Inbox<Reply>,
+    session: Arc<Session>,
+    ended: bool,
+}
+
+impl Iterator for Answers {
+    type Item = Result<Reply>;
+
+    fn next(&mut self) -> Option<Result<Reply>> {
+        if self.ended {
+            return None;
+        }
+        let until = Instant::now() + ANSWER_TIMEOUT;
+        loop {
+            match self.inbox.recv_timeout(Duration::from_millis(250)) {
+                Ok(Reply::End(failure)) => {
+                    self.ended = true;
+                    return failure.map(Err);
+                }
+                Ok(reply) => return Some(Ok(reply)),
+                Err(_) => {
+                    let lost = self.session.lost_since().is_some() || self.session.is_closed();
+                    if lost || Instant::now() >= until {
+                        self.ended = true;
+                        let cause = "the connection ended before the answer was complete";
+                        let failure = Failure::new(FailureKind::Connection, "ask", cause);
+                        return Some(Err(self.session.failure().unwrap_or(failure)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Dialler {
+    fn secure(&self, fd: OwnedFd) -> Result<Connection> {
+        Connection::connect(fd, self.tls.clone(), &self.server_name, DIAL_TIMEOUT)
+    }
+
+    fn resume(&self, session: &Session) -> Result<Connection> {
+        let mut connection = self.secure(self.connect.connect(DIAL_TIMEOUT)?)?;
+        let proof = resume_proof(&session.key, &connection, &session.id)?;
+        let hello = Hello { session: session.id, proof, ..Hello::new(Purpose::Resume, session.cipher) };
+        connection.hello(&hello, DIAL_TIMEOUT)?;
+        Ok(connection)
+    }
+
+    fn stream(&self, session: &Session, stream: u16, rtt: Duration) -> Result<()> {
+        let fd = self.connect.connect(DIAL_TIMEOUT)?;
+        let hints = PathHints {
+            rtt: Some(rtt),
+            congestion: self.settings.congestion.clone(),
+            frame_bytes: crate::plan::SEGMENT_BYTES as usize,
+            window_bytes: self.settings.window_bytes,
+            bandwidth: None,
+        };
+        tune_stream(fd.as_fd(), &hints);
+        let mut connection = self.secure(fd)?;
+        let proof = stream_proof(&session.key, &connection, &session.id, stream)?;
+        let hello = Hello { session: session.id, stream, proof, ..Hello::new(Purpose::Stream, session.cipher) };
+        connection.hello(&hello, DIAL_TIMEOUT)?;
+        let (writer, reader) = connection.into_streams(session.cipher, &session.id, stream, Role::Client)?;
+        session.attach_stream(stream, writer, reader)
+    }
+}
+
+/// Keeps the link and its streams standing, and judges the peer by what it acknowledges.
+struct Keeper {
+    session: Arc<Session>,
+    dialler: Arc<Dialler>,
+    mail: Arc<Mail>,
+    rtt: Duration,
+}
+
+impl Keeper {
+    fn run(self) {
+        let mut back_off = BACK_OFF.0;
+        let mut last_progress = (progress(&self.session), Instant::now());
+        let mut link_progress = last_progress;
+        while !self.session.is_closed() {
+            let now = progress(&self.session);
+            if now != last_progress.0 {
+                last_progress = (now, Instant::now());
+                link_progress = last_progress;
+            }
+            if !awaits_peer(&self.session) {
+                last_progress.1 = Instant::now();
+                link_progress.1 = Instant::now();
+            }
+            if last_progress.1.elapsed() > self.dialler.settings.patience {
+                let seconds = self.dialler.settings.patience.as_secs();
+                let cause = format!("no progress for {seconds} s");
+                self.session.close(Some(Failure::new(FailureKind::Connection, "transfer", cause)));
+                return;
+            }
+            if self.session.lost_since().is_some() {
+                match self.dialler.resume(&self.session).and_then(|c| self.session.attach_control(c)) {
+                    Ok(()) => {
+                        back_off = BACK_OFF.0;
+                        link_progress.1 = Instant::now();
+                    }
+                    Err(failure) if failure.kind == FailureKind::NotFound => {
+                        let cause = "the far mover was restarted and does not know the session any more";
+                        self.session.close(Some(Failure::new(FailureKind::Connection, "resume", cause)));
+                        return;
+                    }
+                    Err(failure) => {
+                        tracing::info!(%failure, "still no link");
+                        self.pause(back_off);
+                        back_off = (back_off * 2).min(BACK_OFF.1);
+                        continue;
+                    }
+                }
+            }
+            let heartbeat = self.session.peer_heartbeat();
+            let excused = heartbeat.waiting_for.is_some();
+            if link_progress.1.elapsed() > self.dialler.settings.stall_timeout && !excused {
+                let seconds = self.dialler.settings.stall_timeout.as_secs();
+                let cause = format!("the peer acknowledged nothing for {seconds} s");
+                link_progress.1 = Instant::now();
+                self.session.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
+                continue;
+            }
+            if self.dial_streams() {
+                back_off = BACK_OFF.0;
+                self.pause(Duration::from_millis(250));
+            } else {
+                self.pause(back_off);
+                back_off = (back_off * 2).min(BACK_OFF.1);
+            }
+        }
+    }
+
+    /// Dials what is missing, side by side. False if some could not be had.
+    fn dial_streams(&self) -> bool {
+        let wanted = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner()).streams_wanted;
+        let there = self.session.streams();
+        let missing: Vec<u16> = (0..wanted).filter(|stream| !there.contains(stream)).collect();
+        std::thread::scope(|scope| {
+            let dials: Vec<_> = missing
+                .iter()
+                .map(|&stream| {
+                    scope.spawn(move || match self.dialler.stream(&self.session, stream, self.rtt) {
+                        Ok(()) => true,
+                        Err(failure) => {
+                            tracing::info!(stream, %failure, "stream not dialled");
+                            false
+                        }
+                    })
+                })
+                .collect();
+            dials.into_iter().all(|dial| dial.join().unwrap_or(false))
+        })
+    }
+
+    fn pause(&self, at_most: Duration) {
+        let boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        let quiet = |boxes: &mut Boxes| !boxes.knocked;
+        let (mut boxes, _) =
+            self.mail.knock.wait_timeout_while(boxes, at_most, quiet).unwrap_or_else(|p| p.into_inner());
+        boxes.knocked = false;
+    }
+}
+
+/// Everything that the peer acknowledged or sent well: only this counts as progress.
+fn progress(session: &Session) -> [u64; 4] {
+    let mut sum = [0; 4];
+    for transfer in session.transfers() {
+        match transfer {
+            Transfer::Send(run) => {
+                let progress = run.progress();
+                sum[0] += progress.bytes_verified;
+                sum[1] += progress.bytes_durable;
+                sum[2] += progress.entries_settled;
+                sum[3] += u64::from(run.ended().is_some());
+            }
+            Transfer::Receive(run) => {
+                let progress = run.progress();
+                sum[0] += progress.verified_bytes;
+                sum[1] += progress.durable_bytes;
+                sum[2] += progress.settled_entries;
+                sum[3] += u64::from(run.ended().is_some());
+            }
+        }
+    }
+    sum
+}
+
+fn awaits_peer(session: &Session) -> bool {
+    session.transfers().iter().any(|transfer| match transfer {
+        Transfer::Send(run) => run.awaits_peer(),
+        Transfer::Receive(run) => run.awaits_peer(),
+    })
+}

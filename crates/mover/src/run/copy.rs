@@ -1,0 +1,508 @@
+//! A copy from beginning to end: plan, link, both sides, attempts, agreement.
+
+use crate::basin::{self, Narrowest};
+use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
+use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+use crate::endpoint::synthetic::{NullDestination, ZeroSource};
+use crate::endpoint::{Destination, Source};
+use crate::event::{Event, Events};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::link::Identity;
+use crate::manifest::filter::Filter;
+use crate::plan::{self, Asked, Plan};
+use crate::run::agree::{self, Agreed};
+use crate::run::client::{Client, Connect, LinkSettings};
+use crate::run::local::LocalTransfer;
+use crate::run::receiver::ReceiveRun;
+use crate::run::sender::SendRun;
+use crate::run::session::Transfer;
+use crate::run::Ended;
+use crate::transfer::{receiver, sender};
+use rustls::ClientConfig;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_wire::RelativePath;
+use thalweg_wire::message::{
+    Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Terms, Totals, TransferNumber,
+    VerifyLevel,
+};
+
+/// How to reach a far mover.
+#[derive(Clone)]
+pub struct Far {
+    /// Dials.
+    pub connect: Arc<dyn Connect>,
+    /// Who we are and whom we expect.
+    pub tls: Arc<ClientConfig>,
+    /// Name in the handshake.
+    pub server_name: String,
+}
+
+/// Where a copy reads.
+#[derive(Clone)]
+pub enum From {
+    /// Paths of this machine; a trailing slash means the contents.
+    Local(Vec<PathBuf>),
+    /// So many zeros.
+    Zero(u64),
+    /// Places at a far mover.
+    Far(Far, Vec<Place>),
+}
+
+/// Where a copy writes.
+#[derive(Clone)]
+pub enum To {
+    /// A path of this machine.
+    Local(PathBuf),
+    /// Nowhere.
+    Null,
+    /// A place at a far mover.
+    Far(Far, Place),
+}
+
+/// Everything that a user can say about a copy.
+#[derive(Clone)]
+pub struct Wishes {
+    /// Knobs.
+    pub asked: Asked,
+    /// How far to check.
+    pub verify: VerifyLevel,
+    /// How to recognise what is there.
+    pub check: Check,
+    /// What to keep besides content.
+    pub preserve: Preserve,
+    /// Delete what the source lacks, at most so many entries.
+    pub delete_max: Option<u64>,
+    /// Compress where it pays.
+    pub compress: bool,
+    /// Decide and report only.
+    pub dry_run: bool,
+    /// Leave alone what exists.
+    pub ignore_existing: bool,
+    /// Leave alone what is newer.
+    pub update: bool,
+    /// Do not cross into other file systems.
+    pub one_file_system: bool,
+    /// Which names to leave out.
+    pub filter: Vec<FilterRule>,
+    /// Only these names.
+    pub only: Vec<RelativePath>,
+    /// The link.
+    pub link: LinkSettings,
+    /// Where what destinations hold is remembered.
+    pub state: Option<PathBuf>,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Wishes {
+            asked: Asked::default(),
+            verify: VerifyLevel::default(),
+            check: Check::default(),
+            preserve: Preserve {
+                mode: true,
+                owner: true,
+                times: true,
+                xattrs: true,
+                symlinks: true,
+                hard_links: true,
+                holes: true,
+                devices: false,
+            },
+            delete_max: None,
+            compress: false,
+            dry_run: false,
+            ignore_existing: false,
+            update: false,
+            one_file_system: false,
+            filter: Vec::new(),
+            only: Vec::new(),
+            link: LinkSettings::default(),
+            state: None,
+        }
+    }
+}
+
+/// Stops a copy from another thread, in order: what is durable stays for the next attempt.
+#[derive(Debug, Default)]
+pub struct Stop(AtomicBool);
+
+impl Stop {
+    /// Asks for it.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it was asked for.
+    pub fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Counters of a copy while it runs.
+#[derive(Debug, Default)]
+pub struct Meter {
+    /// Entries found so far.
+    pub entries_found: AtomicU64,
+    /// Content bytes found so far.
+    pub bytes_found: AtomicU64,
+    /// Whether that is all.
+    pub scan_over: AtomicBool,
+    /// Entries settled.
+    pub entries_settled: AtomicU64,
+    /// Content bytes verified at the destination.
+    pub bytes_verified: AtomicU64,
+}
+
+/// What a copy did.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The receiver's totals.
+    pub totals: Totals,
+    /// Both sides' statements.
+    pub agreed: Agreed,
+    /// What it went by.
+    pub plan: Plan,
+    /// From the first connection to the last word.
+    pub elapsed: Duration,
+    /// Which stage set the rate.
+    pub narrowest: Option<Narrowest>,
+    /// Accounts of the sending side.
+    pub sender: Vec<StageAccount>,
+    /// Accounts of the receiving side.
+    pub receiver: Vec<StageAccount>,
+    /// How often it had to start over.
+    pub attempts: u32,
+}
+
+const NUMBER: TransferNumber = TransferNumber(1);
+
+/// Copies.
+///
+/// # Errors
+/// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
+/// are no error here; they are events and counted in the totals.
+pub fn copy(
+    from: &From,
+    to: &To,
+    wishes: &Wishes,
+    identity: &Identity,
+    events: &Events,
+    meter: &Arc<Meter>,
+    stop: &Arc<Stop>,
+) -> Result<Report> {
+    let job = Job { from, to, wishes, identity, events, meter, stop, started: Instant::now() };
+    let mut attempts = 0;
+    let mut last_progress = (0, Instant::now());
+    loop {
+        attempts += 1;
+        let failure = match job.attempt() {
+            Ok(report) => return Ok(Report { attempts, ..report }),
+            Err(failure) => failure,
+        };
+        let verified = meter.bytes_verified.load(Ordering::Relaxed);
+        if verified > last_progress.0 || attempts == 1 {
+            last_progress = (verified, Instant::now());
+        }
+        let is_outage = failure.kind == FailureKind::Connection;
+        let had_link = attempts > 1 || verified > 0 || meter.entries_settled.load(Ordering::Relaxed) > 0;
+        if !is_outage || !had_link || stop.is_asked() || last_progress.1.elapsed() > wishes.link.patience {
+            return Err(failure);
+        }
+        (events)(Event::LinkLost(failure));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+struct Job<'a> {
+    from: &'a From,
+    to: &'a To,
+    wishes: &'a Wishes,
+    identity: &'a Identity,
+    events: &'a Events,
+    meter: &'a Arc<Meter>,
+    stop: &'a Arc<Stop>,
+    started: Instant,
+}
+
+impl Job<'_> {
+    fn attempt(&self) -> Result<Report> {
+        match (self.from, self.to) {
+            (From::Far(..), To::Far(..)) => {
+                let cause = "both places are far: run thalweg at one of them";
+                Err(Failure::new(FailureKind::Unsupported, "copy", cause))
+            }
+            (From::Far(far, places), _) => self.pull(far, places),
+            (_, To::Far(far, place)) => self.push(far, place),
+            _ => self.local(),
+        }
+    }
+
+    fn local(&self) -> Result<Report> {
+        let plan = plan::plan(&self.wishes.asked, None, thalweg_sys::usage::cores());
+        let terms = self.terms(&plan);
+        let (source, form) = self.source()?;
+        let destination = self.destination(&form, &terms)?;
+        let transfer = LocalTransfer::start(source, destination, terms, plan.streams.value, self.events.clone())?;
+        let ended = loop {
+            let ended = transfer.wait(Duration::from_millis(100));
+            self.measure_sender(&transfer.sender);
+            if let Some(ended) = ended {
+                break ended;
+            }
+            if self.stop.is_asked() {
+                transfer.close();
+                return Err(stopped());
+            }
+        };
+        let agreed = agree::totals_of(ended)
+            .and_then(|totals| Ok((totals, agree::as_both(&transfer.sender, &transfer.receiver, self.identity, totals)?)));
+        let rows = (transfer.sender.accounts.rows(), transfer.receiver.accounts.rows());
+        transfer.close();
+        let (totals, agreed) = agreed?;
+        Ok(self.report(totals, agreed, plan, rows))
+    }
+
+    fn push(&self, far: &Far, place: &Place) -> Result<Report> {
+        let (source, form) = self.source()?;
+        let client = self.connect(far)?;
+        let plan = self.plan(&client);
+        let terms = self.terms(&plan);
+        client.open(Open {
+            transfer: NUMBER,
+            direction: Direction::Push,
+            places: vec![place.clone()],
+            source: form,
+            terms: terms.clone(),
+            filter: self.wishes.filter.clone(),
+            only: Vec::new(),
+        })?;
+        let mut limits = sender::Limits::for_segment(terms.segment_bytes);
+        limits.concurrency = plan.concurrency.value;
+        let run = SendRun::new(NUMBER, source, terms, limits, client.session.outbox(), self.events.clone());
+        client.session.add(NUMBER, Transfer::Send(run.clone()))?;
+        client.want_streams(plan.streams.value);
+        run.start().map_err(|error| failure::of_io("start", &error))?;
+        let ended = self.wait(&client, || {
+            self.measure_sender(&run);
+            run.wait(Duration::from_millis(100))
+        })?;
+        let totals = agree::totals_of(ended)?;
+        let agreed = agree::as_sender(&run, self.identity, totals)?;
+        let rows = (run.accounts.rows(), run.peer_accounts());
+        client.close();
+        Ok(self.report(totals, agreed, plan, rows))
+    }
+
+    fn pull(&self, far: &Far, places: &[Place]) -> Result<Report> {
+        let client = self.connect(far)?;
+        let plan = self.plan(&client);
+        let terms = self.terms(&plan);
+        let opened = client.open(Open {
+            transfer: NUMBER,
+            direction: Direction::Pull,
+            places: places.to_vec(),
+            source: SourceForm::Many,
+            terms: terms.clone(),
+            filter: self.wishes.filter.clone(),
+            only: self.wishes.only.clone(),
+        })?;
+        let destination = self.destination(&opened.source, &terms)?;
+        let run = ReceiveRun::start(
+            NUMBER,
+            destination,
+            terms,
+            receiver::Limits::default(),
+            client.session.outbox(),
+            self.events.clone(),
+        )
+        .map_err(|error| failure::of_io("start", &error))?;
+        if let Err(failure) = client.session.add(NUMBER, Transfer::Receive(run.clone())) {
+            run.close();
+            return Err(failure);
+        }
+        client.want_streams(plan.streams.value);
+        let result = self
+            .wait(&client, || {
+                self.measure_receiver(&run);
+                run.wait(Duration::from_millis(100))
+            })
+            .and_then(agree::totals_of)
+            .and_then(|totals| Ok((totals, agree::as_receiver(&run, self.identity, totals)?)));
+        run.close();
+        let rows = (run.peer_accounts(), run.accounts.rows());
+        if result.is_ok() {
+            // The statement is on its way; the goodbye follows it.
+            client.close();
+        }
+        let (totals, agreed) = result?;
+        Ok(self.report(totals, agreed, plan, rows))
+    }
+
+    fn wait(&self, client: &Client, mut step: impl FnMut() -> Option<Ended>) -> Result<Ended> {
+        loop {
+            if let Some(ended) = step() {
+                return Ok(ended);
+            }
+            if self.stop.is_asked() {
+                client.session.close(Some(stopped()));
+                return Err(stopped());
+            }
+            if client.session.is_closed() {
+                let lost = || Failure::new(FailureKind::Connection, "transfer", "the session ended");
+                return Err(client.session.failure().unwrap_or_else(lost));
+            }
+        }
+    }
+
+    fn connect(&self, far: &Far) -> Result<Client> {
+        Client::connect(
+            far.connect.clone(),
+            far.tls.clone(),
+            &far.server_name,
+            self.wishes.link.clone(),
+            self.events.clone(),
+        )
+    }
+
+    fn plan(&self, client: &Client) -> Plan {
+        plan::plan(&self.wishes.asked, Some(client.rtt), thalweg_sys::usage::cores())
+    }
+
+    fn terms(&self, plan: &Plan) -> Terms {
+        let wishes = self.wishes;
+        Terms {
+            chunk_bytes: plan.chunk_bytes.value,
+            segment_bytes: plan.segment_bytes.value,
+            verify: wishes.verify,
+            check: wishes.check,
+            preserve: wishes.preserve,
+            delete_max: wishes.delete_max,
+            compress: wishes.compress,
+            dry_run: wishes.dry_run,
+            ignore_existing: wishes.ignore_existing,
+            update: wishes.update,
+            job_key: self.job_key(),
+        }
+    }
+
+    /// Same sources and destination, same key: what lets a second attempt find what the first left behind.
+    fn job_key(&self) -> [u8; 16] {
+        use std::os::unix::ffi::OsStrExt;
+        let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 job key");
+        let mut add = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+        };
+        let mut add_place = |place: &Place| {
+            add(place.export.as_deref().unwrap_or("").as_bytes());
+            add(&place.path);
+        };
+        match self.from {
+            From::Far(_, places) => places.iter().for_each(&mut add_place),
+            From::Local(_) | From::Zero(_) => {}
+        }
+        if let To::Far(_, place) = self.to {
+            add_place(place);
+        }
+        match self.from {
+            From::Local(paths) => {
+                for path in paths {
+                    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                    add(absolute.as_os_str().as_bytes());
+                }
+            }
+            From::Zero(bytes) => add(&bytes.to_le_bytes()),
+            From::Far(far, _) => add(far.connect.name().as_bytes()),
+        }
+        if let To::Local(path) = self.to {
+            add(std::path::absolute(path).unwrap_or_else(|_| path.clone()).as_os_str().as_bytes());
+        }
+        let mut key = [0; 16];
+        key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        key
+    }
+
+    fn source(&self) -> Result<(Arc<dyn Source>, SourceForm)> {
+        match self.from {
+            From::Zero(bytes) => {
+                Ok((Arc::new(ZeroSource { bytes: *bytes }), SourceForm::Single { name: b"zero".to_vec() }))
+            }
+            From::Local(paths) => {
+                let roots = paths
+                    .iter()
+                    .map(|path| SourceRoot { path: path.clone(), contents: ends_with_slash(path), below: None })
+                    .collect();
+                let options = ScanOptions {
+                    filter: Filter::new(self.wishes.filter.clone())?,
+                    only: self.wishes.only.clone(),
+                    preserve: self.wishes.preserve,
+                    one_file_system: self.wishes.one_file_system,
+                    follow_links: false,
+                };
+                let source = LocalSource::open(roots, options)?;
+                let form = source.form();
+                Ok((Arc::new(source), form))
+            }
+            From::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the source is far")),
+        }
+    }
+
+    fn destination(&self, form: &SourceForm, terms: &Terms) -> Result<Arc<dyn Destination>> {
+        match self.to {
+            To::Null => Ok(Arc::new(NullDestination::default())),
+            To::Local(path) => {
+                let slash = ends_with_slash(path);
+                let place = DestinationPlace { path: path.clone(), below: None };
+                let protect = Filter::new(self.wishes.filter.clone())?;
+                let state = self.wishes.state.clone();
+                Ok(Arc::new(LocalDestination::open(place, form, slash, terms.clone(), state, protect)?))
+            }
+            To::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the destination is far")),
+        }
+    }
+
+    fn measure_sender(&self, run: &SendRun) {
+        let progress = run.progress();
+        self.meter.entries_found.store(progress.entries_offered, Ordering::Relaxed);
+        self.meter.bytes_found.store(progress.bytes_offered, Ordering::Relaxed);
+        self.meter.scan_over.store(run.scan_totals().is_some(), Ordering::Relaxed);
+        self.meter.entries_settled.store(progress.entries_settled, Ordering::Relaxed);
+        self.meter.bytes_verified.store(progress.bytes_verified, Ordering::Relaxed);
+    }
+
+    fn measure_receiver(&self, run: &ReceiveRun) {
+        let progress = run.progress();
+        if let Some(totals) = run.scan_totals() {
+            self.meter.entries_found.store(totals.entries, Ordering::Relaxed);
+            self.meter.bytes_found.store(totals.bytes, Ordering::Relaxed);
+            self.meter.scan_over.store(true, Ordering::Relaxed);
+        }
+        self.meter.entries_settled.store(progress.settled_entries, Ordering::Relaxed);
+        self.meter.bytes_verified.store(progress.verified_bytes, Ordering::Relaxed);
+    }
+
+    fn report(
+        &self,
+        totals: Totals,
+        agreed: Agreed,
+        plan: Plan,
+        (sender, receiver): (Vec<StageAccount>, Vec<StageAccount>),
+    ) -> Report {
+        let elapsed = self.started.elapsed();
+        let narrowest = basin::narrowest(&sender, &receiver, plan.streams.value, elapsed);
+        (self.events)(Event::Finished(totals));
+        Report { totals, agreed, plan, elapsed, narrowest, sender, receiver, attempts: 1 }
+    }
+}
+
+fn ends_with_slash(path: &std::path::Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes().ends_with(b"/")
+}
+
+fn stopped() -> Failure {
+    Failure::new(FailureKind::Stopped, "copy", "stopped on request; the same command resumes it")
+}
+

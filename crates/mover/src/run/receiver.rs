@@ -1,0 +1,508 @@
+//! The receiving side of a transfer at work: a thread that decides, a thread for rounds, and what streams
+//! tell the machine.
+
+use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Staged};
+use crate::event::{Event, Events};
+use crate::failure::{self, Failure, FailureKind};
+use crate::run::{Clock, Ended, Outbox};
+use crate::stage::intake::{OpenPartial, decided};
+use crate::stage::round::{self, Held, Job};
+use crate::stage::{Accounts, Stage};
+use crate::transfer::receiver::{Action, Limits, Receiver, RoundResult};
+use std::collections::HashMap;
+use std::io;
+use std::sync::mpsc::{self, Sender as Queue};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use thalweg_wire::digest::Rule;
+use thalweg_wire::message::{
+    Heartbeat, Outcome, ScanTotals, StageAccount, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
+};
+use thalweg_wire::receipt::{self, RootHasher, Signed};
+use thalweg_wire::{Digest, Entry, EntryId, Kind};
+
+/// A transfer's receiving side. Shared by the stream threads, the control thread and its own two.
+pub struct ReceiveRun {
+    number: TransferNumber,
+    /// What both sides agreed on.
+    pub terms: Terms,
+    /// Where its time goes.
+    pub accounts: Accounts,
+    /// Where it writes.
+    pub destination: Arc<dyn Destination>,
+    outbox: Box<dyn Outbox>,
+    events: Events,
+    clock: Clock,
+    state: Mutex<State>,
+    changed: Condvar,
+    held: Mutex<HashMap<EntryId, Held>>,
+    decisions: Queue<Decide>,
+    jobs: Queue<Job>,
+    busy: Mutex<Busy>,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+}
+
+struct State {
+    machine: Receiver,
+    root: Option<RootHasher>,
+    ended: Option<Ended>,
+    closed: bool,
+    peer_receipt: Option<Signed>,
+    peer_accounts: Vec<StageAccount>,
+}
+
+enum Decide {
+    Look(Arc<Entry>),
+    Link(Arc<Entry>),
+    Stop,
+}
+
+/// What the disk is doing right now: told to the sender, so that it need not guess why nothing moves.
+#[derive(Default)]
+struct Busy {
+    since: Option<(WaitingFor, Instant)>,
+}
+
+impl ReceiveRun {
+    /// A receiver for transfer `number`, with its threads.
+    ///
+    /// # Errors
+    /// If there are no threads to be had.
+    pub fn start(
+        number: TransferNumber,
+        destination: Arc<dyn Destination>,
+        terms: Terms,
+        limits: Limits,
+        outbox: Box<dyn Outbox>,
+        events: Events,
+    ) -> io::Result<Arc<Self>> {
+        let (decisions, decide_queue) = mpsc::channel();
+        let (jobs, job_queue) = mpsc::channel();
+        let run = Arc::new(ReceiveRun {
+            number,
+            accounts: Accounts::default(),
+            destination,
+            outbox,
+            events,
+            clock: Clock::start(),
+            state: Mutex::new(State {
+                machine: Receiver::new(terms.clone(), limits),
+                root: Some(RootHasher::default()),
+                ended: None,
+                closed: false,
+                peer_receipt: None,
+                peer_accounts: Vec::new(),
+            }),
+            changed: Condvar::new(),
+            held: Mutex::default(),
+            decisions,
+            jobs,
+            busy: Mutex::default(),
+            threads: Mutex::default(),
+            terms,
+        });
+        let decider = run.clone();
+        let rounds = run.clone();
+        let threads = vec![
+            std::thread::Builder::new().name("decide".into()).spawn(move || decider.decide(&decide_queue))?,
+            std::thread::Builder::new().name("rounds".into()).spawn(move || round::work(&rounds, &job_queue))?,
+        ];
+        *run.threads.lock().unwrap_or_else(|p| p.into_inner()) = threads;
+        Ok(run)
+    }
+
+    /// Number in its session.
+    pub fn number(&self) -> TransferNumber {
+        self.number
+    }
+
+    /// Counters so far.
+    pub fn totals(&self) -> Totals {
+        self.lock().machine.totals()
+    }
+
+    /// Content bytes verified and durable so far, and entries settled.
+    pub fn progress(&self) -> Heartbeat {
+        let state = self.lock();
+        let (verified_bytes, durable_bytes) = state.machine.verified_and_durable_bytes();
+        let totals = state.machine.totals();
+        drop(state);
+        let busy = self.busy.lock().unwrap_or_else(|p| p.into_inner()).since;
+        Heartbeat {
+            verified_bytes,
+            durable_bytes,
+            settled_entries: totals.done + totals.unchanged + totals.skipped + totals.failed,
+            waiting_for: busy.map(|(what, _)| what),
+            waiting_ms: busy.map_or(0, |(_, since)| u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX)),
+        }
+    }
+
+    /// What the scan found, once the sender said so.
+    pub fn scan_totals(&self) -> Option<ScanTotals> {
+        self.lock().machine.scan_totals().cloned()
+    }
+
+    /// Whether it waits for the sender rather than for its own disk.
+    pub fn awaits_peer(&self) -> bool {
+        let state = self.lock();
+        state.ended.is_none() && state.machine.awaits_peer()
+    }
+
+    /// The sender's accounts, as it told them last.
+    pub fn peer_accounts(&self) -> Vec<StageAccount> {
+        self.lock().peer_accounts.clone()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.lock().ended.clone()
+    }
+
+    /// Waits for the end, at most so long.
+    pub fn wait(&self, patience: Duration) -> Option<Ended> {
+        let state = self.lock();
+        let waiting = |state: &mut State| state.ended.is_none();
+        let (state, _) = self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
+        state.ended.clone()
+    }
+
+    /// Root and number of entries of its receipt. `None` before the end, and the second time.
+    pub fn take_root(&self) -> Option<(Digest, u64)> {
+        let mut state = self.lock();
+        state.ended.as_ref()?;
+        let (root, entries, _) = state.root.take()?.finish();
+        Some((root, entries))
+    }
+
+    /// The sender's signed statement, once it came; waits at most so long.
+    pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
+        let state = self.lock();
+        let waiting = |state: &mut State| state.peer_receipt.is_none() && !state.closed;
+        let (state, _) = self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
+        state.peer_receipt.clone()
+    }
+
+    /// Time passed; call a few times a second.
+    pub fn tick(&self) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.tick(now);
+        self.pump(&mut state);
+    }
+
+    /// The sender said something.
+    ///
+    /// # Errors
+    /// `Protocol`; the session ends then.
+    pub fn hear(&self, message: TransferMessage) -> failure::Result<()> {
+        let mut state = self.lock();
+        match message {
+            TransferMessage::Receipt(signed) => state.peer_receipt = Some(signed),
+            TransferMessage::Accounts(rows) => state.peer_accounts = rows,
+            message => {
+                let now = self.clock.now();
+                let is_end = matches!(message, TransferMessage::OfferEnd(_));
+                let heard = state.machine.hear(message, now);
+                if let Err(failure) = heard {
+                    state.machine.abort(failure.clone());
+                    self.pump(&mut state);
+                    return Err(failure);
+                }
+                if let (true, Some(totals)) = (is_end, state.machine.scan_totals()) {
+                    (self.events)(Event::ScanEnded(totals.clone()));
+                }
+            }
+        }
+        self.pump(&mut state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Says something of its own to the sender.
+    pub fn say(&self, message: TransferMessage) {
+        self.outbox.say(self.number, message);
+    }
+
+    /// The link stands again; the sender will offer what is not settled.
+    pub fn link_up(&self) {
+        let mut state = self.lock();
+        state.machine.link_up();
+        self.pump(&mut state);
+    }
+
+    /// Ends the transfer from this side.
+    pub fn abort(&self, failure: Failure) {
+        let mut state = self.lock();
+        state.machine.abort(failure);
+        self.pump(&mut state);
+    }
+
+    /// Ends its threads and closes the destination: after success nothing hidden stays there, else
+    /// everything stays for the next attempt. Waits for what the disk is doing. The second call does
+    /// nothing.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.closed, true) {
+            return;
+        }
+        let success = matches!(state.ended, Some(Ended::Finished(_)));
+        if state.ended.is_none() {
+            let cause = "the transfer was closed before its end";
+            state.ended = Some(Ended::Failed(Failure::new(FailureKind::Stopped, "receive", cause)));
+        }
+        drop(state);
+        self.changed.notify_all();
+        let _ = self.decisions.send(Decide::Stop);
+        let _ = self.jobs.send(Job::Stop);
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|p| p.into_inner()));
+        for thread in threads {
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+        self.held.lock().unwrap_or_else(|p| p.into_inner()).clear();
+        self.destination.close(success);
+    }
+
+    /// The partial of an entry whose chunks are wanted, begun if need be. `None` if they are not.
+    ///
+    /// # Errors
+    /// `Protocol` for an entry that was never offered.
+    pub fn open_partial(&self, id: EntryId) -> failure::Result<Option<OpenPartial>> {
+        let wanted = {
+            let state = self.lock();
+            if !state.machine.was_offered(id) {
+                return Err(Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered"));
+            }
+            state.machine.chunks_wanted(id)
+        };
+        let Some(entry) = wanted else { return Ok(None) };
+        // Held while a partial is begun, so that two streams do not begin the same one twice.
+        let mut held = self.held();
+        if let Some(Held::Partial(file)) = held.get(&id) {
+            return Ok(Some(file.clone()));
+        }
+        match self.destination.begin(&entry) {
+            Ok(partial) => {
+                let file = self.open_for(entry, partial);
+                held.insert(id, Held::Partial(file.clone()));
+                Ok(Some(file))
+            }
+            Err(failure) => {
+                drop(held);
+                self.write_failed(id, failure.at(&entry.path));
+                Ok(None)
+            }
+        }
+    }
+
+    /// The partial of an entry, if there is one.
+    pub fn partial(&self, id: EntryId) -> Option<OpenPartial> {
+        match self.held().get(&id) {
+            Some(Held::Partial(file)) => Some(file.clone()),
+            _ => None,
+        }
+    }
+
+    /// The staged file of an entry, if there is one.
+    pub fn staged(&self, id: EntryId) -> Option<(Arc<Entry>, Staged)> {
+        match self.held().get(&id) {
+            Some(Held::Staged(entry, staged)) => Some((entry.clone(), staged.clone())),
+            _ => None,
+        }
+    }
+
+    /// The entry whose content is held.
+    pub fn entry(&self, id: EntryId) -> Option<Arc<Entry>> {
+        match self.held().get(&id)? {
+            Held::Partial(file) => Some(file.entry.clone()),
+            Held::Staged(entry, _) => Some(entry.clone()),
+        }
+    }
+
+    /// Takes what is held for an entry.
+    pub fn take_content(&self, id: EntryId) -> Option<Ready> {
+        self.held().remove(&id).map(Held::ready)
+    }
+
+    /// Which of these small files are wanted.
+    ///
+    /// # Errors
+    /// `Protocol` if one was never offered.
+    pub fn small_wanted(&self, ids: impl Iterator<Item = EntryId> + Clone) -> failure::Result<Vec<Option<Arc<Entry>>>> {
+        let state = self.lock();
+        if !ids.clone().all(|id| state.machine.was_offered(id)) {
+            return Err(Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered"));
+        }
+        Ok(state.machine.small_wanted(ids))
+    }
+
+    /// Small files were verified and staged.
+    pub fn files_staged(&self, files: Vec<(EntryId, Digest, (Arc<Entry>, Staged))>) {
+        if files.is_empty() {
+            return;
+        }
+        let told: Vec<(EntryId, Digest)> = files.iter().map(|(id, digest, _)| (*id, *digest)).collect();
+        // Held first: a round may want them as soon as the machine knows. A second copy of a file that came
+        // twice stays out.
+        let mut twice = Vec::new();
+        let mut mine = std::collections::HashSet::new();
+        {
+            let mut held = self.held();
+            for (id, _, (entry, staged)) in files {
+                match held.entry(id) {
+                    std::collections::hash_map::Entry::Occupied(_) => twice.push(staged),
+                    std::collections::hash_map::Entry::Vacant(place) => {
+                        place.insert(Held::Staged(entry, staged));
+                        mine.insert(id);
+                    }
+                }
+            }
+        }
+        let mut state = self.lock();
+        let now = self.clock.now();
+        let told: Vec<_> = told.into_iter().filter(|(id, _)| mine.contains(id)).collect();
+        let taken = state.machine.files_staged(&told, now);
+        self.pump(&mut state);
+        drop(state);
+        for ((id, _), taken) in told.into_iter().zip(taken) {
+            if !taken && let Some(ready) = self.take_content(id) {
+                self.destination.discard(ready);
+            }
+        }
+        twice.into_iter().for_each(|staged| self.destination.discard(Ready::Staged(staged)));
+    }
+
+    /// A chunk was verified and written.
+    pub fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.chunk_written(id, chunk, digest, now);
+        self.pump(&mut state);
+    }
+
+    /// A chunk or small file came damaged.
+    pub fn damaged(&self, id: EntryId, chunk: u64) {
+        (self.events)(Event::Repaired(1));
+        let mut state = self.lock();
+        state.machine.damaged(id, chunk);
+        self.pump(&mut state);
+    }
+
+    /// Writing failed.
+    pub fn write_failed(&self, id: EntryId, failure: Failure) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.write_failed(id, failure, now);
+        self.pump(&mut state);
+    }
+
+    /// A step of a round is done.
+    pub fn round_done(&self, result: RoundResult) {
+        self.set_busy(None);
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.round_done(result, now);
+        self.pump(&mut state);
+    }
+
+    /// The end is done.
+    pub fn concluded(&self, conclusion: Conclusion) {
+        let mut state = self.lock();
+        state.machine.concluded(conclusion.revised, conclusion.deleted, conclusion.troubles);
+        self.pump(&mut state);
+    }
+
+    /// Notes what the disk is doing.
+    pub fn set_busy(&self, what: Option<WaitingFor>) {
+        self.busy.lock().unwrap_or_else(|p| p.into_inner()).since = what.map(|what| (what, Instant::now()));
+    }
+
+    fn decide(&self, queue: &mpsc::Receiver<Decide>) {
+        self.accounts.enter(Stage::Finish);
+        while let Ok(work) = queue.recv() {
+            let (id, decision) = match work {
+                Decide::Stop => return,
+                Decide::Look(entry) => {
+                    let decision = self.destination.decide(&entry);
+                    if let Decision::Resume { partial, .. } = &decision {
+                        let file = self.open_for(entry.clone(), partial.clone());
+                        self.held().insert(entry.id, Held::Partial(file));
+                    }
+                    (entry.id, decision)
+                }
+                Decide::Link(entry) => {
+                    let outcome = self.destination.link(&entry);
+                    let made = matches!(outcome, Outcome::Done { .. });
+                    (entry.id, Decision::Settled { outcome, made })
+                }
+            };
+            let (decision, _) = decided(decision);
+            let mut state = self.lock();
+            let now = self.clock.now();
+            state.machine.decided(id, decision, now);
+            self.pump(&mut state);
+        }
+    }
+
+    fn open_for(&self, entry: Arc<Entry>, partial: Arc<dyn PartialFile>) -> OpenPartial {
+        let marked = matches!(entry.kind, Kind::File { marked: true, .. });
+        let rule = Rule {
+            file_bytes: entry.evidence.size,
+            segment_bytes: u64::from(self.terms.segment_bytes),
+            marked,
+        };
+        OpenPartial { entry, partial, rule }
+    }
+
+    /// Carries out what the machine wants. Called with the lock held, so that what is said keeps its order.
+    fn pump(&self, state: &mut State) {
+        while let Some(action) = state.machine.take_action() {
+            match action {
+                Action::Say(message) => self.outbox.say(self.number, message),
+                Action::Decide(entry) => drop(self.decisions.send(Decide::Look(entry))),
+                Action::Link(entry) => drop(self.decisions.send(Decide::Link(entry))),
+                Action::Round(step) => {
+                    self.set_busy(Some(WaitingFor::Sync));
+                    drop(self.jobs.send(Job::Step(step)));
+                }
+                Action::Discard(id) => drop(self.jobs.send(Job::Discard(id))),
+                Action::Settled(entry, outcome) => {
+                    if let Some(root) = &mut state.root {
+                        root.settled(entry.id, receipt::line(&entry, &outcome));
+                    }
+                    drop(self.jobs.send(Job::Settled(entry.clone(), outcome.clone())));
+                    (self.events)(Event::Settled(entry, outcome));
+                }
+                Action::Aside(id, path, outcome) => {
+                    if let (Some(root), Some(id)) = (&mut state.root, id) {
+                        root.skip(id);
+                    }
+                    (self.events)(Event::Aside(path, outcome));
+                }
+                Action::Gone(id) => {
+                    if let Some(root) = &mut state.root {
+                        root.skip(id);
+                    }
+                }
+                Action::Conclude(complete) => drop(self.jobs.send(Job::Conclude(complete))),
+                Action::Finished(totals) => {
+                    state.ended.get_or_insert(Ended::Finished(totals));
+                    self.changed.notify_all();
+                }
+                Action::Failed(failure) => {
+                    state.ended.get_or_insert(Ended::Failed(failure));
+                    self.changed.notify_all();
+                }
+            }
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<EntryId, Held>> {
+        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

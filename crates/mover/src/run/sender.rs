@@ -1,0 +1,517 @@
+//! The sending side of a transfer at work: a scan thread, and what streams do with the machine's decisions.
+
+use crate::endpoint::{ScanSink, Source};
+use crate::event::{Event, Events};
+use crate::failure::{self, Failure, FailureKind};
+use crate::link::FrameBuffer;
+use crate::run::{Clock, Ended, Outbox};
+use crate::stage::compress::Packer;
+use crate::stage::read::{ChunkReader, OpenFiles, Pack, Segment};
+use crate::stage::send::Outlet;
+use crate::stage::{Accounts, Stage, Stopwatch};
+use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Work};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use thalweg_wire::frame::{Encoding, FrameKind, Inner};
+use thalweg_wire::message::{Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::receipt::{self, RootHasher, Signed};
+use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
+
+/// A transfer's sending side. Shared by the scan thread, the stream threads and the control thread.
+pub struct SendRun {
+    number: TransferNumber,
+    /// What both sides agreed on.
+    pub terms: Terms,
+    /// Where its time goes.
+    pub accounts: Accounts,
+    source: Arc<dyn Source>,
+    outbox: Box<dyn Outbox>,
+    events: Events,
+    clock: Clock,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    machine: Sender,
+    root: Option<RootHasher>,
+    ended: Option<Ended>,
+    peer_receipt: Option<Signed>,
+    peer_accounts: Vec<StageAccount>,
+    stopped: bool,
+}
+
+/// What one stream keeps between pieces of work.
+pub struct SendLane {
+    /// Number of the stream.
+    pub stream: u16,
+    files: OpenFiles,
+    packer: Option<Packer>,
+    buffer: FrameBuffer,
+}
+
+impl SendLane {
+    /// For stream `stream`, with a buffer for `terms`.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(stream: u16, terms: &Terms) -> io::Result<Self> {
+        let payload_bytes = crate::run::session::payload_max(terms);
+        Ok(SendLane {
+            stream,
+            files: OpenFiles::default(),
+            packer: if terms.compress { Some(Packer::new(payload_bytes)?) } else { None },
+            buffer: FrameBuffer::new(payload_bytes)?,
+        })
+    }
+}
+
+/// What a stream found to do.
+pub enum Did {
+    /// Something; ask again at once.
+    Work,
+    /// Nothing now, for at most so long.
+    Nothing(Option<Duration>),
+    /// Nothing, ever.
+    Over,
+}
+
+impl SendRun {
+    /// A sender for transfer `number`; starts to scan with [`SendRun::start`].
+    pub fn new(
+        number: TransferNumber,
+        source: Arc<dyn Source>,
+        terms: Terms,
+        limits: Limits,
+        outbox: Box<dyn Outbox>,
+        events: Events,
+    ) -> Arc<Self> {
+        Arc::new(SendRun {
+            number,
+            accounts: Accounts::default(),
+            source,
+            outbox,
+            events,
+            clock: Clock::start(),
+            state: Mutex::new(State {
+                machine: Sender::new(terms.clone(), limits),
+                root: Some(RootHasher::default()),
+                ended: None,
+                peer_receipt: None,
+                peer_accounts: Vec::new(),
+                stopped: false,
+            }),
+            changed: Condvar::new(),
+            terms,
+        })
+    }
+
+    /// Number in its session.
+    pub fn number(&self) -> TransferNumber {
+        self.number
+    }
+
+    /// Starts the scan on a thread of its own.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn start(self: &Arc<Self>) -> io::Result<()> {
+        let run = self.clone();
+        std::thread::Builder::new().name("scan".into()).spawn(move || run.scan())?;
+        Ok(())
+    }
+
+    /// Counters so far.
+    pub fn progress(&self) -> Progress {
+        self.lock().machine.progress()
+    }
+
+    /// What the scan found, when it is over.
+    pub fn scan_totals(&self) -> Option<ScanTotals> {
+        self.lock().machine.scan_totals().cloned()
+    }
+
+    /// Whether something waits for the receiver's word.
+    pub fn awaits_peer(&self) -> bool {
+        self.lock().machine.awaits_peer()
+    }
+
+    /// The receiver's accounts, as it told them last.
+    pub fn peer_accounts(&self) -> Vec<StageAccount> {
+        self.lock().peer_accounts.clone()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.lock().ended.clone()
+    }
+
+    /// Waits for the end, at most so long.
+    pub fn wait(&self, patience: Duration) -> Option<Ended> {
+        let state = self.lock();
+        let waiting = |state: &mut State| state.ended.is_none();
+        let (state, _) = self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
+        state.ended.clone()
+    }
+
+    /// Root and number of entries of its receipt. `None` before the end, and the second time.
+    pub fn take_root(&self) -> Option<(Digest, u64)> {
+        let mut state = self.lock();
+        state.ended.as_ref()?;
+        let (root, entries, _) = state.root.take()?.finish();
+        Some((root, entries))
+    }
+
+    /// The receiver's signed statement, once it came; waits at most so long.
+    pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
+        let state = self.lock();
+        let waiting = |state: &mut State| state.peer_receipt.is_none() && !state.stopped;
+        let (state, _) = self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
+        state.peer_receipt.clone()
+    }
+
+    /// The receiver said something.
+    ///
+    /// # Errors
+    /// `Protocol`; the session ends then.
+    pub fn hear(&self, message: TransferMessage) -> failure::Result<()> {
+        let mut state = self.lock();
+        match message {
+            TransferMessage::Receipt(signed) => {
+                state.peer_receipt = Some(signed);
+                self.changed.notify_all();
+            }
+            TransferMessage::Accounts(rows) => state.peer_accounts = rows,
+            message => {
+                let repairs = state.machine.progress().repairs;
+                state.machine.hear(message)?;
+                let repaired = state.machine.progress().repairs - repairs;
+                if repaired > 0 {
+                    (self.events)(Event::Repaired(repaired));
+                }
+            }
+        }
+        self.pump(&mut state);
+        Ok(())
+    }
+
+    /// Says something of its own to the receiver.
+    pub fn say(&self, message: TransferMessage) {
+        self.outbox.say(self.number, message);
+    }
+
+    /// Ends the transfer from this side.
+    pub fn abort(&self, failure: Failure) {
+        self.outbox.say(self.number, TransferMessage::Abort(failure.clone()));
+        let mut state = self.lock();
+        state.ended.get_or_insert(Ended::Failed(failure));
+        state.stopped = true;
+        drop(state);
+        self.changed.notify_all();
+        self.outbox.work();
+    }
+
+    /// The link stands (again).
+    pub fn link_up(&self) {
+        let mut state = self.lock();
+        state.machine.link_up();
+        self.pump(&mut state);
+    }
+
+    /// A stream is ready.
+    pub fn stream_up(&self, stream: u16) {
+        self.lock().machine.stream_up(stream);
+    }
+
+    /// A stream is gone.
+    pub fn stream_lost(&self, stream: u16) {
+        let mut state = self.lock();
+        state.machine.stream_lost(stream);
+        self.pump(&mut state);
+    }
+
+    /// Does the next piece of work of this transfer on a stream.
+    ///
+    /// # Errors
+    /// When the stream is gone. Everything else is told to the machine.
+    pub fn work(&self, lane: &mut SendLane, outlet: &mut dyn Outlet) -> io::Result<Did> {
+        let next = {
+            let mut state = self.lock();
+            let next = state.machine.next_work(lane.stream, self.clock.now());
+            self.pump(&mut state);
+            next
+        };
+        match next {
+            Next::Done => return Ok(Did::Over),
+            Next::Wait(until) => {
+                return Ok(Did::Nothing(until.map(|until| until.saturating_sub(self.clock.now()))));
+            }
+            Next::Work(Work::Chunk(entry, chunk)) => self.send_chunk(lane, outlet, &entry, chunk)?,
+            Next::Work(Work::Pack(entries)) => self.send_pack(lane, outlet, &entries)?,
+            Next::Work(Work::Check(entry)) => self.check(lane, &entry),
+        }
+        Ok(Did::Work)
+    }
+
+    fn send_chunk(
+        &self,
+        lane: &mut SendLane,
+        outlet: &mut dyn Outlet,
+        entry: &Arc<Entry>,
+        chunk: u64,
+    ) -> io::Result<()> {
+        let mut watch = Stopwatch::start(&self.accounts);
+        let file = match lane.files.get(entry, &*self.source) {
+            Ok(file) => file,
+            Err(failure) => return Ok(self.unreadable(lane, entry, failure)),
+        };
+        let mut reader = ChunkReader::new(file, entry, chunk, &self.terms);
+        match reader.marked_hole(&self.terms) {
+            Ok(None) => {}
+            Ok(Some(run)) => {
+                let mut state = self.lock();
+                state.machine.chunks_are_holes(lane.stream, entry.id, chunk, run);
+                self.pump(&mut state);
+                return Ok(());
+            }
+            Err(error) => return Ok(self.unreadable(lane, entry, failure::of_io("read", &error))),
+        }
+        let mut digests = Vec::new();
+        while let Some(offset) = reader.next_offset() {
+            let segment = match reader.read(lane.buffer.payload_mut()) {
+                Ok(segment) => segment,
+                // The receiver drops the beginning of the chunk when the next one starts.
+                Err(failure) => return Ok(self.unreadable(lane, entry, failure)),
+            };
+            let (kind, raw, digest) = match segment {
+                Segment::Data(bytes) => {
+                    watch.lap(Stage::Read, bytes as u64);
+                    let digest = reader.rule.segment(offset, &lane.buffer.payload_mut()[..bytes]);
+                    (FrameKind::Segment, bytes, digest)
+                }
+                Segment::Zeros(bytes) => (FrameKind::Zeros, bytes as usize, reader.rule.zeros(offset, bytes)),
+            };
+            let Some(digest) = digest else {
+                let failure = Failure::new(FailureKind::Internal, "digest", "a segment that the file does not have");
+                return Ok(self.unreadable(lane, entry, failure));
+            };
+            digests.push(digest);
+            watch.lap(Stage::Digest, raw as u64);
+            let mut inner = Inner {
+                kind,
+                encoding: Encoding::Raw,
+                transfer: self.number,
+                raw_bytes: raw as u32,
+                entry: entry.id,
+                offset,
+                digest,
+            };
+            let payload = if kind == FrameKind::Zeros { 0 } else { raw };
+            let payload = self.compress(lane, payload, &mut inner, &mut watch);
+            outlet.put(&mut lane.buffer, payload, &inner)?;
+            watch.lap(Stage::Send, raw as u64);
+        }
+        let size = entry.evidence.size;
+        let is_whole_file = chunk == 0 && size <= self.terms.chunk_bytes;
+        let digest = thalweg_wire::digest::join(&digests, is_whole_file);
+        let mut state = self.lock();
+        state.machine.chunk_sent(lane.stream, entry.id, chunk, digest);
+        self.pump(&mut state);
+        Ok(())
+    }
+
+    fn send_pack(&self, lane: &mut SendLane, outlet: &mut dyn Outlet, entries: &[Arc<Entry>]) -> io::Result<()> {
+        let asked: Vec<EntryId> = entries.iter().map(|entry| entry.id).collect();
+        let (pack, packed) = Pack::read(entries, &*self.source, lane.buffer.payload_mut(), &self.accounts);
+        let content_bytes = pack.bytes as u64;
+        let (raw, files) = pack.close(lane.buffer.payload_mut());
+        if files > 0 {
+            let mut watch = Stopwatch::start(&self.accounts);
+            let mut inner = Inner {
+                kind: FrameKind::Pack,
+                encoding: Encoding::Raw,
+                transfer: self.number,
+                raw_bytes: raw as u32,
+                entry: EntryId(files),
+                offset: 0,
+                digest: Digest::default(),
+            };
+            let payload = self.compress(lane, raw, &mut inner, &mut watch);
+            outlet.put(&mut lane.buffer, payload, &inner)?;
+            watch.lap(Stage::Send, content_bytes);
+        }
+        let mut state = self.lock();
+        state.machine.pack_sent(lane.stream, &asked, &packed.sent);
+        for (id, failure) in packed.failed {
+            state.machine.failed(id, failure);
+        }
+        self.pump(&mut state);
+        drop(state);
+        for entry in packed.changed {
+            self.changed(&entry);
+        }
+        Ok(())
+    }
+
+    fn compress(&self, lane: &mut SendLane, raw: usize, inner: &mut Inner, watch: &mut Stopwatch) -> usize {
+        let Some(packer) = lane.packer.as_mut().filter(|_| raw > 0) else { return raw };
+        let packed = packer.pack(lane.buffer.payload_mut(), raw);
+        watch.lap(Stage::Compress, raw as u64);
+        match packed {
+            Some(packed) => {
+                inner.encoding = Encoding::Zstd;
+                packed
+            }
+            None => raw,
+        }
+    }
+
+    fn check(&self, lane: &mut SendLane, entry: &Arc<Entry>) {
+        let evidence = lane
+            .files
+            .get(entry, &*self.source)
+            .and_then(|file| file.evidence().map_err(|error| failure::of_io("read", &error)));
+        lane.files.forget(entry.id);
+        match evidence {
+            Ok(evidence) => {
+                let mut state = self.lock();
+                let retry = state.machine.checked(lane.stream, entry.id, evidence);
+                self.pump(&mut state);
+                drop(state);
+                if retry == Retry::LookAgain {
+                    self.look_again(entry);
+                }
+            }
+            Err(failure) => self.unreadable(lane, entry, failure),
+        }
+    }
+
+    fn unreadable(&self, lane: &mut SendLane, entry: &Arc<Entry>, failure: Failure) {
+        lane.files.forget(entry.id);
+        if failure.kind == FailureKind::Changed {
+            self.changed(entry);
+        } else {
+            let mut state = self.lock();
+            state.machine.failed(entry.id, failure);
+            self.pump(&mut state);
+        }
+    }
+
+    fn changed(&self, entry: &Arc<Entry>) {
+        let mut state = self.lock();
+        let retry = state.machine.changed(entry.id);
+        self.pump(&mut state);
+        drop(state);
+        if retry == Retry::LookAgain {
+            self.look_again(entry);
+        }
+    }
+
+    fn look_again(&self, entry: &Entry) {
+        let now = self.source.look_again(entry);
+        let mut state = self.lock();
+        state.machine.offer_again(entry.id, now);
+        // The old number will never settle, unless it was given up.
+        if let Some(root) = &mut state.root {
+            root.skip(entry.id);
+        }
+        self.pump(&mut state);
+    }
+
+    fn scan(&self) {
+        let started = Instant::now();
+        let mut sink = Sink { run: self, waited: Duration::ZERO };
+        let totals = self.source.scan(&mut sink);
+        let waited = sink.waited;
+        self.accounts.book(Stage::Scan, started.elapsed().saturating_sub(waited), totals.bytes);
+        let mut state = self.lock();
+        state.machine.scan_ended(totals.clone());
+        (self.events)(Event::ScanEnded(totals));
+        self.pump(&mut state);
+    }
+
+    /// Carries out what the machine wants. Called with the lock held, so that what is said keeps its order.
+    fn pump(&self, state: &mut State) {
+        let mut any = false;
+        while let Some(action) = state.machine.take_action() {
+            any = true;
+            match action {
+                Action::Say(message) => self.outbox.say(self.number, message),
+                Action::Settled(entry, outcome) => {
+                    if let Some(root) = &mut state.root {
+                        root.settled(entry.id, receipt::line(&entry, &outcome));
+                    }
+                    (self.events)(Event::Settled(entry, outcome));
+                }
+                Action::Aside(id, path, outcome) => {
+                    if let (Some(root), Some(id)) = (&mut state.root, id) {
+                        root.skip(id);
+                    }
+                    (self.events)(Event::Aside(path, outcome));
+                }
+                Action::Finished(totals) => {
+                    state.ended.get_or_insert(Ended::Finished(totals));
+                }
+                Action::Failed(failure) => {
+                    state.ended.get_or_insert(Ended::Failed(failure));
+                }
+            }
+        }
+        if any {
+            self.changed.notify_all();
+            self.outbox.work();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Hands what the scan finds to the machine, no faster than it is settled.
+struct Sink<'a> {
+    run: &'a SendRun,
+    waited: Duration,
+}
+
+impl Sink<'_> {
+    fn room(&mut self) -> Option<MutexGuard<'_, State>> {
+        let mut state = self.run.lock();
+        if !state.machine.has_room() && !state.stopped {
+            state.machine.flush_offers();
+            self.run.pump(&mut state);
+            let since = Instant::now();
+            while !state.machine.has_room() && !state.stopped && state.ended.is_none() {
+                let waited = self.run.changed.wait_timeout(state, Duration::from_millis(500));
+                state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            }
+            self.waited += since.elapsed();
+        }
+        (!state.stopped && state.ended.is_none()).then_some(state)
+    }
+}
+
+impl ScanSink for Sink<'_> {
+    fn entry(&mut self, entry: Entry) -> Option<EntryId> {
+        let run = self.run;
+        let mut state = self.room()?;
+        let id = state.machine.offer_soon(entry);
+        run.pump(&mut state);
+        Some(id)
+    }
+
+    fn trouble(&mut self, path: RelativePath, failure: Failure) {
+        let run = self.run;
+        let Some(mut state) = self.room() else { return };
+        state.machine.aside(path.clone(), Outcome::Failed(failure.at(&path)));
+        run.pump(&mut state);
+    }
+
+    fn skipped(&mut self, path: RelativePath, reason: &str) {
+        let run = self.run;
+        let Some(mut state) = self.room() else { return };
+        state.machine.aside(path, Outcome::Skipped(reason.to_owned()));
+        run.pump(&mut state);
+    }
+}

@@ -1,0 +1,642 @@
+//! A session: what two movers share, whatever connections it rides on at the moment.
+//!
+//! It owns the control channel, the streams and the transfers. When the control channel ends, the streams end
+//! with it and the transfers stay, until the client comes back ([`Session::attach_control`] again) or nobody
+//! waits any longer ([`Session::close`]). Each stream has two threads: one asks the senders of the session
+//! for work, one hands frames to its receivers; a direction that is not used costs a sleeping thread.
+
+use crate::event::{Event, Events};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::link::{
+    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, FrameBuffer, FrameReader, FrameWriter,
+    Received, StopHandle,
+};
+use crate::run::Outbox;
+use crate::run::bell::Bell;
+use crate::run::receiver::ReceiveRun;
+use crate::run::sender::{Did, SendLane, SendRun};
+use crate::stage::Stage;
+use crate::stage::intake::Intake;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+use thalweg_wire::hello::{Cipher, SessionId};
+use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::{frame, limits};
+
+/// Streams and the keeper look at least this often, whatever they were told.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// How often receivers are told the time.
+const TICK: Duration = Duration::from_millis(100);
+/// Time between two tellings of accounts.
+const ACCOUNTS_EVERY: Duration = Duration::from_secs(1);
+/// Messages kept for a transfer that is not there yet.
+const EARLY_MAX: usize = 4096;
+
+/// One side of a transfer.
+#[derive(Clone)]
+pub enum Transfer {
+    /// We send.
+    Send(Arc<SendRun>),
+    /// We receive.
+    Receive(Arc<ReceiveRun>),
+}
+
+/// What the owner of a session does with what is not for a transfer.
+pub trait Owner: Send + Sync {
+    /// A message outside of transfers. Called on the control thread: hand on and return.
+    fn on_message(&self, session: &Arc<Session>, message: Message);
+    /// The link is gone.
+    fn on_link_lost(&self, session: &Arc<Session>, why: &Failure);
+    /// A stream is gone while the link stands.
+    fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure);
+}
+
+/// See the module.
+pub struct Session {
+    /// Its number.
+    pub id: SessionId,
+    /// Its key: proves that a stream belongs to it.
+    pub key: [u8; 32],
+    /// How its data streams are protected.
+    pub cipher: Cipher,
+    limits: ControlLimits,
+    owner: Box<dyn Owner>,
+    events: Events,
+    state: Mutex<State>,
+    /// Held while a link is put in place, so that nothing is heard before the transfers know of it.
+    gate: Mutex<()>,
+    bell: Bell,
+    /// Largest payload that a transfer of this session may carry: what receiving streams have memory for.
+    payload_max: AtomicUsize,
+    this: Weak<Session>,
+}
+
+#[derive(Default)]
+struct State {
+    control: Option<ControlHandle>,
+    epoch: u64,
+    transfers: BTreeMap<TransferNumber, Transfer>,
+    early: BTreeMap<TransferNumber, Vec<TransferMessage>>,
+    streams: BTreeMap<u16, (u64, StopHandle)>,
+    stream_serial: u64,
+    closed: bool,
+    failed: Option<Failure>,
+    lost_at: Option<Instant>,
+    peer: Heartbeat,
+    accounts_at: Option<Instant>,
+}
+
+impl Session {
+    /// A session without a link.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn new(
+        id: SessionId,
+        key: [u8; 32],
+        cipher: Cipher,
+        limits: ControlLimits,
+        owner: Box<dyn Owner>,
+        events: Events,
+    ) -> Result<Arc<Session>> {
+        let session = Arc::new_cyclic(|this| Session {
+            id,
+            key,
+            cipher,
+            limits,
+            owner,
+            events,
+            state: Mutex::default(),
+            gate: Mutex::default(),
+            bell: Bell::default(),
+            payload_max: AtomicUsize::new(limits::SEGMENT_BYTES_MIN as usize),
+            this: this.clone(),
+        });
+        let keeper = Arc::downgrade(&session);
+        spawn("keeper", move || {
+            while let Some(session) = keeper.upgrade() {
+                if !session.keep() {
+                    return;
+                }
+                drop(session);
+                std::thread::sleep(TICK);
+            }
+        })?;
+        Ok(session)
+    }
+
+    /// Puts a control connection in place, the first or one after an outage. Transfers that are there begin
+    /// to talk again.
+    ///
+    /// # Errors
+    /// If the session is closed, or there is no thread to be had.
+    pub fn attach_control(&self, connection: Connection) -> Result<()> {
+        let gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
+        let epoch = {
+            let mut state = self.lock();
+            if state.closed {
+                return Err(Failure::new(FailureKind::Connection, "resume", "the session is closed"));
+            }
+            state.epoch += 1;
+            state.epoch
+        };
+        let (heard, ended, told) = (self.this.clone(), self.this.clone(), self.this.clone());
+        let handle = ControlChannel::spawn(
+            connection,
+            Box::new(move |message| {
+                if let Some(session) = heard.upgrade() {
+                    session.hear(epoch, message);
+                }
+            }),
+            Box::new(move |end| {
+                if let Some(session) = ended.upgrade() {
+                    session.control_ended(epoch, end);
+                }
+            }),
+            Box::new(move || told.upgrade().map(|session| session.heartbeat()).unwrap_or_default()),
+            self.limits,
+        )?;
+        let (old, streams, transfers, was_lost) = {
+            let mut state = self.lock();
+            let old = state.control.replace(handle);
+            let streams = std::mem::take(&mut state.streams);
+            state.failed = None;
+            let lost = state.lost_at.take();
+            let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
+            (old, streams, transfers, lost)
+        };
+        if let Some(old) = old {
+            old.close();
+        }
+        streams.values().for_each(|(_, stop)| stop.stop());
+        for transfer in &transfers {
+            match transfer {
+                Transfer::Send(run) => run.link_up(),
+                Transfer::Receive(run) => run.link_up(),
+            }
+        }
+        drop(gate);
+        if let Some(lost) = was_lost {
+            (self.events)(Event::LinkUp(lost.elapsed()));
+        }
+        Ok(())
+    }
+
+    /// Puts a data stream to work.
+    ///
+    /// # Errors
+    /// If the session is closed, has too many streams, or there are no threads to be had.
+    pub fn attach_stream(&self, stream: u16, writer: FrameWriter, reader: FrameReader) -> Result<()> {
+        let serial = {
+            let mut state = self.lock();
+            if state.closed || state.control.is_none() {
+                return Err(Failure::new(FailureKind::Connection, "add a stream", "the session has no link"));
+            }
+            if stream >= limits::STREAMS_MAX {
+                return Err(Failure::new(FailureKind::Protocol, "add a stream", "too many streams"));
+            }
+            state.stream_serial += 1;
+            let serial = state.stream_serial;
+            if let Some((_, old)) = state.streams.insert(stream, (serial, writer.stop_handle())) {
+                old.stop();
+            }
+            serial
+        };
+        for run in self.senders() {
+            run.stream_up(stream);
+        }
+        let (sending, receiving) = (self.strong()?, self.strong()?);
+        spawn("send", move || {
+            if let Err(failure) = guarded(|| sending.send_loop(stream, writer)) {
+                sending.end_stream(stream, serial, failure);
+            }
+        })?;
+        spawn("receive", move || {
+            if let Err(failure) = guarded(|| receiving.receive_loop(stream, reader)) {
+                receiving.end_stream(stream, serial, failure);
+            }
+        })?;
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Adds a transfer. What the peer said to it already is heard now.
+    ///
+    /// # Errors
+    /// `Protocol` if its number is taken or there are too many.
+    pub fn add(&self, number: TransferNumber, transfer: Transfer) -> Result<()> {
+        let _gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
+        if let Transfer::Receive(run) = &transfer {
+            self.payload_max.fetch_max(payload_max(&run.terms), Ordering::AcqRel);
+        }
+        let early = {
+            let mut state = self.lock();
+            if state.transfers.len() >= limits::TRANSFERS_MAX || state.transfers.contains_key(&number) {
+                return Err(Failure::new(FailureKind::Protocol, "open", "too many transfers in one session"));
+            }
+            if let Transfer::Send(run) = &transfer {
+                state.streams.keys().for_each(|&stream| run.stream_up(stream));
+            }
+            state.transfers.insert(number, transfer.clone());
+            state.early.remove(&number).unwrap_or_default()
+        };
+        for message in early {
+            hear_transfer(&transfer, message)?;
+        }
+        self.bell.ring();
+        Ok(())
+    }
+
+    /// Takes a transfer out; what is said to it from now on is ignored.
+    pub fn remove(&self, number: TransferNumber) -> Option<Transfer> {
+        self.lock().transfers.remove(&number)
+    }
+
+    /// Transfers in it.
+    pub fn transfers(&self) -> Vec<Transfer> {
+        self.lock().transfers.values().cloned().collect()
+    }
+
+    /// Says something outside of transfers.
+    ///
+    /// # Errors
+    /// `Connection` without a link.
+    pub fn say(&self, message: Message) -> Result<()> {
+        let control = self.lock().control.clone();
+        match control {
+            Some(control) => control.send(message),
+            None => Err(Failure::new(FailureKind::Connection, "send", "there is no link at the moment")),
+        }
+    }
+
+    /// What transfers of this session say goes through this.
+    pub fn outbox(&self) -> Box<dyn Outbox> {
+        Box::new(SessionOutbox(self.this.clone()))
+    }
+
+    /// Numbers of the streams that stand.
+    pub fn streams(&self) -> Vec<u16> {
+        self.lock().streams.keys().copied().collect()
+    }
+
+    /// Since when there is no link, if there is none.
+    pub fn lost_since(&self) -> Option<Instant> {
+        self.lock().lost_at
+    }
+
+    /// Why the session cannot go on, if it cannot.
+    pub fn failure(&self) -> Option<Failure> {
+        self.lock().failed.clone()
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// The peer's last heartbeat.
+    pub fn peer_heartbeat(&self) -> Heartbeat {
+        self.lock().peer
+    }
+
+    /// Drops the link, as if it had broken: whoever waits for it tries to get it back.
+    pub fn drop_link(&self, why: Failure) {
+        let epoch = self.lock().epoch;
+        self.control_ended(epoch, ControlEnd::Failed(why));
+    }
+
+    /// Ends everything: says goodbye (with the reason, if it is a bad one), streams end in order, receivers
+    /// keep what they have for the next attempt. Returns when the transfers are closed.
+    pub fn close(&self, why: Option<Failure>) {
+        let (control, streams, transfers) = {
+            let mut state = self.lock();
+            if std::mem::replace(&mut state.closed, true) {
+                return;
+            }
+            state.failed = state.failed.take().or(why.clone());
+            (state.control.take(), std::mem::take(&mut state.streams), std::mem::take(&mut state.transfers))
+        };
+        let failure = why.clone().unwrap_or_else(|| Failure::new(FailureKind::Stopped, "transfer", "the session was closed"));
+        for transfer in transfers.values() {
+            match transfer {
+                Transfer::Send(run) if run.ended().is_none() => run.abort(failure.clone()),
+                Transfer::Receive(run) if run.ended().is_none() => run.abort(failure.clone()),
+                _ => {}
+            }
+        }
+        if let Some(control) = control {
+            let _ = control.send(Message::Goodbye(why));
+            control.close();
+        }
+        self.bell.stop();
+        for transfer in transfers.values() {
+            if let Transfer::Receive(run) = transfer {
+                run.close();
+            }
+        }
+        // Whoever still sends or waits on a stream has nothing to say any more.
+        streams.values().for_each(|(_, stop)| stop.stop());
+    }
+
+    /// The peer broke the protocol, or we cannot go on: ends the session.
+    fn fail(&self, why: Failure) {
+        tracing::warn!(%why, "session ends");
+        (self.events)(Event::Note(format!("session ends: {why}")));
+        self.close(Some(why));
+    }
+
+    fn hear(&self, epoch: u64, message: Message) {
+        let _gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
+        let transfer = {
+            let mut state = self.lock();
+            if state.epoch != epoch || state.closed {
+                return;
+            }
+            match &message {
+                Message::Heartbeat(heartbeat) => {
+                    state.peer = *heartbeat;
+                    return;
+                }
+                Message::Transfer(number, _) => state.transfers.get(number).cloned(),
+                _ => None,
+            }
+        };
+        let result = match (transfer, message) {
+            (Some(transfer), Message::Transfer(_, message)) => hear_transfer(&transfer, message),
+            (None, Message::Transfer(number, message)) => self.keep_early(number, message),
+            (_, Message::Goodbye(why)) => {
+                drop(_gate);
+                let failure = why.unwrap_or_else(|| {
+                    Failure::new(FailureKind::Connection, "transfer", "the peer ended the session")
+                });
+                self.lock().failed = Some(failure.clone());
+                if let Ok(session) = self.strong() {
+                    self.owner.on_link_lost(&session, &failure);
+                }
+                self.close(Some(failure));
+                return;
+            }
+            (_, message) => {
+                drop(_gate);
+                if let Ok(session) = self.strong() {
+                    self.owner.on_message(&session, message);
+                }
+                return;
+            }
+        };
+        drop(_gate);
+        if let Err(failure) = result {
+            self.fail(failure);
+        }
+    }
+
+    fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {
+        let mut state = self.lock();
+        let early = state.early.entry(number).or_default();
+        if early.len() < EARLY_MAX {
+            early.push(message);
+            return Ok(());
+        }
+        Err(Failure::new(FailureKind::Protocol, "hear", "too much was said to a transfer that is not open"))
+    }
+
+    fn control_ended(&self, epoch: u64, end: ControlEnd) {
+        let why = match end {
+            ControlEnd::Failed(failure) => failure,
+            ControlEnd::Closed | ControlEnd::PeerClosed => {
+                Failure::new(FailureKind::Connection, "transfer", "the peer closed the connection")
+            }
+        };
+        let streams = {
+            let mut state = self.lock();
+            if state.epoch != epoch || state.closed || state.lost_at.is_some() {
+                return;
+            }
+            state.epoch += 1;
+            state.control = None;
+            state.lost_at = Some(Instant::now());
+            std::mem::take(&mut state.streams)
+        };
+        streams.values().for_each(|(_, stop)| stop.stop());
+        for run in self.senders() {
+            streams.keys().for_each(|&stream| run.stream_lost(stream));
+        }
+        (self.events)(Event::LinkLost(why.clone()));
+        if let Ok(session) = self.strong() {
+            self.owner.on_link_lost(&session, &why);
+        }
+    }
+
+    /// A stream cannot go on. What the peer did wrong, or we, ends the session; anything else the stream.
+    fn end_stream(&self, stream: u16, serial: u64, why: Failure) {
+        if matches!(why.kind, FailureKind::Protocol | FailureKind::Internal) {
+            self.fail(why);
+        } else {
+            self.stream_ended(stream, serial, why);
+        }
+    }
+
+    fn stream_ended(&self, stream: u16, serial: u64, why: Failure) {
+        let stop = {
+            let mut state = self.lock();
+            match state.streams.get(&stream) {
+                Some((current, _)) if *current == serial => state.streams.remove(&stream),
+                _ => return,
+            }
+        };
+        if let Some((_, stop)) = stop {
+            stop.stop();
+        }
+        for run in self.senders() {
+            run.stream_lost(stream);
+        }
+        if self.is_closed() {
+            return;
+        }
+        (self.events)(Event::StreamLost(stream, why.clone()));
+        if let Ok(session) = self.strong() {
+            self.owner.on_stream_lost(&session, stream, &why);
+        }
+    }
+
+    fn senders(&self) -> Vec<Arc<SendRun>> {
+        let state = self.lock();
+        state
+            .transfers
+            .values()
+            .filter_map(|transfer| match transfer {
+                Transfer::Send(run) => Some(run.clone()),
+                Transfer::Receive(_) => None,
+            })
+            .collect()
+    }
+
+    fn receiver(&self, number: TransferNumber) -> Option<Arc<ReceiveRun>> {
+        match self.lock().transfers.get(&number) {
+            Some(Transfer::Receive(run)) => Some(run.clone()),
+            _ => None,
+        }
+    }
+
+    fn send_loop(&self, stream: u16, mut writer: FrameWriter) -> Result<()> {
+        let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
+        let broken = |error: io::Error| failure::of_io("send", &error);
+        loop {
+            let seen = self.bell.rings();
+            let mut pause = LOOK_AGAIN;
+            let mut worked = false;
+            let senders = self.senders();
+            lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
+            for run in senders {
+                if let std::collections::hash_map::Entry::Vacant(place) = lanes.entry(run.number()) {
+                    place.insert(SendLane::new(stream, &run.terms).map_err(broken)?);
+                }
+                let Some(lane) = lanes.get_mut(&run.number()) else { continue };
+                match run.work(lane, &mut writer).map_err(broken)? {
+                    Did::Work => worked = true,
+                    Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
+                    Did::Over => {}
+                }
+            }
+            if !worked && !self.bell.wait(seen, pause) {
+                writer.finish().map_err(broken)?;
+                return Ok(());
+            }
+        }
+    }
+
+    fn receive_loop(&self, stream: u16, mut reader: FrameReader) -> Result<()> {
+        let new_buffer = |bytes| FrameBuffer::new(bytes).map_err(|e| failure::of_io("receive", &e));
+        let mut buffer = new_buffer(self.payload_max.load(Ordering::Acquire))?;
+        let mut intakes: HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)> = HashMap::new();
+        loop {
+            let since = Instant::now();
+            let inner = match reader.receive(&mut buffer)? {
+                Received::Frame(inner) => inner,
+                Received::End => return Ok(()),
+                Received::Cut(error) => return Err(failure::of_io("receive", &error)),
+            };
+            if !intakes.contains_key(&inner.transfer) {
+                match self.receiver(inner.transfer) {
+                    Some(run) => {
+                        run.accounts.enter(Stage::Receive);
+                        let intake = Intake::new(run.clone(), u32::from(stream));
+                        intakes.insert(inner.transfer, (run, intake));
+                    }
+                    // Its transfer was taken out meanwhile.
+                    None => continue,
+                }
+            }
+            if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
+                run.accounts.book(Stage::Receive, since.elapsed(), u64::from(inner.raw_bytes));
+                intake.take(&inner, buffer.payload())?;
+                let payload_max = self.payload_max.load(Ordering::Acquire);
+                if payload_max > buffer.payload_max() {
+                    buffer = new_buffer(payload_max)?;
+                }
+            }
+        }
+    }
+
+    fn heartbeat(&self) -> Heartbeat {
+        let mut sum = Heartbeat::default();
+        for transfer in self.transfers() {
+            if let Transfer::Receive(run) = transfer {
+                let one = run.progress();
+                sum.verified_bytes += one.verified_bytes;
+                sum.durable_bytes += one.durable_bytes;
+                sum.settled_entries += one.settled_entries;
+                if one.waiting_for.is_some() && one.waiting_ms >= sum.waiting_ms {
+                    (sum.waiting_for, sum.waiting_ms) = (one.waiting_for, one.waiting_ms);
+                }
+            }
+        }
+        sum
+    }
+
+    /// What is done a few times a second. False when the session is closed.
+    fn keep(&self) -> bool {
+        let (transfers, tell) = {
+            let mut state = self.lock();
+            if state.closed {
+                return false;
+            }
+            let tell = state.accounts_at.is_none_or(|at| at.elapsed() >= ACCOUNTS_EVERY);
+            if tell {
+                state.accounts_at = Some(Instant::now());
+            }
+            (state.transfers.values().cloned().collect::<Vec<_>>(), tell && state.control.is_some())
+        };
+        for transfer in transfers {
+            match transfer {
+                Transfer::Receive(run) => {
+                    run.tick();
+                    if tell {
+                        run.say(TransferMessage::Accounts(run.accounts.rows()));
+                    }
+                }
+                Transfer::Send(run) if tell => run.say(TransferMessage::Accounts(run.accounts.rows())),
+                Transfer::Send(_) => {}
+            }
+        }
+        true
+    }
+
+    fn strong(&self) -> Result<Arc<Session>> {
+        self.this.upgrade().ok_or_else(|| Failure::new(FailureKind::Stopped, "transfer", "the session is gone"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+struct SessionOutbox(Weak<Session>);
+
+impl Outbox for SessionOutbox {
+    fn say(&self, transfer: TransferNumber, message: TransferMessage) {
+        let Some(session) = self.0.upgrade() else { return };
+        if let Err(failure) = session.say(Message::Transfer(transfer, message)) {
+            // Without a link nothing needs to be said: the machines start over when it stands again.
+            tracing::debug!(%failure, "not said");
+        }
+    }
+
+    fn work(&self) {
+        if let Some(session) = self.0.upgrade() {
+            session.bell.ring();
+        }
+    }
+}
+
+/// Largest payload of a frame under these terms: a segment, or a pack with its index.
+pub fn payload_max(terms: &Terms) -> usize {
+    terms.segment_bytes as usize + PACK_FILES * frame::PACK_ITEM_BYTES
+}
+
+/// Files in one pack, at most: so many that a pack of 4 KiB files still fills a frame of 1 MiB twice over.
+pub const PACK_FILES: usize = 512;
+
+fn hear_transfer(transfer: &Transfer, message: TransferMessage) -> Result<()> {
+    match transfer {
+        Transfer::Send(run) => run.hear(message),
+        Transfer::Receive(run) => run.hear(message),
+    }
+}
+
+/// A panic costs the session, not the process, and nobody waits for a thread that is gone.
+fn guarded(work: impl FnOnce() -> Result<()>) -> Result<()> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(Failure::new(FailureKind::Internal, "transfer", "a stream's thread panicked")))
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map(drop)
+        .map_err(|error| failure::of_io("start a thread", &error))
+}

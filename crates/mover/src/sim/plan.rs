@@ -1,0 +1,182 @@
+//! What one seed means: sizes, limits, speeds, and which faults strike.
+
+use super::random::Random;
+use crate::transfer::{receiver, sender};
+use std::time::Duration;
+use thalweg_wire::message::{Check, Preserve, Terms, VerifyLevel};
+
+/// Something that goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// One data stream breaks; what was under way may still arrive, very late.
+    StreamReset,
+    /// One data stream stands still for a while, or for good.
+    StreamStall,
+    /// All connections are lost, and come back.
+    LinkLoss,
+    /// kill -9 of the receiving mover.
+    ReceiverKill,
+    /// The destination machine loses power.
+    PowerCut,
+    /// kill -9 of the sending mover; the user repeats the command.
+    SenderKill,
+    /// A source file changes, goes, or becomes unreadable.
+    SourceChange,
+    /// A bit flips at the sender after the digest was taken.
+    DamagedFrame,
+    /// A bit flips at the receiver between check and disk (only where a readback is asked for).
+    DamagedWrite,
+    /// A stored bit of a partial or the journal flips while no process runs.
+    Rot,
+    /// The destination is full, for a while.
+    DiskFull,
+    /// A sync fails, once; what it should have written is lost and never tried again.
+    SyncError,
+}
+
+const ALL: [Fault; 12] = [
+    Fault::StreamReset,
+    Fault::StreamStall,
+    Fault::LinkLoss,
+    Fault::ReceiverKill,
+    Fault::PowerCut,
+    Fault::SenderKill,
+    Fault::SourceChange,
+    Fault::DamagedFrame,
+    Fault::DamagedWrite,
+    Fault::Rot,
+    Fault::DiskFull,
+    Fault::SyncError,
+];
+
+/// Everything that a seed decides before the first event.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The seed.
+    pub seed: u64,
+    /// Names in the tree, at most.
+    pub tree: u64,
+    /// Agreed by both sides.
+    pub terms: Terms,
+    /// Of the sender.
+    pub sender: sender::Limits,
+    /// Of the receiver.
+    pub receiver: receiver::Limits,
+    /// Data streams.
+    pub streams: u16,
+    /// One way.
+    pub latency: Duration,
+    /// On top, at random.
+    pub jitter: Duration,
+    /// On the wire, for one KiB.
+    pub kib_time: Duration,
+    /// Frames that fit between a stream's two ends.
+    pub window_frames: usize,
+    /// One read of the source.
+    pub read_time: Duration,
+    /// One write at the destination.
+    pub write_time: Duration,
+    /// One sync.
+    pub sync_time: Duration,
+    /// One look at a name.
+    pub decide_time: Duration,
+    /// Actions of the receiver wait this long before anybody takes them.
+    pub lazy: Duration,
+    /// A stalled stream is cut after this.
+    pub stall_cut: Duration,
+    /// What may strike.
+    pub faults: Vec<Fault>,
+    /// How often in all.
+    pub faults_max: u64,
+    /// Time between two strikes.
+    pub fault_every: Duration,
+}
+
+impl Plan {
+    /// The plan of `seed`.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x7468_616c_7765_67);
+        let random = &mut random;
+        let faults: Vec<Fault> = match seed % 16 {
+            0 => Vec::new(),
+            class @ 1..=12 => vec![ALL[class as usize - 1]],
+            13 => vec![Fault::StreamReset, Fault::StreamStall, Fault::LinkLoss, Fault::SourceChange],
+            14 => vec![Fault::PowerCut, Fault::ReceiverKill, Fault::LinkLoss, Fault::Rot, Fault::DamagedFrame],
+            _ => ALL.to_vec(),
+        };
+        let segment_bytes = 1024u32 << random.below(2);
+        let readback = faults.contains(&Fault::DamagedWrite) || random.percent(30);
+        let terms = Terms {
+            chunk_bytes: u64::from(segment_bytes) << random.below(3),
+            segment_bytes,
+            verify: if readback { VerifyLevel::Readback } else { VerifyLevel::Written },
+            check: Check::Evidence,
+            preserve: Preserve {
+                mode: true,
+                owner: true,
+                times: true,
+                xattrs: true,
+                symlinks: true,
+                hard_links: true,
+                holes: true,
+                devices: true,
+            },
+            delete_max: None,
+            dry_run: false,
+            ignore_existing: false,
+            update: false,
+            compress: false,
+            job_key: [7; 16],
+        };
+        let tiny = random.percent(40);
+        let entries = if tiny { random.within(1, 5) as usize } else { random.within(8, 200) as usize };
+        let sender = sender::Limits {
+            entries,
+            entry_bytes: if random.percent(10) { 1 } else { 1 << 20 },
+            concurrency: if tiny { random.within(1, 2) as usize } else { random.within(1, 20) as usize },
+            pack_bytes: random.within(1, 4) * u64::from(segment_bytes),
+            pack_files: random.within(1, 20) as usize,
+            retries: 3,
+            repairs: 64,
+            // Without faults nothing may be sent twice.
+            hedge_after: Duration::from_millis(if seed % 16 == 0 { 600_000 } else { random.pick(&[20, 100, 3000]) }),
+            ..sender::Limits::for_segment(segment_bytes)
+        };
+        let receiver = receiver::Limits {
+            entries: entries + BATCH_MAX,
+            entry_bytes: usize::MAX,
+            round_bytes: if tiny { random.within(1, 9000) } else { 1 << 20 },
+            round_files: random.pick(&[1, 3, 1000]),
+            round_after: Duration::from_millis(random.pick(&[1, 20, 500])),
+        };
+        let micros = |low, high, random: &mut Random| {
+            // Even over magnitudes.
+            let steps = 64 - u64::leading_zeros(high / low) as u64;
+            Duration::from_micros((low << random.below(steps)) + random.below(low))
+        };
+        Plan {
+            seed,
+            tree: random.pick(&[2, 6, 15, 40]),
+            terms,
+            sender,
+            receiver,
+            streams: random.within(1, 5) as u16,
+            latency: micros(50, 100_000, random),
+            jitter: micros(1, 20_000, random),
+            kib_time: micros(1, 4_000, random),
+            window_frames: random.pick(&[1, 2, 8, 64]),
+            read_time: micros(5, 2_000, random),
+            write_time: micros(5, 2_000, random),
+            sync_time: micros(50, 400_000, random),
+            decide_time: micros(5, 5_000, random),
+            lazy: if random.percent(30) { micros(10, 20_000, random) } else { Duration::ZERO },
+            stall_cut: Duration::from_millis(random.pick(&[500, 5_000])),
+            faults_max: random.within(1, 8),
+            fault_every: micros(500, 300_000, random),
+            faults,
+        }
+    }
+}
+
+/// Entries that the scan hands over at once, at most.
+pub const BATCH_MAX: usize = 3;

@@ -1,0 +1,185 @@
+//! What a receiving stream does with a frame that was opened: expand, verify, write.
+//!
+//! A segment is compared with its digest before it is written, so that nothing unverified is ever in a
+//! partial file where a record could name it. A chunk counts when all of its segments came, in order, on
+//! this stream.
+
+use crate::endpoint::{Decision, PartialFile};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::run::receiver::ReceiveRun;
+use crate::stage::compress::Unpacker;
+use crate::stage::{Stage, Stopwatch};
+use std::sync::Arc;
+use thalweg_wire::digest::{self, Rule};
+use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
+use thalweg_wire::{Digest, Entry, EntryId};
+
+/// The receiving stages of one stream for one transfer.
+pub struct Intake {
+    run: Arc<ReceiveRun>,
+    lane: u32,
+    unpacker: Option<Unpacker>,
+    file: Option<OpenPartial>,
+    chunk: Option<Chunk>,
+}
+
+/// A partial file that is being written.
+#[derive(Clone)]
+pub struct OpenPartial {
+    /// Its entry.
+    pub entry: Arc<Entry>,
+    /// Its file.
+    pub partial: Arc<dyn PartialFile>,
+    /// How its pieces are digested.
+    pub rule: Rule,
+}
+
+struct Chunk {
+    entry: EntryId,
+    number: u64,
+    next_offset: u64,
+    digests: Vec<Digest>,
+}
+
+impl Intake {
+    /// For stream `lane`.
+    pub fn new(run: Arc<ReceiveRun>, lane: u32) -> Self {
+        Intake { run, lane, unpacker: None, file: None, chunk: None }
+    }
+
+    /// Takes one frame.
+    ///
+    /// # Errors
+    /// `Protocol` for what no correct sender sends: the session ends. Damage and disk failures are no errors
+    /// here, they are told to the transfer.
+    pub fn take(&mut self, inner: &Inner, payload: &[u8]) -> Result<()> {
+        let run = self.run.clone();
+        let mut watch = Stopwatch::start(&run.accounts);
+        let raw = inner.raw_bytes as usize;
+        // Taken out so that the expanded bytes may be borrowed while `self` is used; put back below.
+        let mut unpacker = self.unpacker.take();
+        let result = (|| {
+            let payload = match inner.encoding {
+                Encoding::Raw => payload,
+                Encoding::Zstd => {
+                    let unpacker = match &mut unpacker {
+                        Some(unpacker) => unpacker,
+                        none => none.insert(Unpacker::new().map_err(|e| failure::of_io("expand", &e))?),
+                    };
+                    let expanded = unpacker.unpack(payload, raw)?;
+                    watch.lap(Stage::Expand, raw as u64);
+                    expanded
+                }
+            };
+            match inner.kind {
+                FrameKind::Segment | FrameKind::Zeros => self.segment(inner, payload, &mut watch),
+                FrameKind::Pack => self.pack(inner.entry.0, payload, &mut watch),
+                FrameKind::End => Ok(()),
+            }
+        })();
+        self.unpacker = unpacker;
+        result
+    }
+
+    fn segment(&mut self, inner: &Inner, payload: &[u8], watch: &mut Stopwatch) -> Result<()> {
+        let Some(file) = self.open(inner.entry)? else {
+            self.chunk = None;
+            return Ok(());
+        };
+        let terms = &self.run.terms;
+        let bytes = u64::from(inner.raw_bytes);
+        let is_zeros = inner.kind == FrameKind::Zeros;
+        let digest = if is_zeros {
+            file.rule.zeros(inner.offset, bytes)
+        } else {
+            file.rule.segment(inner.offset, payload)
+        }
+        .ok_or_else(|| protocol("a segment that the file does not have"))?;
+        watch.lap(Stage::Verify, bytes);
+
+        let number = inner.offset / terms.chunk_bytes;
+        if inner.offset % terms.chunk_bytes == 0 {
+            self.chunk =
+                Some(Chunk { entry: inner.entry, number, next_offset: inner.offset, digests: Vec::new() });
+        }
+        let Some(chunk) = &mut self.chunk else { return Ok(()) };
+        if chunk.entry != inner.entry || chunk.number != number || chunk.next_offset != inner.offset {
+            // The rest of a chunk whose beginning was not wanted or came damaged.
+            self.chunk = None;
+            return Ok(());
+        }
+        if digest != inner.digest {
+            self.chunk = None;
+            self.run.damaged(inner.entry, number);
+            return Ok(());
+        }
+        if !is_zeros && let Err(error) = file.partial.write_at(payload, inner.offset) {
+            let failure = failure::of_io("write", &error)
+                .at(&file.entry.path)
+                .in_range(inner.offset, inner.offset + bytes);
+            self.chunk = None;
+            self.run.write_failed(inner.entry, failure);
+            return Ok(());
+        }
+        watch.lap(Stage::Write, bytes);
+        chunk.digests.push(digest);
+        chunk.next_offset += bytes;
+        let size = file.rule.file_bytes;
+        let end = number * terms.chunk_bytes + digest::chunk_length(number, size, terms.chunk_bytes);
+        if chunk.next_offset >= end {
+            let is_whole_file = number == 0 && end == size;
+            let digest = digest::join(&chunk.digests, is_whole_file);
+            self.chunk = None;
+            self.run.chunk_written(inner.entry, number, digest);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, id: EntryId) -> Result<Option<OpenPartial>> {
+        if let Some(file) = self.file.as_ref().filter(|file| file.entry.id == id) {
+            return Ok(Some(file.clone()));
+        }
+        self.file = self.run.open_partial(id)?;
+        Ok(self.file.clone())
+    }
+
+    fn pack(&mut self, files: u64, payload: &[u8], watch: &mut Stopwatch) -> Result<()> {
+        let items = PackItem::read_all(payload, files).map_err(|e| protocol(&e.to_string()))?;
+        let wanted = self.run.small_wanted(items.iter().map(|(item, _)| item.entry))?;
+        let mut staged = Vec::with_capacity(items.len());
+        for ((item, content), entry) in items.into_iter().zip(wanted) {
+            let Some(entry) = entry else { continue };
+            if u64::from(item.bytes) != entry.evidence.size {
+                return Err(protocol("a packed file of another size than offered"));
+            }
+            let digest = Digest(*blake3::hash(content).as_bytes());
+            watch.lap(Stage::Verify, content.len() as u64);
+            if digest != item.digest {
+                self.run.damaged(item.entry, 0);
+                continue;
+            }
+            match self.run.destination.stage(self.lane, &entry, content) {
+                Ok(file) => staged.push((entry.id, digest, (entry.clone(), file))),
+                Err(failure) => self.run.write_failed(entry.id, failure),
+            }
+            watch.lap(Stage::Write, content.len() as u64);
+        }
+        self.run.files_staged(staged);
+        Ok(())
+    }
+}
+
+/// Tells the transfer what a destination decided, keeping the partial of a resumed file.
+pub fn decided(decision: Decision) -> (crate::transfer::receiver::Decided, Option<Arc<dyn PartialFile>>) {
+    use crate::transfer::receiver::Decided;
+    match decision {
+        Decision::Settled { outcome, made } => (Decided::Settled { outcome, made }, None),
+        Decision::Fresh => (Decided::Fresh, None),
+        Decision::Resume { partial, present } => (Decided::Resume(present), Some(partial)),
+    }
+}
+
+
+fn protocol(what: &str) -> Failure {
+    Failure::new(FailureKind::Protocol, "receive", what)
+}

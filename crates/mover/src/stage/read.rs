@@ -1,0 +1,191 @@
+//! Bytes from the source into a buffer: chunks segment by segment, small files in packs.
+
+use crate::endpoint::{Source, SourceFile};
+use crate::failure::{self, Failure, FailureKind, Result};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_wire::digest::Rule;
+use thalweg_wire::frame::{PACK_ITEM_BYTES, PackItem};
+use thalweg_wire::message::{Run, Terms};
+use thalweg_wire::{Digest, Entry, EntryId, Kind};
+
+use super::{Accounts, Stage, Stopwatch};
+
+/// What a look at the next segment of a chunk found.
+pub enum Segment {
+    /// So many bytes, now in the buffer.
+    Data(usize),
+    /// So many zeros that the source keeps as a hole; nothing was read.
+    Zeros(u64),
+}
+
+/// One chunk of one file, read segment by segment.
+pub struct ChunkReader {
+    /// The file.
+    pub file: Arc<dyn SourceFile>,
+    /// How its pieces are digested.
+    pub rule: Rule,
+    sparse: bool,
+    at: u64,
+    end: u64,
+}
+
+impl ChunkReader {
+    /// Chunk `chunk` of `entry`, from `file`.
+    pub fn new(file: Arc<dyn SourceFile>, entry: &Entry, chunk: u64, terms: &Terms) -> Self {
+        let (sparse, marked) = match entry.kind {
+            Kind::File { sparse, marked } => (sparse, marked),
+            _ => (false, false),
+        };
+        let size = entry.evidence.size;
+        let at = chunk * terms.chunk_bytes;
+        let rule = Rule { file_bytes: size, segment_bytes: u64::from(terms.segment_bytes), marked };
+        ChunkReader { file, rule, sparse, at, end: size.min(at + terms.chunk_bytes) }
+    }
+
+    /// If the chunk lies in a marked hole: all whole chunks of that hole, from this one on.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn marked_hole(&self, terms: &Terms) -> io::Result<Option<Run>> {
+        if !self.rule.marked || self.end - self.at < terms.chunk_bytes {
+            return Ok(None);
+        }
+        let data = self.file.next_data(self.at)?.unwrap_or(self.rule.file_bytes).min(self.rule.file_bytes);
+        let count = data.saturating_sub(self.at) / terms.chunk_bytes;
+        Ok((count > 0).then_some(Run { first: self.at / terms.chunk_bytes, count }))
+    }
+
+    /// Offset of the next segment; `None` after the last. A chunk of an empty file has one, empty.
+    pub fn next_offset(&self) -> Option<u64> {
+        (self.at < self.end || (self.at == 0 && self.rule.file_bytes == 0)).then_some(self.at)
+    }
+
+    /// Reads the next segment into `buffer`.
+    ///
+    /// # Errors
+    /// `Changed` if the file ends early; what the kernel says, with the range.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<Segment> {
+        let start = self.at;
+        let want = (self.end - start).min(self.rule.segment_bytes);
+        let place = |failure: Failure| failure.in_range(start, start + want);
+        // An empty file's only segment must not be asked for twice.
+        self.at = if want == 0 { u64::MAX } else { start + want };
+        self.end = if want == 0 { 0 } else { self.end };
+        if self.sparse && want > 0 {
+            let data = self.file.next_data(start).map_err(|e| place(failure::of_io("read", &e)))?;
+            if data.is_none_or(|data| data >= start + want) {
+                return Ok(Segment::Zeros(want));
+            }
+        }
+        let want = want as usize;
+        let got =
+            self.file.read_at(&mut buffer[..want], start).map_err(|e| place(failure::of_io("read", &e)))?;
+        if got < want {
+            return Err(place(Failure::new(FailureKind::Changed, "read", "the file became shorter")));
+        }
+        Ok(Segment::Data(want))
+    }
+}
+
+/// A pack in the making.
+pub struct Pack {
+    /// Bytes of the payload so far: contents, then (after [`Pack::close`]) the index.
+    pub bytes: usize,
+    items: Vec<PackItem>,
+}
+
+/// What became of the files that were to be packed.
+#[derive(Default)]
+pub struct Packed {
+    /// Those in the pack.
+    pub sent: Vec<EntryId>,
+    /// Those whose source is not what was offered.
+    pub changed: Vec<Arc<Entry>>,
+    /// Those that could not be read.
+    pub failed: Vec<(EntryId, Failure)>,
+}
+
+impl Pack {
+    /// Reads and digests `entries` into `payload`. Each file is of one moment, or is not in the pack.
+    pub fn read(
+        entries: &[Arc<Entry>],
+        source: &dyn Source,
+        payload: &mut [u8],
+        accounts: &Accounts,
+    ) -> (Pack, Packed) {
+        let mut watch = Stopwatch::start(accounts);
+        let mut pack = Pack { bytes: 0, items: Vec::with_capacity(entries.len()) };
+        let mut packed = Packed::default();
+        for entry in entries {
+            let size = entry.evidence.size as usize;
+            let room = payload.len() - pack.bytes - (pack.items.len() + 1) * PACK_ITEM_BYTES;
+            if size > room {
+                // Cannot happen with packs as the sender makes them; if it does, the file is read alone.
+                packed.failed.push((entry.id, Failure::new(FailureKind::Internal, "pack", "the pack is full")));
+                continue;
+            }
+            let content = &mut payload[pack.bytes..pack.bytes + size];
+            match source.read_small(entry, content) {
+                Ok(_) => {
+                    watch.lap(Stage::Read, size as u64);
+                    let digest = Digest(*blake3::hash(content).as_bytes());
+                    watch.lap(Stage::Digest, size as u64);
+                    pack.items.push(PackItem { entry: entry.id, bytes: size as u32, digest });
+                    pack.bytes += size;
+                    packed.sent.push(entry.id);
+                }
+                Err(failure) if failure.kind == FailureKind::Changed => packed.changed.push(entry.clone()),
+                Err(failure) => packed.failed.push((entry.id, failure)),
+            }
+        }
+        (pack, packed)
+    }
+
+    /// Appends the index. Returns the length of the payload and the number of files.
+    pub fn close(self, payload: &mut [u8]) -> (usize, u64) {
+        let mut at = self.bytes;
+        for item in &self.items {
+            payload[at..at + PACK_ITEM_BYTES].copy_from_slice(&item.encode());
+            at += PACK_ITEM_BYTES;
+        }
+        (at, self.items.len() as u64)
+    }
+}
+
+/// Source files that are open, so that chunks of one file share one descriptor: the last few that this
+/// stream read from.
+#[derive(Default)]
+pub struct OpenFiles {
+    files: Vec<(EntryId, Arc<dyn SourceFile>)>,
+}
+
+/// Files that one stream keeps open.
+const OPEN_MAX: usize = 8;
+
+impl OpenFiles {
+    /// The file of `entry`, opened if need be.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn get(&mut self, entry: &Entry, source: &dyn Source) -> Result<Arc<dyn SourceFile>> {
+        if let Some(at) = self.files.iter().position(|(id, _)| *id == entry.id) {
+            return Ok(self.files[at].1.clone());
+        }
+        let file = source.open(entry)?;
+        if self.files.len() >= OPEN_MAX {
+            self.files.remove(0);
+        }
+        self.files.push((entry.id, file.clone()));
+        Ok(file)
+    }
+
+    /// The file is not needed any more.
+    pub fn forget(&mut self, id: EntryId) {
+        self.files.retain(|(other, _)| *other != id);
+    }
+}
+
+/// How long a wait without news lasts before the machine is asked again.
+pub const ASK_AGAIN: Duration = Duration::from_millis(500);

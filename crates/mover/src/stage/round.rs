@@ -1,0 +1,167 @@
+//! What makes written bytes durable and gives them their names: one thread for a transfer.
+//!
+//! 1. Sync what was written.   2. Read it back, if asked.   3. Record chunks, sync the record.
+//! 4. Give complete entries their names.   In between, throw away what failed, and write the catalogue.
+//!
+//! The receiver machine says when and in which order; this thread only does it.
+
+use crate::endpoint::{PartialFile, Ready, Staged};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::run::receiver::ReceiveRun;
+use crate::stage::{Stage, Stopwatch};
+use crate::transfer::receiver::{RoundResult, RoundStep};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use thalweg_wire::digest::Rule;
+use thalweg_wire::message::Outcome;
+use thalweg_wire::{Digest, Entry, EntryId, digest};
+
+/// Work for the thread.
+pub enum Job {
+    /// A step of a round.
+    Step(RoundStep),
+    /// Throw away what was written for an entry.
+    Discard(EntryId),
+    /// An entry is settled and durable: note it in the catalogue.
+    Settled(Arc<Entry>, Outcome),
+    /// Everything is settled. True if the source was listed in full.
+    Conclude(bool),
+    /// No more work.
+    Stop,
+}
+
+/// Does jobs until it is told to stop.
+pub fn work(run: &ReceiveRun, jobs: &Receiver<Job>) {
+    run.accounts.enter(Stage::Sync);
+    while let Ok(job) = jobs.recv() {
+        match job {
+            Job::Step(step) => {
+                let result = do_step(run, &step);
+                run.round_done(result);
+            }
+            Job::Discard(id) => {
+                run.take_content(id).into_iter().for_each(|ready| run.destination.discard(ready));
+            }
+            Job::Settled(entry, outcome) => run.destination.settled(&entry, &outcome),
+            Job::Stop => return,
+            Job::Conclude(complete) => {
+                let mut watch = Stopwatch::start(&run.accounts);
+                let conclusion = run.destination.conclude(complete);
+                watch.lap(Stage::Finish, 0);
+                run.concluded(conclusion);
+            }
+        }
+    }
+}
+
+fn do_step(run: &ReceiveRun, step: &RoundStep) -> RoundResult {
+    let mut watch = Stopwatch::start(&run.accounts);
+    let done = |result: Result<()>| match result {
+        Ok(()) => RoundResult::Done,
+        Err(failure) => RoundResult::Failed(failure),
+    };
+    match step {
+        RoundStep::Sync { partials, staged } => {
+            let partials: Vec<_> = partials.iter().filter_map(|&id| run.partial(id)).collect();
+            let files: Vec<Arc<dyn PartialFile>> = partials.iter().map(|file| file.partial.clone()).collect();
+            let result = run.destination.sync(&files, *staged);
+            watch.lap(Stage::Sync, 0);
+            done(result)
+        }
+        RoundStep::ReadBack { chunks, files } => {
+            let mut damaged = Vec::new();
+            let mut buffer = vec![0; run.terms.segment_bytes as usize];
+            for (id, chunks) in chunks {
+                let Some(file) = run.partial(*id) else { continue };
+                for &(chunk, digest) in chunks {
+                    match read_chunk_back(&file.rule, &*file.partial, chunk, run.terms.chunk_bytes, &mut buffer) {
+                        Ok(found) if found == digest => {}
+                        Ok(_) => damaged.push((*id, chunk)),
+                        Err(failure) => return RoundResult::Failed(failure.at(&file.entry.path)),
+                    }
+                }
+            }
+            for &(id, digest) in files {
+                let Some((entry, staged)) = run.staged(id) else { continue };
+                match run.destination.read_staged_back(&staged, entry.evidence.size) {
+                    Ok(found) if found == digest => {}
+                    Ok(_) => damaged.push((id, 0)),
+                    Err(failure) => return RoundResult::Failed(failure.at(&entry.path)),
+                }
+            }
+            watch.lap(Stage::ReadBack, 0);
+            RoundResult::Damaged(damaged)
+        }
+        RoundStep::Record(chunks) => {
+            let chunks: Vec<(u64, Vec<(u64, Digest)>)> = chunks
+                .iter()
+                .filter_map(|(id, chunks)| Some((run.partial(*id)?.partial.number(), chunks.clone())))
+                .collect();
+            let result = run.destination.record(&chunks);
+            watch.lap(Stage::Record, 0);
+            done(result)
+        }
+        RoundStep::Finish(entries) => {
+            let results = entries
+                .iter()
+                .map(|&(id, digest)| {
+                    let result = match (run.entry(id), run.take_content(id)) {
+                        (Some(entry), Some(ready)) => {
+                            run.destination.finish(&entry, ready, digest).map_err(|f| f.at(&entry.path))
+                        }
+                        _ => Err(Failure::new(FailureKind::Internal, "finish", "its content is gone")),
+                    };
+                    (id, result)
+                })
+                .collect();
+            watch.lap(Stage::Finish, 0);
+            RoundResult::Finished(results)
+        }
+    }
+}
+
+fn read_chunk_back(
+    rule: &Rule,
+    partial: &dyn PartialFile,
+    chunk: u64,
+    chunk_bytes: u64,
+    buffer: &mut [u8],
+) -> Result<Digest> {
+    let start = chunk * chunk_bytes;
+    let length = digest::chunk_length(chunk, rule.file_bytes, chunk_bytes);
+    let mut digests = Vec::new();
+    let mut at = start;
+    while at < start + length || digests.is_empty() {
+        let want = (start + length - at).min(rule.segment_bytes) as usize;
+        let place = |failure: Failure| failure.in_range(at, at + want as u64);
+        let got = partial
+            .read_back(&mut buffer[..want], at)
+            .map_err(|error| place(failure::of_io("read back", &error)))?;
+        let Some(digest) = rule.segment(at, &buffer[..got]) else {
+            // Shorter than it must be: no digest matches.
+            return Ok(Digest::default());
+        };
+        digests.push(digest);
+        at += want as u64;
+    }
+    Ok(digest::join(&digests, chunk == 0 && length == rule.file_bytes))
+}
+
+/// Where the content of an entry waits for its name.
+pub enum Held {
+    /// In a partial.
+    Partial(crate::stage::intake::OpenPartial),
+    /// Staged as a whole.
+    Staged(Arc<Entry>, Staged),
+}
+
+impl Held {
+    /// For `Destination::finish` and `Destination::discard`.
+    pub fn ready(self) -> Ready {
+        match self {
+            Held::Partial(file) => Ready::Partial(file.partial),
+            Held::Staged(_, staged) => Ready::Staged(staged),
+        }
+    }
+}
+

@@ -1,0 +1,30 @@
+//! Where a frame goes when it is ready.
+
+use crate::link::{FrameBuffer, FrameWriter};
+use crate::stage::intake::Intake;
+use std::io;
+use thalweg_wire::frame::Inner;
+
+/// Takes frames, one after the other.
+pub trait Outlet {
+    /// Takes the first `payload` bytes of `buffer` with their inner header. The buffer may be used again
+    /// when this returns; its content is undefined then.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()>;
+}
+
+/// Over a link: sealed, one call of the kernel.
+impl Outlet for FrameWriter {
+    fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()> {
+        self.send(buffer, payload, inner)
+    }
+}
+
+/// Inside one process: straight into the receiving stages.
+impl Outlet for Intake {
+    fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()> {
+        self.take(inner, &buffer.payload_mut()[..payload]).map_err(io::Error::other)
+    }
+}

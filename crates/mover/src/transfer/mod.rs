@@ -1,0 +1,15 @@
+//! The two ends of a transfer, as state machines.
+//!
+//! They decide and do nothing else: events and the time come in as arguments, actions and messages go out.
+//! No I/O, no clock, no threads, no randomness, so that one seed replays a run (see `sim`). [`crate::run`]
+//! joins them to stages, link and real time.
+//!
+//! [`sender::Sender`] knows every entry from its offer until it is settled; [`receiver::Receiver`] knows what
+//! of it is written, durable, named. After an outage the sender offers what is not settled again, and the
+//! receiver answers by what it has; nothing else is repeated or remembered.
+
+pub mod runs;
+
+pub mod sender;
+
+pub mod receiver;

@@ -1,0 +1,150 @@
+//! What a server lets its clients reach.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_sys::Dir;
+use thalweg_wire::message::Place;
+
+/// A directory that clients may use under a name.
+#[derive(Debug, Clone)]
+pub struct Export {
+    /// Its name in `tw://host/NAME/…`.
+    pub name: String,
+    /// The directory.
+    pub directory: PathBuf,
+    /// Clients may read only.
+    pub read_only: bool,
+}
+
+impl std::str::FromStr for Export {
+    type Err = Failure;
+
+    /// `NAME=DIR` or `NAME=DIR:ro`.
+    fn from_str(text: &str) -> Result<Export> {
+        let usage = |cause: &str| Failure::new(FailureKind::Usage, "read --export", format!("`{text}`: {cause}"));
+        let (name, directory) = text.split_once('=').ok_or_else(|| usage("expected NAME=DIR or NAME=DIR:ro"))?;
+        let (directory, read_only) = match directory.strip_suffix(":ro") {
+            Some(directory) => (directory, true),
+            None => (directory.strip_suffix(":rw").unwrap_or(directory), false),
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+            return Err(usage("a name has letters, digits, `-`, `_` and `.`, and does not begin with `.`"));
+        }
+        if directory.is_empty() {
+            return Err(usage("the directory is missing"));
+        }
+        Ok(Export { name: name.to_owned(), directory: directory.into(), read_only })
+    }
+}
+
+/// All that a server lets its clients reach.
+#[derive(Clone)]
+pub enum Exports {
+    /// Named directories, each held open: nothing outside of them can be named.
+    Named(Arc<Vec<(Export, Dir)>>),
+    /// Everything that the user may reach: for a mover that the user himself started by ssh.
+    User,
+}
+
+/// A place that was checked.
+pub struct Resolved {
+    /// Everything stays beneath this directory. `None`: the user's own rights decide.
+    pub below: Option<Dir>,
+    /// Path, below it or as the user wrote it.
+    pub path: Vec<u8>,
+    /// Ends with a slash.
+    pub trailing_slash: bool,
+}
+
+impl Exports {
+    /// Opens the directories.
+    ///
+    /// # Errors
+    /// For a directory that cannot be opened, or a name given twice.
+    pub fn open(exports: Vec<Export>) -> Result<Exports> {
+        let mut open: Vec<(Export, Dir)> = Vec::with_capacity(exports.len());
+        for export in exports {
+            if open.iter().any(|(other, _)| other.name == export.name) {
+                let cause = format!("the export `{}` is given twice", export.name);
+                return Err(Failure::new(FailureKind::Usage, "open exports", cause));
+            }
+            let directory = Dir::open(&export.directory).map_err(|error| {
+                let mut failure = failure::of_io("open export", &error);
+                failure.cause = format!("`{}`: {}", export.directory.display(), failure.cause);
+                failure
+            })?;
+            open.push((export, directory));
+        }
+        Ok(Exports::Named(Arc::new(open)))
+    }
+
+    /// Names and whether they can be written.
+    pub fn names(&self) -> Vec<(String, bool)> {
+        match self {
+            Exports::Named(exports) => exports.iter().map(|(e, _)| (e.name.clone(), !e.read_only)).collect(),
+            Exports::User => Vec::new(),
+        }
+    }
+
+    /// Checks a place that a client named.
+    ///
+    /// # Errors
+    /// `NotFound` for an export that there is not, `Permission` for writing to one that is read-only,
+    /// `Usage` for a path that could leave it.
+    pub fn resolve(&self, place: &Place, write: bool) -> Result<Resolved> {
+        let trailing_slash = place.path.ends_with(b"/");
+        match (self, &place.export) {
+            (Exports::Named(exports), Some(name)) => {
+                let Some((export, directory)) = exports.iter().find(|(export, _)| export.name == *name) else {
+                    return Err(Failure::new(FailureKind::NotFound, "open", "there is no such export"));
+                };
+                if write && export.read_only {
+                    return Err(Failure::new(FailureKind::Permission, "open", "the export is read-only"));
+                }
+                let mut path = Vec::new();
+                for component in place.path.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".") {
+                    if component == b".." || component.contains(&0) {
+                        return Err(Failure::new(FailureKind::Usage, "open", "a path must stay inside its export"));
+                    }
+                    if !path.is_empty() {
+                        path.push(b'/');
+                    }
+                    path.extend_from_slice(component);
+                }
+                let below = directory.try_clone().map_err(|error| failure::of_io("open", &error))?;
+                Ok(Resolved { below: Some(below), path, trailing_slash })
+            }
+            (Exports::User, None) => Ok(Resolved { below: None, path: place.path.clone(), trailing_slash }),
+            _ => Err(Failure::new(FailureKind::NotFound, "open", "there is no such export")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_is_a_name_and_a_directory() {
+        let export: Export = "data=/srv/data:ro".parse().unwrap();
+        assert_eq!((export.name.as_str(), export.read_only), ("data", true));
+        assert_eq!(export.directory, PathBuf::from("/srv/data"));
+        for bad in ["data", "=x", "a/b=/x", ".x=/y", "x="] {
+            assert!(bad.parse::<Export>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_place_cannot_leave_its_export() {
+        let exports = Exports::open(vec!["tmp=/tmp:ro".parse().unwrap()]).unwrap();
+        let place = |export: &str, path: &[u8]| Place { export: Some(export.into()), path: path.to_vec() };
+        assert!(exports.resolve(&place("tmp", b"../etc"), false).is_err());
+        assert!(exports.resolve(&place("tmp", b"a/../../etc"), false).is_err());
+        assert!(exports.resolve(&place("other", b""), false).is_err());
+        assert!(exports.resolve(&place("tmp", b"x"), true).is_err());
+        assert!(exports.resolve(&Place { export: None, path: b"/etc".to_vec() }, false).is_err());
+        assert_eq!(exports.resolve(&place("tmp", b"/a//./b/"), false).unwrap().path, b"a/b");
+    }
+}

@@ -1,0 +1,383 @@
+//! The server's side of sessions: admits connections, opens transfers, waits for clients that were cut off,
+//! and cleans up behind those that do not come back.
+
+use crate::answer;
+use crate::export::Exports;
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+use thalweg_mover::endpoint::local::destination::{DestinationPlace, LocalDestination};
+use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+use thalweg_mover::event;
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::link::{
+    Connection, ControlLimits, Identity, PathHints, Role, proof_matches, resume_proof, stream_proof, tune_stream,
+};
+use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::run::agree;
+use thalweg_mover::run::receiver::ReceiveRun;
+use thalweg_mover::run::sender::SendRun;
+use thalweg_mover::run::session::{Owner, Session, Transfer};
+use thalweg_mover::transfer::{receiver, sender};
+use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
+use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm};
+use thalweg_wire::limits;
+
+/// Bounds of a server.
+#[derive(Debug, Clone)]
+pub struct HostLimits {
+    /// Sessions at the same time.
+    pub sessions: usize,
+    /// How long a session without a link is kept for its client to come back.
+    pub patience: Duration,
+    /// Without a sign of life for so long, a link counts as lost.
+    pub stall_timeout: Duration,
+    /// Requests of one session that are worked on at the same time.
+    pub requests: usize,
+}
+
+impl Default for HostLimits {
+    fn default() -> Self {
+        HostLimits {
+            sessions: 256,
+            patience: Duration::from_secs(600),
+            stall_timeout: Duration::from_secs(30),
+            requests: 32,
+        }
+    }
+}
+
+/// See the module.
+pub struct Host {
+    identity: Identity,
+    pub(crate) exports: Exports,
+    state: Option<PathBuf>,
+    limits: HostLimits,
+    sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    instances: AtomicU64,
+    idle_since: Mutex<Instant>,
+    this: Weak<Host>,
+}
+
+impl Host {
+    /// A server with this identity and these exports. `state` is where it remembers what destinations hold.
+    pub fn new(identity: Identity, exports: Exports, state: Option<PathBuf>, limits: HostLimits) -> Arc<Host> {
+        let host = Arc::new_cyclic(|this| Host {
+            identity,
+            exports,
+            state,
+            limits,
+            sessions: Mutex::default(),
+            instances: AtomicU64::new(1),
+            idle_since: Mutex::new(Instant::now()),
+            this: this.clone(),
+        });
+        let reaper = Arc::downgrade(&host);
+        let reap = move || {
+            while let Some(host) = reaper.upgrade() {
+                host.reap();
+                drop(host);
+                std::thread::sleep(Duration::from_millis(250));
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("reaper".into()).spawn(reap) {
+            tracing::error!(%error, "no thread to clean up sessions");
+        }
+        host
+    }
+
+    /// Takes a connection whose peer has proved who it is; reads its hello and gives it its place.
+    ///
+    /// # Errors
+    /// Why it was turned away.
+    pub fn admit(&self, mut connection: Connection, deadline: Duration) -> Result<()> {
+        let until = Instant::now() + deadline;
+        let left = || until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let hello = connection.read_hello(left())?;
+        let version = hello::negotiate((limits::VERSION_MIN, limits::VERSION_MAX), hello.versions).unwrap_or(0);
+        let mut answer = ServerHello {
+            version,
+            versions: (limits::VERSION_MIN, limits::VERSION_MAX),
+            answer: Answer::Accepted,
+            cipher: hello.cipher,
+            features: 0,
+            session: hello.session,
+        };
+        match hello.purpose {
+            Purpose::Control => {
+                if self.sessions().len() >= self.limits.sessions {
+                    answer.answer = Answer::Busy;
+                    connection.answer(&answer, left())?;
+                    return Err(Failure::new(FailureKind::Busy, "admit", "too many sessions"));
+                }
+                let mut id = [0; 16];
+                aws_lc_rs::rand::fill(&mut id)
+                    .map_err(|_| Failure::new(FailureKind::Internal, "admit", "no random numbers"))?;
+                answer.session = id;
+                self.begin(connection, &answer, left())
+            }
+            Purpose::Stream | Purpose::Resume => {
+                let session = self.sessions().get(&hello.session).cloned();
+                let proved = session.as_ref().is_some_and(|s| proves(s, &connection, &hello));
+                let Some(session) = session.filter(|_| proved) else {
+                    answer.answer = Answer::UnknownSession;
+                    answer.cipher = Cipher::Aes128Gcm;
+                    connection.answer(&answer, left())?;
+                    return Err(Failure::new(FailureKind::NotFound, "admit", "unknown session or wrong proof"));
+                };
+                answer.cipher = session.cipher;
+                if hello.purpose == Purpose::Resume {
+                    connection.answer(&answer, left())?;
+                    return session.attach_control(connection);
+                }
+                connection.answer(&answer, left())?;
+                let (writer, reader) =
+                    connection.into_streams(session.cipher, &session.id, hello.stream, Role::Server)?;
+                let rtt = thalweg_sys::socket::tcp_info(writer.fd()).ok().map(|info| info.rtt_min);
+                let frame_bytes = thalweg_mover::plan::SEGMENT_BYTES as usize;
+                tune_stream(writer.fd(), &PathHints { rtt, frame_bytes, ..PathHints::default() });
+                session.attach_stream(hello.stream, writer, reader)
+            }
+        }
+    }
+
+    /// Sessions that are there, linked or not.
+    pub fn session_count(&self) -> usize {
+        self.sessions().len()
+    }
+
+    /// For how long there has been no session.
+    pub fn idle_for(&self) -> Duration {
+        if self.session_count() > 0 {
+            return Duration::ZERO;
+        }
+        self.idle_since.lock().unwrap_or_else(|p| p.into_inner()).elapsed()
+    }
+
+    /// Ends all sessions in order; what they received stays for the next attempt.
+    pub fn stop(&self) {
+        let sessions: Vec<_> = self.sessions().drain().map(|(_, session)| session).collect();
+        std::thread::scope(|scope| {
+            for session in &sessions {
+                scope.spawn(|| {
+                    let cause = "the server is shutting down; the transfer resumes with the same command";
+                    session.close(Some(Failure::new(FailureKind::Connection, "serve", cause)));
+                });
+            }
+        });
+    }
+
+    fn begin(&self, mut connection: Connection, answer: &ServerHello, deadline: Duration) -> Result<()> {
+        let key = connection.export_session_key()?;
+        let peer = connection.peer_fingerprint();
+        let limits = ControlLimits { stall_timeout: self.limits.stall_timeout, ..ControlLimits::default() };
+        let owner = ServerOwner { host: self.this.clone(), requests: Arc::default(), limit: self.limits.requests };
+        let session =
+            Session::new(answer.session, key, answer.cipher, limits, Box::new(owner), event::nobody())?;
+        self.sessions().insert(answer.session, session.clone());
+        // Known before it is answered: the client may dial streams at once.
+        let begun = connection.answer(answer, deadline).and_then(|()| session.attach_control(connection));
+        if begun.is_err() {
+            self.sessions().remove(&answer.session);
+        }
+        tracing::info!(%peer, "session begun");
+        begun
+    }
+
+    fn reap(&self) {
+        let gone: Vec<Arc<Session>> = {
+            let mut sessions = self.sessions();
+            let is_gone = |session: &Session| {
+                session.is_closed() || session.lost_since().is_some_and(|at| at.elapsed() > self.limits.patience)
+            };
+            let ids: Vec<SessionId> =
+                sessions.iter().filter(|(_, session)| is_gone(session)).map(|(id, _)| *id).collect();
+            ids.iter().filter_map(|id| sessions.remove(id)).collect()
+        };
+        if !gone.is_empty() {
+            *self.idle_since.lock().unwrap_or_else(|p| p.into_inner()) = Instant::now();
+        }
+        for session in gone {
+            session.close(Some(Failure::new(FailureKind::Connection, "serve", "the client did not come back")));
+        }
+    }
+
+    fn open(&self, session: &Arc<Session>, open: Open) {
+        let number = open.transfer;
+        let form = open.source.clone();
+        let instance = self.instances.fetch_add(1, Ordering::Relaxed);
+        let opened = match open.direction {
+            Direction::Push => self.open_push(session, open).map(|()| form.clone()),
+            Direction::Pull => self.open_pull(session, open),
+        };
+        let (source, refused) = match opened {
+            Ok(source) => (source, None),
+            Err(failure) => (form, Some(failure)),
+        };
+        let starts = refused.is_none();
+        let said = session.say(Message::Opened(Opened { transfer: number, source, instance, refused }));
+        if let Err(failure) = said {
+            tracing::info!(%failure, "the client is gone before its transfer began");
+        }
+        if starts
+            && let Some(Transfer::Send(run)) =
+                session.transfers().into_iter().find(|t| matches!(t, Transfer::Send(run) if run.number() == number))
+            && let Err(error) = run.start()
+        {
+            run.abort(failure::of_io("start", &error));
+        }
+    }
+
+    fn open_push(&self, session: &Arc<Session>, open: Open) -> Result<()> {
+        let place = self.exports.resolve(&open.places[0], !open.terms.dry_run)?;
+        let destination = LocalDestination::open(
+            DestinationPlace { path: path_of(place.path), below: place.below },
+            &open.source,
+            place.trailing_slash,
+            open.terms.clone(),
+            self.state.clone(),
+            Filter::new(open.filter.clone())?,
+        )?;
+        let run = ReceiveRun::start(
+            open.transfer,
+            Arc::new(destination),
+            open.terms,
+            receiver::Limits::default(),
+            session.outbox(),
+            event::nobody(),
+        )
+        .map_err(|error| failure::of_io("start", &error))?;
+        if let Err(failure) = session.add(open.transfer, Transfer::Receive(run.clone())) {
+            run.close();
+            return Err(failure);
+        }
+        let (host, session) = (self.strong()?, session.clone());
+        in_thread("transfer", move || {
+            while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
+            if let Some(ended) = run.ended() {
+                match agree::totals_of(ended).and_then(|totals| agree::as_receiver(&run, &host.identity, totals)) {
+                    Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
+                    Err(failure) => tracing::warn!(%failure, "transfer failed"),
+                }
+            }
+            run.close();
+            session.remove(run.number());
+        })
+    }
+
+    fn open_pull(&self, session: &Arc<Session>, open: Open) -> Result<SourceForm> {
+        let roots = open
+            .places
+            .iter()
+            .map(|place| {
+                let place = self.exports.resolve(place, false)?;
+                Ok(SourceRoot { path: path_of(place.path), contents: place.trailing_slash, below: place.below })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let options = ScanOptions {
+            filter: Filter::new(open.filter.clone())?,
+            only: open.only.clone(),
+            preserve: open.terms.preserve,
+            one_file_system: false,
+            follow_links: false,
+        };
+        let source = LocalSource::open(roots, options)?;
+        let form = source.form();
+        let limits = sender::Limits::for_segment(open.terms.segment_bytes);
+        let run = SendRun::new(
+            open.transfer,
+            Arc::new(source),
+            open.terms,
+            limits,
+            session.outbox(),
+            event::nobody(),
+        );
+        session.add(open.transfer, Transfer::Send(run.clone()))?;
+        let (host, session) = (self.strong()?, session.clone());
+        in_thread("transfer", move || {
+            while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
+            if let Some(ended) = run.ended() {
+                match agree::totals_of(ended).and_then(|totals| agree::as_sender(&run, &host.identity, totals)) {
+                    Ok(agreed) => tracing::info!(root = %agreed.sender.statement.root, "sent"),
+                    Err(failure) => tracing::warn!(%failure, "transfer failed"),
+                }
+            }
+            session.remove(run.number());
+        })?;
+        Ok(form)
+    }
+
+    fn strong(&self) -> Result<Arc<Host>> {
+        self.this.upgrade().ok_or_else(|| Failure::new(FailureKind::Stopped, "serve", "the server is shutting down"))
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+struct ServerOwner {
+    host: Weak<Host>,
+    requests: Arc<AtomicU64>,
+    limit: usize,
+}
+
+impl Owner for ServerOwner {
+    fn on_message(&self, session: &Arc<Session>, message: Message) {
+        let Some(host) = self.host.upgrade() else { return };
+        if self.requests.fetch_add(1, Ordering::AcqRel) >= self.limit as u64 {
+            self.requests.fetch_sub(1, Ordering::AcqRel);
+            let cause = "too many requests at once";
+            session.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
+            return;
+        }
+        let (session, requests) = (session.clone(), self.requests.clone());
+        let work = move || {
+            match message {
+                Message::Open(open) => host.open(&session, *open),
+                Message::Ask { number, question } => answer::answer(&host, &session, number, question),
+                _ => {
+                    let cause = "the client said what only a server says";
+                    session.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
+                }
+            }
+            requests.fetch_sub(1, Ordering::AcqRel);
+        };
+        if let Err(failure) = in_thread("request", work) {
+            tracing::error!(%failure, "request not served");
+            self.requests.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    fn on_link_lost(&self, _: &Arc<Session>, why: &Failure) {
+        tracing::info!(%why, "link lost");
+    }
+
+    fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
+        tracing::info!(stream, %why, "stream lost");
+    }
+}
+
+fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
+    let ours = match hello.purpose {
+        Purpose::Stream => stream_proof(&session.key, connection, &session.id, hello.stream),
+        Purpose::Resume => resume_proof(&session.key, connection, &session.id),
+        Purpose::Control => return false,
+    };
+    ours.is_ok_and(|ours| proof_matches(&ours, &hello.proof))
+}
+
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map(drop)
+        .map_err(|error| failure::of_io("start a thread", &error))
+}

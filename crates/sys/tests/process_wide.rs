@@ -1,0 +1,38 @@
+//! What holds for a whole process, in a process of its own: one test, so that no other runs beside it.
+
+use std::io::ErrorKind;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use thalweg_sys::{Dir, usage};
+
+#[test]
+fn modes_are_exact_and_the_file_size_limit_is_an_error() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = Dir::open(scratch.path()).unwrap();
+
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    dir.create_new(b"masked", 0o666).unwrap();
+    assert_eq!(dir.stat(b"masked").unwrap().mode, 0o600);
+    assert_eq!(usage::clear_umask(), 0o077);
+    for mode in [0o000, 0o777, 0o666, 0o4755, 0o1640] {
+        dir.create_new(b"file", mode).unwrap();
+        assert_eq!(dir.stat(b"file").unwrap().mode, mode);
+        dir.remove_file(b"file").unwrap();
+        dir.make_fifo(b"pipe", mode).unwrap();
+        assert_eq!(dir.stat(b"pipe").unwrap().mode, mode);
+        dir.remove_file(b"pipe").unwrap();
+    }
+    dir.make_dir(b"dir", 0o1777).unwrap();
+    assert_eq!(dir.stat(b"dir").unwrap().mode, 0o1777);
+    dir.set_mode(b"dir", 0o2750).unwrap();
+    assert_eq!(dir.stat(b"dir").unwrap().mode, 0o2750);
+
+    usage::ignore_file_size_signal().unwrap();
+    let file = dir.create_new(b"limited", 0o600).unwrap();
+    let old = getrlimit(Resource::Fsize);
+    setrlimit(Resource::Fsize, Rlimit { current: Some(10_000), ..old }).unwrap();
+    let error = file.write_all_at(&[1; 20_000], 0).unwrap_err();
+    setrlimit(Resource::Fsize, old).unwrap();
+    assert_eq!(error.kind(), ErrorKind::FileTooLarge, "{error}");
+    assert_eq!(file.stat().unwrap().size, 10_000);
+}
