@@ -176,7 +176,7 @@ impl Host {
         let limits = ControlLimits { stall_timeout: self.limits.stall_timeout, ..ControlLimits::default() };
         let owner = ServerOwner { host: self.this.clone(), requests: Arc::default(), limit: self.limits.requests };
         let session =
-            Session::new(answer.session, key, answer.cipher, limits, Box::new(owner), event::nobody())?;
+            Session::new(answer.session, key, answer.cipher, peer, limits, Box::new(owner), event::nobody())?;
         self.sessions().insert(answer.session, session.clone());
         // Known before it is answered: the client may dial streams at once.
         let begun = connection.answer(answer, deadline).and_then(|()| session.attach_control(connection));
@@ -367,7 +367,8 @@ fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
         Purpose::Resume => resume_proof(&session.key, connection, &session.id),
         Purpose::Control => return false,
     };
-    ours.is_ok_and(|ours| proof_matches(&ours, &hello.proof))
+    connection.peer_fingerprint().matches(&session.peer)
+        && ours.is_ok_and(|ours| proof_matches(&ours, &hello.proof))
 }
 
 fn path_of(bytes: Vec<u8>) -> PathBuf {

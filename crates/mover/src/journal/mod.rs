@@ -106,14 +106,14 @@ impl Journal {
     pub fn begin(&mut self, path: &RelativePath, evidence: &Evidence) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.know(number, path.clone(), *evidence, false);
+        self.know(number, path.clone(), lasting(evidence), false);
         number
     }
 
     /// The live partial of this very content, if there is one.
     pub fn find(&self, path: &RelativePath, evidence: &Evidence) -> Option<u64> {
         let number = self.by_path.get(path)?;
-        (self.partials.get(number)?.evidence == *evidence).then_some(*number)
+        (lasting(&self.partials.get(number)?.evidence) == lasting(evidence)).then_some(*number)
     }
 
     /// The live partial of this path, whatever its content.
@@ -352,6 +352,11 @@ impl Journal {
             failed: None,
         })
     }
+}
+
+/// Without the device number, which may be another one after the source's next boot.
+fn lasting(evidence: &Evidence) -> Evidence {
+    Evidence { device: 0, ..*evidence }
 }
 
 impl Known {

@@ -199,6 +199,7 @@ impl Client {
             answer.session,
             key,
             answer.cipher,
+            connection.peer_fingerprint(),
             ControlLimits { stall_timeout: settings.stall_timeout, ..ControlLimits::default() },
             Box::new(ClientOwner(mail.clone())),
             events,

@@ -458,6 +458,7 @@ impl ReceiveRun {
     /// Carries out what the machine wants. Called with the lock held, so that what is said keeps its order.
     fn pump(&self, state: &mut State) {
         while let Some(action) = state.machine.take_action() {
+            tracing::trace!(?action);
             match action {
                 Action::Say(message) => self.outbox.say(self.number, message),
                 Action::Decide(entry) => drop(self.decisions.send(Decide::Look(entry))),

@@ -193,6 +193,9 @@ impl SendRun {
             }
         }
         self.pump(&mut state);
+        drop(state);
+        // What was wanted or asked for again is work, whether or not there was something to say.
+        self.outbox.work();
         Ok(())
     }
 
@@ -435,6 +438,7 @@ impl SendRun {
     fn pump(&self, state: &mut State) {
         let mut any = false;
         while let Some(action) = state.machine.take_action() {
+            tracing::trace!(?action);
             any = true;
             match action {
                 Action::Say(message) => self.outbox.say(self.number, message),

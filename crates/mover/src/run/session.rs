@@ -8,7 +8,7 @@
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{
-    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, FrameBuffer, FrameReader, FrameWriter,
+    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer, FrameReader, FrameWriter,
     Received, StopHandle,
 };
 use crate::run::Outbox;
@@ -62,6 +62,8 @@ pub struct Session {
     pub key: [u8; 32],
     /// How its data streams are protected.
     pub cipher: Cipher,
+    /// Whom it was begun with: nobody else may join it, whatever he knows.
+    pub peer: Fingerprint,
     limits: ControlLimits,
     owner: Box<dyn Owner>,
     events: Events,
@@ -98,6 +100,7 @@ impl Session {
         id: SessionId,
         key: [u8; 32],
         cipher: Cipher,
+        peer: Fingerprint,
         limits: ControlLimits,
         owner: Box<dyn Owner>,
         events: Events,
@@ -106,6 +109,7 @@ impl Session {
             id,
             key,
             cipher,
+            peer,
             limits,
             owner,
             events,

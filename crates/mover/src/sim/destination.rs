@@ -54,14 +54,20 @@ pub enum Ready {
 impl Destination {
     /// Opens what an earlier process left: replays the journal, throws away what it does not name.
     ///
-    /// First of all it makes durable whatever an earlier process left in the page cache. Else something that
-    /// stands there would be told as unchanged, and a power cut could still take it.
+    /// First of all it makes durable whatever an earlier process left in the page cache, names and data. Else
+    /// something that stands there would be told as unchanged, or a chunk written again over a damaged one
+    /// be taken for the one that was recorded, and a power cut could still take it.
     pub fn open(disk: &mut Disk, terms: &Terms, random: &mut Random) -> Self {
         disk.fail_sync = false;
         let mark = disk.mark();
-        disk.sync(mark, std::iter::empty(), random);
-        let mut destination =
-            Destination { terms: terms.clone(), partials: BTreeMap::new(), next: 0, seen: BTreeMap::new(), staged: 0 };
+        disk.sync(mark, 0..disk.inodes(), random);
+        let mut destination = Destination {
+            terms: terms.clone(),
+            partials: BTreeMap::new(),
+            next: 0,
+            seen: BTreeMap::new(),
+            staged: 0,
+        };
         let mut at = 0;
         while let Ok((record, bytes)) = Record::decode(at as u64, &disk.journal[at..]) {
             destination.replay(disk, record);
@@ -101,7 +107,8 @@ impl Destination {
             Record::Begin { partial, path, evidence } => {
                 self.next = self.next.max(partial + 1);
                 if let Some(Node::File(inode, _)) = disk.names.get(&Name::Partial(partial)) {
-                    self.partials.insert(partial, Partial { path, evidence, inode: *inode, chunks: BTreeMap::new() });
+                    self.partials
+                        .insert(partial, Partial { path, evidence, inode: *inode, chunks: BTreeMap::new() });
                 }
             }
             Record::Chunks { partial, chunks } => {

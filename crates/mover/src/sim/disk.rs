@@ -29,13 +29,16 @@ pub enum Node {
     File(Inode, Option<Evidence>),
 }
 
+/// Names and what they stand for from now on.
+type Changes = Vec<(Name, Option<Node>)>;
+
 /// See the module.
 #[derive(Clone)]
 pub struct Disk {
     /// As a program sees it.
     pub names: BTreeMap<Name, Node>,
     durable_names: BTreeMap<Name, Node>,
-    pending_names: Vec<(u64, Vec<(Name, Option<Node>)>)>,
+    pending_names: Vec<(u64, Changes)>,
     data: Vec<Data>,
     /// As a program sees it.
     pub journal: Vec<u8>,
@@ -104,6 +107,11 @@ impl Disk {
         data.written.extend((offset..offset + bytes.len()).step_by(SECTOR).map(|at| at / SECTOR));
         data.pending.push((self.sequence, offset, bytes.to_vec()));
         true
+    }
+
+    /// Inodes that ever were.
+    pub fn inodes(&self) -> Inode {
+        self.data.len()
     }
 
     /// What a program reads.
@@ -231,7 +239,9 @@ impl Disk {
             .names
             .iter()
             .filter_map(|(name, node)| match (name, node) {
-                (Name::Partial(_), Node::File(inode, _)) if !self.data[*inode].written.is_empty() => Some(*inode),
+                (Name::Partial(_), Node::File(inode, _)) if !self.data[*inode].written.is_empty() => {
+                    Some(*inode)
+                }
                 _ => None,
             })
             .collect();

@@ -95,13 +95,15 @@ pub struct Plan {
 impl Plan {
     /// The plan of `seed`.
     pub fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed ^ 0x7468_616c_7765_67);
+        let mut random = Random::new(seed ^ 0x0074_6861_6c77_6567);
         let random = &mut random;
         let faults: Vec<Fault> = match seed % 16 {
             0 => Vec::new(),
             class @ 1..=12 => vec![ALL[class as usize - 1]],
             13 => vec![Fault::StreamReset, Fault::StreamStall, Fault::LinkLoss, Fault::SourceChange],
-            14 => vec![Fault::PowerCut, Fault::ReceiverKill, Fault::LinkLoss, Fault::Rot, Fault::DamagedFrame],
+            14 => {
+                vec![Fault::PowerCut, Fault::ReceiverKill, Fault::LinkLoss, Fault::Rot, Fault::DamagedFrame]
+            }
             _ => ALL.to_vec(),
         };
         let segment_bytes = 1024u32 << random.below(2);
@@ -139,7 +141,11 @@ impl Plan {
             retries: 3,
             repairs: 64,
             // Without faults nothing may be sent twice.
-            hedge_after: Duration::from_millis(if seed % 16 == 0 { 600_000 } else { random.pick(&[20, 100, 3000]) }),
+            hedge_after: Duration::from_millis(if seed.is_multiple_of(16) {
+                600_000
+            } else {
+                random.pick(&[20, 100, 3000])
+            }),
             ..sender::Limits::for_segment(segment_bytes)
         };
         let receiver = receiver::Limits {
@@ -171,7 +177,7 @@ impl Plan {
             decide_time: micros(5, 5_000, random),
             lazy: if random.percent(30) { micros(10, 20_000, random) } else { Duration::ZERO },
             stall_cut: Duration::from_millis(random.pick(&[500, 5_000])),
-            faults_max: random.within(1, 8),
+            faults_max: if random.percent(80) { random.within(1, 8) } else { random.within(9, 40) },
             fault_every: micros(500, 300_000, random),
             faults,
         }

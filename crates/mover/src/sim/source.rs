@@ -86,7 +86,7 @@ impl Source {
                     let size = large_size(random, terms).max(terms.chunk_bytes + 1);
                     source.add_file(random, size, true, marked, terms)
                 }
-                _ => match source.nodes.iter().filter(|(_, node)| matches!(node, Node::File(_))).last() {
+                _ => match source.nodes.iter().rfind(|(_, node)| matches!(node, Node::File(_))) {
                     Some((first, Node::File(file))) => Node::Link(*file, first.clone()),
                     _ => Node::Symlink(b"nowhere".to_vec()),
                 },
@@ -96,7 +96,14 @@ impl Source {
         source
     }
 
-    fn add_file(&mut self, random: &mut Random, size: u64, sparse: bool, marked: bool, terms: &Terms) -> Node {
+    fn add_file(
+        &mut self,
+        random: &mut Random,
+        size: u64,
+        sparse: bool,
+        marked: bool,
+        terms: &Terms,
+    ) -> Node {
         self.clock += 1;
         let content = content(random, size, sparse, terms);
         let evidence = Evidence {
@@ -130,7 +137,11 @@ impl Source {
             1 => file.unreadable = true,
             2 => {} // Only its attributes.
             3..7 => {
-                let size = if file.marked { large_size(random, terms) + terms.chunk_bytes } else { large_size(random, terms) };
+                let size = if file.marked {
+                    large_size(random, terms) + terms.chunk_bytes
+                } else {
+                    large_size(random, terms)
+                };
                 file.set(content(random, size, file.sparse, terms), now);
             }
             _ => {

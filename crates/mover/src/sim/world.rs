@@ -13,9 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::digest;
 use thalweg_wire::message::{
-    AckLevel, Message, Outcome, Run, ScanTotals, TransferMessage as Say, TransferNumber, VerifyLevel,
+    AckLevel, Message, Outcome, Run, ScanTotals, TransferMessage as Say, TransferNumber,
 };
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, Time};
+
+mod checks;
 
 /// What a run of the simulation came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -283,8 +285,8 @@ impl World {
             Event::StreamUp { conn, number } => self.stream_up(conn, number),
             Event::SenderNotices(conn) => self.sender_notices(conn),
             Event::ReceiverNotices(conn) => self.receiver_notices(conn),
-            Event::ToReceiver(conn) => self.to_receiver(conn),
-            Event::ToSender(conn) => self.to_sender(conn),
+            Event::ToReceiver(conn) => self.receiver_hears(conn),
+            Event::ToSender(conn) => self.sender_hears(conn),
             Event::Worker(stream) => self.work(stream),
             // It is asked after every event.
             Event::WakeWorker(stream) => self.streams[stream].wake_at = None,
@@ -329,7 +331,11 @@ impl World {
         };
         note(self.now.as_nanos() as u64);
         match event {
-            Event::Worker(n) | Event::Deliver(n) | Event::Written(n) | Event::ToSender(n) | Event::ToReceiver(n) => {
+            Event::Worker(n)
+            | Event::Deliver(n)
+            | Event::Written(n)
+            | Event::ToSender(n)
+            | Event::ToReceiver(n) => {
                 note(*n as u64 + 99);
             }
             _ => note(7),
@@ -571,16 +577,15 @@ impl World {
 
     fn over_the_wire(&self, say: Say) -> Say {
         let message = Message::Transfer(TransferNumber(1), say);
-        let there = message
-            .encode()
-            .and_then(|bytes| Message::decode(&bytes[thalweg_wire::message::LENGTH_BYTES..]));
+        let there =
+            message.encode().and_then(|bytes| Message::decode(&bytes[thalweg_wire::message::LENGTH_BYTES..]));
         match there {
             Ok(Message::Transfer(_, say)) => say,
             other => self.violation(format!("a message does not pass the wire: {other:?}")),
         }
     }
 
-    fn to_receiver(&mut self, conn: usize) {
+    fn receiver_hears(&mut self, conn: usize) {
         let Some(receiver) = &mut self.receiver else { return };
         if receiver.conn != Some(conn) {
             // It has not come up yet, or never will.
@@ -598,7 +603,7 @@ impl World {
         }
     }
 
-    fn to_sender(&mut self, conn: usize) {
+    fn sender_hears(&mut self, conn: usize) {
         let Some(sender) = &mut self.sender else { return };
         if sender.conn != Some(conn) {
             if sender.conn.is_none() && !self.conns[conn].lost {
@@ -678,8 +683,8 @@ impl World {
     fn stream_lost(&mut self, at: usize) {
         let stream = &mut self.streams[at];
         let (conn, number) = (stream.conn, stream.number);
-        let Some(sender) = self.sender.as_mut().filter(|sender| sender.conn == Some(conn)) else { return };
-        if !std::mem::take(&mut stream.sender_alive) {
+        let is_linked = self.sender.as_ref().is_some_and(|sender| sender.conn == Some(conn));
+        if !is_linked || !std::mem::take(&mut stream.sender_alive) {
             return;
         }
         if let Worker::ChunkOut { entry, chunk, .. } = &stream.worker {
@@ -697,7 +702,8 @@ impl World {
     fn ask_for_work(&mut self, at: usize) {
         let stream = &mut self.streams[at];
         let Some(sender) = &mut self.sender else { return };
-        if !stream.sender_alive || !matches!(stream.worker, Worker::Idle) || sender.conn != Some(stream.conn) {
+        if !stream.sender_alive || !matches!(stream.worker, Worker::Idle) || sender.conn != Some(stream.conn)
+        {
             return;
         }
         match sender.machine.next_work(stream.number, self.now) {
@@ -733,7 +739,8 @@ impl World {
     }
 
     fn check_not_durable(&self, entry: &Entry, chunk: u64, conn: usize) {
-        let durable = self.acked.get(&(entry.path.clone(), entry.evidence.ctime)).and_then(|chunks| chunks.get(&chunk));
+        let durable =
+            self.acked.get(&(entry.path.clone(), entry.evidence.ctime)).and_then(|chunks| chunks.get(&chunk));
         if durable.is_some_and(|&acked| acked < conn) && !self.untold.contains(&(entry.id, chunk)) {
             self.violation(format!("chunk {chunk} of `{}` is read again although it is durable", entry.path));
         }
@@ -746,8 +753,12 @@ impl World {
         let worker = std::mem::replace(&mut self.streams[at].worker, Worker::Idle);
         let next = match worker {
             Worker::Idle => Worker::Idle,
-            Worker::Chunk { entry, chunk, offset, digests } => self.read_segment(at, entry, chunk, offset, digests),
-            Worker::Pack { entries, at: item, half, items } => self.read_small(at, entries, item, half, items),
+            Worker::Chunk { entry, chunk, offset, digests } => {
+                self.read_segment(at, entry, chunk, offset, digests)
+            }
+            Worker::Pack { entries, at: item, half, items } => {
+                self.read_small(at, entries, item, half, items)
+            }
             Worker::ChunkOut { entry, chunk, digest } => {
                 let number = self.streams[at].number;
                 self.sender().chunk_sent(number, entry.id, chunk, digest);
@@ -802,7 +813,14 @@ impl World {
         }
     }
 
-    fn read_segment(&mut self, at: usize, entry: Arc<Entry>, chunk: u64, offset: u64, mut digests: Vec<Digest>) -> Worker {
+    fn read_segment(
+        &mut self,
+        at: usize,
+        entry: Arc<Entry>,
+        chunk: u64,
+        offset: u64,
+        mut digests: Vec<Digest>,
+    ) -> Worker {
         let terms = self.plan.terms.clone();
         let size = entry.evidence.size;
         let start = chunk * terms.chunk_bytes;
@@ -892,7 +910,8 @@ impl World {
         let kib = 1 + frame_bytes(&frame) / 1024;
         let start = stream.last_arrival.saturating_sub(self.plan.latency).max(self.now);
         let arrival = start + self.plan.latency + self.plan.kib_time * kib as u32;
-        let arrival = (arrival + self.random.up_to_micros(self.plan.jitter.as_micros() as u64)).max(stream.last_arrival);
+        let arrival = (arrival + self.random.up_to_micros(self.plan.jitter.as_micros() as u64))
+            .max(stream.last_arrival);
         stream.last_arrival = arrival;
         stream.network.push_back(frame);
         self.at(arrival, Event::Deliver(at));
@@ -933,7 +952,15 @@ impl World {
         let writing = match frame {
             Frame::Segment { entry, offset, bytes, digest } => {
                 let writer = at as u64;
-                take_segment(receiver, stream, writer, &mut self.disk, &self.plan, self.now, (entry, offset, bytes, digest))
+                take_segment(
+                    receiver,
+                    stream,
+                    writer,
+                    &mut self.disk,
+                    &self.plan,
+                    self.now,
+                    (entry, offset, bytes, digest),
+                )
             }
             Frame::Pack(items) => {
                 let wanted = receiver.machine.small_wanted(items.iter().map(|(id, ..)| *id));
@@ -1183,7 +1210,9 @@ impl World {
     }
 
     fn decide(&mut self, instance: u64) {
-        let Some(receiver) = self.receiver.as_mut().filter(|receiver| receiver.instance == instance) else { return };
+        let Some(receiver) = self.receiver.as_mut().filter(|receiver| receiver.instance == instance) else {
+            return;
+        };
         receiver.deciding = false;
         let Some((link, entry)) = receiver.decides.pop_front() else { return };
         let decided = if link {
@@ -1255,7 +1284,9 @@ impl World {
 
     fn round(&mut self, instance: u64) {
         let terms = self.plan.terms.clone();
-        let Some(receiver) = self.receiver.as_mut().filter(|receiver| receiver.instance == instance) else { return };
+        let Some(receiver) = self.receiver.as_mut().filter(|receiver| receiver.instance == instance) else {
+            return;
+        };
         let Some(mut work) = receiver.round.take() else { return };
         let result = match &work.step {
             RoundStep::Sync { .. } => {
@@ -1276,7 +1307,8 @@ impl World {
             RoundStep::ReadBack { chunks, files } => {
                 let mut damaged = Vec::new();
                 for (id, chunks) in chunks {
-                    let (Some(entry), Some(partial)) = (receiver.entries.get(id), receiver.partials.get(id)) else {
+                    let (Some(entry), Some(partial)) = (receiver.entries.get(id), receiver.partials.get(id))
+                    else {
                         continue;
                     };
                     let Some(partial) = receiver.destination.partial(*partial) else { continue };
@@ -1324,7 +1356,9 @@ impl World {
     }
 
     fn conclude(&mut self, instance: u64) {
-        let Some(receiver) = self.receiver.as_mut().filter(|receiver| receiver.instance == instance) else { return };
+        let Some(receiver) = self.receiver.as_mut().filter(|receiver| receiver.instance == instance) else {
+            return;
+        };
         self.disk.fail_sync = false;
         let mark = self.disk.mark();
         self.disk.sync(mark, std::iter::empty(), &mut self.random);
@@ -1426,11 +1460,7 @@ impl World {
                     self.disk.rot(&mut self.random);
                 }
             }
-            Fault::SenderKill => {
-                if self.sender.is_some() {
-                    self.end_run();
-                }
-            }
+            Fault::SenderKill if self.sender.is_some() => self.end_run(),
             Fault::SourceChange => {
                 for _ in 0..self.random.within(1, 3) {
                     self.source.change(&mut self.random, self.now, &self.plan.terms);
@@ -1455,227 +1485,6 @@ impl World {
         self.down_until = self.now + outage;
         for conn in 0..self.conns.len() {
             self.lose_link(conn, outage);
-        }
-    }
-
-    // Checks.
-
-    /// After every event.
-    fn look(&mut self) {
-        if let Some(since) = self.calm_since
-            && (self.now.saturating_sub(since) > CALM_TIME_MAX
-                || self.report.steps - self.calm_steps > CALM_STEPS_MAX)
-        {
-            self.violation("the command does not end although nothing goes wrong any more");
-        }
-        if self.report.steps.is_multiple_of(64) && self.random.percent(20) {
-            self.report.cuts_tried += 1;
-            let real = self.disk.clone();
-            let loss = self.any_loss();
-            self.disk.power_cut(loss, &mut self.random);
-            self.check_names();
-            self.disk = real;
-        }
-    }
-
-    fn check_names(&self) {
-        for name in self.disk.names.keys() {
-            if let Name::Final(path) = name {
-                self.check_name(path);
-            }
-        }
-    }
-
-    /// Under a final name stands the old content or what the source had at one moment.
-    fn check_name(&self, path: &RelativePath) {
-        if let Some(Node::File(inode, _)) = self.disk.names.get(&Name::Final(path.clone())) {
-            self.check_content(path, self.disk.content(*inode));
-        }
-    }
-
-    fn check_content(&self, path: &RelativePath, content: &[u8]) {
-        if self.before.get(path).is_some_and(|old| old == content) {
-            return;
-        }
-        let known = self.source.file_at(path).map(|file| &self.source.files[file]);
-        if !known.is_some_and(|file| file.had(content, Duration::ZERO)) {
-            self.violation(format!("under `{path}` stands what the source never had"));
-        }
-    }
-
-    fn check_inode(&self, inode: Inode) {
-        for (name, node) in &self.disk.names {
-            if let (Name::Final(path), Node::File(other, _)) = (name, node)
-                && *other == inode
-            {
-                self.check_content(path, self.disk.content(inode));
-            }
-        }
-    }
-
-    fn check_finished(&self, entry: &Entry, digest: Digest) {
-        let Some(Node::File(inode, _)) = self.disk.names.get(&Name::Final(entry.path.clone())) else {
-            self.violation(format!("`{}` was named and is not there", entry.path));
-        };
-        if self.disk.is_dirty(*inode) && self.disk.medium(*inode) != self.disk.content(*inode) {
-            self.violation(format!("`{}` got its name before its bytes were durable", entry.path));
-        }
-        self.check_name(&entry.path);
-        let marked = matches!(entry.kind, Kind::File { marked: true, .. });
-        if file_digest(self.disk.content(*inode), marked, &self.plan.terms) != digest {
-            self.violation(format!("`{}` is not what its digest says", entry.path));
-        }
-    }
-
-    fn check_outcome(&self, entry: &Entry, outcome: &Outcome, at_sender: bool) {
-        self.check_settled_kind(entry, outcome);
-        let Outcome::Done { digest, .. } = outcome else { return };
-        let side = if at_sender { "sender" } else { "receiver" };
-        let path = &entry.path;
-        let mut above = path.clone();
-        while let Some((parent, _)) = above.split() {
-            if parent.is_empty() {
-                break;
-            }
-            above = RelativePath::new(parent.to_vec()).unwrap_or_default();
-            let nodes = self.disk.after_power_cut(&Name::Final(above.clone()));
-            if nodes.iter().any(|node| *node != Some(Node::Directory)) {
-                self.violation(format!("{side}: `{path}` is done, and a power cut takes `{above}`"));
-            }
-        }
-        for (at, node) in self.disk.after_power_cut(&Name::Final(path.clone())).into_iter().enumerate() {
-            match (node, &entry.kind) {
-                (Some(Node::Directory), Kind::Directory) => {}
-                (Some(Node::Symlink(found)), Kind::Symlink { target }) if found == *target => {}
-                (Some(Node::File(inode, _)), Kind::File { marked, .. }) => {
-                    let content = self.disk.medium(inode);
-                    self.check_content(path, content);
-                    if at == 0 && digest.is_none_or(|digest| digest != file_digest(content, *marked, &self.plan.terms)) {
-                        self.violation(format!("{side}: `{path}` is done, and not what its digest says"));
-                    }
-                    self.check_fresh(path, content);
-                }
-                (Some(Node::File(inode, _)), Kind::HardLink { .. }) => {
-                    self.check_content(path, self.disk.medium(inode));
-                    self.check_fresh(path, self.disk.medium(inode));
-                }
-                (found, _) => self.violation(format!("{side}: `{path}` is done, and a power cut leaves {found:?}")),
-            }
-        }
-    }
-
-    /// What is said to be done now is of this run, not of an earlier one.
-    fn check_fresh(&self, path: &RelativePath, content: &[u8]) {
-        let since = self.sender.as_ref().map_or(Duration::ZERO, |sender| sender.started);
-        let known = self.source.file_at(path).map(|file| &self.source.files[file]);
-        if !known.is_some_and(|file| file.had(content, since)) {
-            self.violation(format!("`{path}` is done with content that was old before the command began"));
-        }
-    }
-
-    /// An entry fails only for reasons that a fault here gives.
-    fn check_settled_kind(&self, entry: &Entry, outcome: &Outcome) {
-        let Outcome::Failed(failure) = outcome else { return };
-        let by_source = matches!(
-            failure.kind,
-            FailureKind::Changed | FailureKind::NotFound | FailureKind::Permission | FailureKind::Conflict
-        ) && self.plan.faults.contains(&Fault::SourceChange);
-        let is_link = matches!(entry.kind, Kind::HardLink { .. });
-        if !by_source || (failure.kind == FailureKind::Conflict && !is_link) {
-            self.violation(format!("`{}` failed without a reason: {failure}", entry.path));
-        }
-    }
-
-    /// A transfer fails only for reasons that a fault here gives.
-    fn check_failure(&self, failure: &Failure) {
-        let allowed = match failure.kind {
-            FailureKind::Space => self.plan.faults.contains(&Fault::DiskFull),
-            FailureKind::Io => self.plan.faults.contains(&Fault::SyncError),
-            _ => false,
-        };
-        if !allowed {
-            self.violation(format!("the transfer failed without a reason: {failure}"));
-        }
-    }
-
-    fn note_durable(&mut self, say: &Say) {
-        let (Say::Ack(AckLevel::Durable, runs), Some(receiver)) = (say, &self.receiver) else { return };
-        let conn = receiver.conn.unwrap_or(self.conns.len().saturating_sub(1));
-        for (id, run) in runs {
-            let Some(entry) = receiver.entries.get(id) else { continue };
-            let chunks = self.acked.entry((entry.path.clone(), entry.evidence.ctime)).or_default();
-            for chunk in run.first..run.first + run.count {
-                chunks.entry(chunk).or_insert(conn);
-            }
-        }
-    }
-
-    /// What was acknowledged as durable is found again.
-    fn check_resumed(&self, entry: &Entry, decided: &Decided) {
-        let Some(acked) = self.acked.get(&(entry.path.clone(), entry.evidence.ctime)) else { return };
-        let found: BTreeSet<u64> = match decided {
-            Decided::Settled { .. } => return,
-            Decided::Fresh => BTreeSet::new(),
-            Decided::Resume(present) => present.iter().map(|&(chunk, _)| chunk).collect(),
-        };
-        if let Some(chunk) = acked.keys().find(|chunk| !found.contains(chunk)) {
-            self.violation(format!("chunk {chunk} of `{}` was durable and is not there", entry.path));
-        }
-    }
-
-    /// A run is over: everything that was not left out or failed stands there, durable.
-    fn check_everything_durable(&self) {
-        let Some(sender) = &self.sender else { return };
-        for (at, (path, node)) in self.source.nodes.iter().enumerate() {
-            let settled = sender.account.get(path).and_then(Option::as_ref);
-            if let Some(Outcome::Done { .. } | Outcome::Unchanged { .. }) = settled {
-                for found in self.disk.after_power_cut(&Name::Final(path.clone())) {
-                    let there = match (&found, node) {
-                        (Some(Node::Directory), source::Node::Directory) => true,
-                        (Some(Node::Symlink(found)), source::Node::Symlink(target)) => found == target,
-                        (Some(Node::File(inode, _)), source::Node::File(file) | source::Node::Link(file, _)) => {
-                            self.source.files[*file].had(self.disk.medium(*inode), sender.started)
-                        }
-                        _ => false,
-                    };
-                    if !there {
-                        self.violation(format!("`{path}` (node {at}) is settled, and a power cut leaves {found:?}"));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Without faults nothing is sent twice.
-    fn check_sent_once(&self) {
-        let Some(sender) = &self.sender else { return };
-        let progress = sender.machine.progress();
-        if progress.bytes_sent > progress.bytes_offered {
-            self.violation(format!("bytes were sent again without a reason: {progress:?}"));
-        }
-    }
-
-    /// Some names have content already: old, or what the source has.
-    fn put_old_content(&mut self) {
-        let random = &mut self.random;
-        let mut content = Vec::new();
-        for (path, node) in &self.source.nodes {
-            let source::Node::File(file) = node else { continue };
-            if path.as_bytes().contains(&b'/') || !random.percent(25) {
-                continue;
-            }
-            let file = &self.source.files[*file];
-            let same = random.percent(50);
-            let bytes = if same { Vec::clone(file.now()) } else { b"old".repeat(random.within(0, 400) as usize) };
-            content.push((path.clone(), bytes, same.then_some(file.evidence)));
-        }
-        for (path, bytes, evidence) in content {
-            let inode = self.disk.create(Name::Final(path.clone()), bytes.len());
-            self.disk.write(inode, 0, &bytes);
-            self.disk.set(vec![(Name::Final(path.clone()), Some(Node::File(inode, evidence)))]);
-            let mark = self.disk.mark();
-            self.disk.sync(mark, [inode].into_iter(), &mut self.random);
-            self.before.insert(path, bytes);
         }
     }
 }
@@ -1759,7 +1568,9 @@ fn finish(receiver: &mut ReceiverSide, disk: &mut Disk, id: EntryId) -> crate::f
 fn describe(work: &Work) -> String {
     match work {
         Work::Chunk(entry, chunk) => format!("chunk {chunk} of {}", entry.id.0),
-        Work::Pack(entries) => format!("pack {:?}", entries.iter().map(|entry| entry.id.0).collect::<Vec<_>>()),
+        Work::Pack(entries) => {
+            format!("pack {:?}", entries.iter().map(|entry| entry.id.0).collect::<Vec<_>>())
+        }
         Work::Check(entry) => format!("check {}", entry.id.0),
     }
 }
@@ -1793,5 +1604,3 @@ fn flip(frame: &mut Frame, random: &mut Random) -> bool {
 fn no_space() -> Failure {
     Failure::new(FailureKind::Space, "write", "No space left on device")
 }
-#[allow(unused_imports)]
-use VerifyLevel as _;

@@ -170,6 +170,8 @@ pub struct Receiver {
     /// Entries that wait for data or for the sender's word.
     awaiting: BTreeSet<EntryId>,
     deciding: usize,
+    /// Entries that are not decided yet because another must be settled first; some may be withdrawn by now.
+    behind: usize,
     dirty: Dirty,
     round: Option<Round>,
     end: End,
@@ -267,6 +269,7 @@ impl Receiver {
             scan: None,
             awaiting: BTreeSet::new(),
             deciding: 0,
+            behind: 0,
             troubles: Vec::new(),
             dirty: Dirty::default(),
             round: None,
@@ -724,7 +727,11 @@ impl Receiver {
         if id.0 - self.next_id.0 > limits::ENTRIES_IN_FLIGHT_MAX as u64 * 1024 || id.0 == u64::MAX {
             return Err(protocol("entry numbers jump"));
         }
-        if self.items.len() >= self.limits.entries || self.item_bytes > self.limits.entry_bytes {
+        // Of what the sender has withdrawn, some may not be known to be, and some is on its way to its name.
+        let times = 1 + usize::from(self.repeating);
+        if self.items.len() >= self.limits.entries * times + self.replaced.len()
+            || self.item_bytes / times > self.limits.entry_bytes
+        {
             return Err(protocol("more entries offered at once than agreed"));
         }
         // A source that changed after all was settled: what was concluded is concluded again.
@@ -753,6 +760,7 @@ impl Receiver {
         match before {
             Some(before) if before != id && self.items.contains_key(&before) => {
                 self.waiting.entry(before).or_default().push(id);
+                self.behind += 1;
             }
             _ if matches!(entry.kind, Kind::HardLink { .. }) => self.actions.push_back(Action::Link(entry)),
             _ => self.actions.push_back(Action::Decide(entry)),
@@ -934,7 +942,8 @@ impl Receiver {
             _ => false,
         };
         self.scan.is_some()
-            && self.deciding == 0
+            // Those that wait for a round are no reason to wait with it.
+            && self.deciding <= self.behind
             && self.awaiting.len() <= IDLE_LOOK_MAX
             && self.awaiting.iter().all(all_written)
     }
@@ -1109,6 +1118,7 @@ impl Receiver {
 
     fn free_waiting(&mut self, settled: EntryId) {
         let waiting = self.waiting.remove(&settled).unwrap_or_default();
+        self.behind -= waiting.len();
         waiting.into_iter().for_each(|id| self.look_at(id));
     }
 

@@ -37,6 +37,12 @@ impl RunSet {
 
     /// Takes the chunks `first..end` out.
     pub fn remove(&mut self, first: u64, end: u64) {
+        if first >= end {
+            return;
+        }
+        if first >= end {
+            return;
+        }
         while let Some((&start, &stop)) = self.runs.range(..end).next_back() {
             if stop <= first {
                 break;

@@ -37,7 +37,7 @@ impl LocalDestination {
             }
         }
         if !self.terms.dry_run
-            && let Err(failure) = self.sync_written(&[], 0).and_then(|()| self.sync_file_systems())
+            && let Err(failure) = self.sync_written(&[], 0)
         {
             conclusion.troubles.push(failure);
         }

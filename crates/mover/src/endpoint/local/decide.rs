@@ -28,6 +28,16 @@ const THREADS_MAX: usize = 4;
 impl LocalDestination {
     pub(super) fn decide_entry(&self, entry: &Entry) -> Decision {
         self.note_offered(entry);
+        // A sender that knows the terms does not offer these; another one does not get its way.
+        let preserve = &self.terms.preserve;
+        let is_asked_for = match entry.kind {
+            Kind::Symlink { .. } => preserve.symlinks,
+            Kind::Fifo | Kind::Device { .. } => preserve.devices,
+            _ => true,
+        };
+        if !is_asked_for {
+            return settled(Outcome::Skipped("entries of this kind are not asked for".to_owned()), false);
+        }
         let decided = match &entry.kind {
             Kind::Directory if entry.path.is_root() => self.root_directory(entry),
             Kind::Directory => self.directory(entry),

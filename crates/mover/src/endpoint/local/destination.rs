@@ -202,7 +202,11 @@ impl LocalDestination {
         /// How often the lock file may be removed under our hands by transfers that just end.
         const ROUNDS: usize = 16;
         for _ in 0..ROUNDS {
-            let staging = Staging::open(&root.territory.top, &self.job).map_err(of_io)?;
+            let staging = match Staging::open(&root.territory.top, &self.job) {
+                // Another job just removed what they share.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(of_io)?,
+            };
             let file = match staging.dir.create_new(b"lock", 0o600) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     staging.dir.open_read_write(b"lock")
@@ -320,6 +324,11 @@ impl LocalDestination {
             },
             None => root.dir.open_beneath(path, Links::Refuse),
         };
+        self.with_descriptors(open)
+    }
+
+    /// Does something that needs a descriptor; where there is none left, lets go of the directories held.
+    pub(super) fn with_descriptors<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match open() {
             Err(error) if is_errno(&error, errno::TOO_MANY_OPEN) || is_errno(&error, errno::TABLE_FULL) => {
                 self.held.clear();
@@ -438,6 +447,7 @@ impl Destination for LocalDestination {
     fn close(&self, success: bool) {
         lock(&self.partials).clear();
         let journal = lock(&self.journal).take();
+        lock(&self.catalogue).take();
         if !success {
             if let Some(mut journal) = journal {
                 let _ = journal.flush();
@@ -455,7 +465,6 @@ impl Destination for LocalDestination {
         territories.iter().filter(|territory| Some(territory.key) != root).for_each(|t| clean_up(t));
         territories.iter().filter(|territory| Some(territory.key) == root).for_each(|t| clean_up(t));
         lock(&self.lock_file).take();
-        lock(&self.catalogue).take();
     }
 }
 

@@ -124,7 +124,7 @@ impl LocalDestination {
     }
 
     /// Syncs every file system that something was written to.
-    pub(super) fn sync_file_systems(&self) -> Result<()> {
+    fn sync_file_systems(&self) -> Result<()> {
         for territory in self.all_territories() {
             // Cleared before: what is written from here on is for the next one.
             if territory.is_dirty.swap(false, Ordering::AcqRel) {

@@ -11,7 +11,7 @@ use crate::journal::catalogue::{Remembered, bind};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use thalweg_sys::{Dir, File, Kind, Replace};
+use thalweg_sys::{Dir, File, Kind, Replace, Stat};
 use thalweg_wire::message::{Loss, Outcome};
 use thalweg_wire::{Digest, Entry, RelativePath};
 
@@ -37,7 +37,8 @@ impl LocalDestination {
         }
         let name = partial_name(number);
         let sparse = self.is_sparse(entry);
-        let file = staging.dir.create_new(name.as_bytes(), 0o600).and_then(|file| {
+        let created = self.with_descriptors(|| staging.dir.create_new(name.as_bytes(), 0o600));
+        let file = created.and_then(|file| {
             let size = entry.evidence.size;
             let sized =
                 file.truncate(size).and_then(|()| match file.preallocate(0, if sparse { 0 } else { size }) {
@@ -74,7 +75,7 @@ impl LocalDestination {
         let number = self.new_number();
         let name = number.to_string().into_bytes();
         let (mode, has_mode) = self.mode_at_first(entry, &staging);
-        let file = dir.create_new(&name, mode).map_err(of_io)?;
+        let file = self.with_descriptors(|| dir.create_new(&name, mode)).map_err(of_io)?;
         let written = self.fill(&file, entry, content).and_then(|()| {
             let mut has = Has {
                 uid: self.rights.uid,
@@ -183,10 +184,7 @@ impl LocalDestination {
         let stat = partial.file.stat().map_err(of_io)?;
         let mut has = Has { may_have_xattrs: false, mtime: None, ..Has::of(&stat) };
         if !self.terms.preserve.mode {
-            partial
-                .file
-                .set_mode(entry.mode & 0o666 & !self.umask_guess(place) | entry.mode & 0o111)
-                .map_err(of_io)?;
+            partial.file.set_mode(entry.mode & 0o777 & !self.umask_guess(place)).map_err(of_io)?;
             has.mode = None;
         }
         let losses = self.dress(&partial.file, &has, entry, place).map_err(of_io)?;
@@ -330,7 +328,39 @@ impl LocalDestination {
             return Err(failure);
         }
         self.changed_parent(path, &place);
+        if let (Some(before), Ok(now)) = (first_stat, first_place.dir.stat(&first_name)) {
+            self.remember_linked(entry, &before, &now);
+        }
         Ok(done())
+    }
+
+    /// A second name changes the first one's ctime; what is remembered of that follows, if nothing else changed.
+    fn remember_linked(&self, entry: &Entry, before: &Stat, now: &Stat) {
+        let thalweg_wire::Kind::HardLink { first, of } = &entry.kind else { return };
+        if !self.has_catalogue
+            || !before.is_same_entry(now)
+            || (before.size, before.mtime) != (now.size, now.mtime)
+        {
+            return;
+        }
+        let (before, now) = (evidence_of(before), evidence_of(now));
+        if let Some(flight) = lock(&self.flights).get_mut(of)
+            && let Some((finished, _)) = &mut flight.finished
+        {
+            if *finished == before {
+                *finished = now;
+            }
+            return;
+        }
+        if let Some(catalogue) = &mut *lock(&self.catalogue) {
+            let first = self.final_path(first);
+            if let Ok(Some(remembered)) = catalogue.find(&first)
+                && remembered.evidence == bind(&entry.evidence, &before)
+            {
+                let evidence = bind(&entry.evidence, &now);
+                let _ = catalogue.put(&first, Remembered { evidence, ..remembered });
+            }
+        }
     }
 
     pub(super) fn note_settled(&self, entry: &Entry, outcome: &Outcome) {

@@ -100,7 +100,8 @@ impl Maker<'_> {
         if self.dry_run {
             return Ok(None);
         }
-        match parent.make_dir(name.as_bytes(), 0o777) {
+        // Not for others to write in, should the process have no umask.
+        match parent.make_dir(name.as_bytes(), 0o755) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(of_io(error)),
             _ => {}
         }

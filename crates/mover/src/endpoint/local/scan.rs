@@ -92,6 +92,7 @@ impl<'a> Scan<'a> {
     }
 
     fn walk(&mut self, root: &Root, index: usize, walk: &mut Walk<'a>, device: &mut Option<u64>) {
+        let source = self.source;
         while !self.stopped {
             let (name, kind) = match walk.next() {
                 Step::End => return,
@@ -135,7 +136,7 @@ impl<'a> Scan<'a> {
                     self.sink.skipped(path, "the link leads to a directory above it");
                     continue;
                 }
-                if let Err(error) = walk.enter(&name, child) {
+                if let Err(error) = source.with_descriptors(|| walk.enter(&name, child.clone())) {
                     let failure = failed("list", &path, &error);
                     self.trouble(path, failure);
                 }
@@ -217,7 +218,7 @@ impl<'a> Scan<'a> {
             return Next::Go;
         }
         if stat.kind == Kind::Dir {
-            let child = match dir.open_beneath(name, Links::Refuse) {
+            let child = match source.with_descriptors(|| dir.open_beneath(name, Links::Refuse)) {
                 Ok(child) => Arc::new(child),
                 Err(error) => {
                     let failure = failed("open", &path, &error);

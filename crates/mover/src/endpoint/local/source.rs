@@ -7,15 +7,16 @@
 
 use super::held::Held;
 use super::scan::{Scan, entry_of};
-use super::{evidence_of, failed, failed_at_words, shown};
+use super::{errno, evidence_of, failed, failed_at_words, is_errno, lock, shown};
 use crate::endpoint::{ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
+use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_sys::{Dir, File, Kind, Links, Stat};
 use thalweg_wire::message::{Preserve, ScanTotals, SourceForm};
 use thalweg_wire::{Entry, Evidence, RelativePath};
@@ -57,6 +58,7 @@ pub struct LocalSource {
     pub(super) options: ScanOptions,
     form: SourceForm,
     held: Held<Dir>,
+    clocks: Clocks,
 }
 
 /// A root, resolved: `name` in `parent`, or a directory that is itself the root of the transfer.
@@ -119,7 +121,7 @@ impl LocalSource {
             }
             _ => SourceForm::Many,
         };
-        Ok(LocalSource { roots: opened, options, form, held: Held::new() })
+        Ok(LocalSource { roots: opened, options, form, held: Held::new(), clocks: Clocks::default() })
     }
 
     /// What names at the destination depend on.
@@ -151,6 +153,17 @@ impl LocalSource {
         root.dir.open_beneath(path, Links::Refuse)
     }
 
+    /// Does something that needs a descriptor; where there is none left, lets go of the directories held.
+    pub(super) fn with_descriptors<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        match open() {
+            Err(error) if is_errno(&error, errno::TOO_MANY_OPEN) || is_errno(&error, errno::TABLE_FULL) => {
+                self.held.clear();
+                open()
+            }
+            other => other,
+        }
+    }
+
     /// The root that an entry is from.
     pub(super) fn root_of(&self, path: &RelativePath) -> Option<&Root> {
         let top = path.as_bytes().split(|&byte| byte == b'/').next()?;
@@ -174,12 +187,13 @@ impl LocalSource {
 
     fn open_now(&self, entry: &Entry) -> Result<File> {
         let spot = self.spot(&entry.path).map_err(|error| failed("open", &entry.path, &error))?;
-        let file = spot.dir.open_read(&spot.name).map_err(|error| match error.kind() {
+        let opened = self.with_descriptors(|| spot.dir.open_read(&spot.name));
+        let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => changed(entry, "it is not a regular file any more"),
             _ => failed("open", &entry.path, &error),
         })?;
         let mut seen = look(&file, entry)?;
-        if let Some(rest) = racy(&seen.ctime) {
+        if let Some(rest) = self.clocks.racy(&seen) {
             std::thread::sleep(rest);
             seen = look(&file, entry)?;
         }
@@ -224,12 +238,36 @@ impl Source for LocalSource {
     }
 }
 
-/// The rest of [`RACY`] for a change at `ctime`. A ctime in the future says nothing about ticks, so all of it.
-fn racy(ctime: &thalweg_wire::Time) -> Option<Duration> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    let Ok(seconds) = u64::try_from(ctime.seconds) else { return None };
-    let age = now.saturating_sub(Duration::new(seconds, ctime.nanos));
-    RACY.checked_sub(age).filter(|rest| !rest.is_zero())
+/// How far the clocks of file systems are ahead of ours, by device: a ctime in our future shows it. (One behind
+/// ours cannot be seen; network file systems with such a clock are trusted too early by as much.)
+#[derive(Default)]
+struct Clocks {
+    ahead_ns: Mutex<HashMap<u64, (Instant, i128)>>,
+}
+
+/// Clocks are set now and then: what was learned of one counts no longer than this.
+const CLOCK_KNOWN: Duration = Duration::from_secs(1);
+
+impl Clocks {
+    /// The rest of [`RACY`] that a file changed at its ctime still needs.
+    fn racy(&self, seen: &Evidence) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_nanos() as i128;
+        let ctime = i128::from(seen.ctime.seconds) * 1_000_000_000 + i128::from(seen.ctime.nanos);
+        let needed = RACY.as_nanos() as i128;
+        if now - ctime >= needed {
+            return None;
+        }
+        // The file system's clock reads at least this ctime now.
+        let mut ahead_ns = lock(&self.ahead_ns);
+        let (learned, ahead) = ahead_ns.entry(seen.device).or_insert_with(|| (Instant::now(), 0));
+        if learned.elapsed() > CLOCK_KNOWN {
+            (*learned, *ahead) = (Instant::now(), 0);
+        }
+        let age = now + *ahead - ctime;
+        *ahead = (*ahead).max(ctime - now);
+        let rest = needed - age.clamp(0, needed);
+        (rest > 0).then(|| Duration::from_nanos(rest as u64))
+    }
 }
 
 fn look(file: &File, entry: &Entry) -> Result<Evidence> {
@@ -340,4 +378,35 @@ fn relative(path: &Path) -> &[u8] {
     let bytes = path.as_os_str().as_bytes();
     let start = bytes.iter().take_while(|&&byte| byte == b'/').count();
     &bytes[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed_at(ns: i128) -> Evidence {
+        let time = thalweg_wire::Time {
+            seconds: ns.div_euclid(1_000_000_000) as i64,
+            nanos: ns.rem_euclid(1_000_000_000) as u32,
+        };
+        Evidence { ctime: time, ..Evidence::default() }
+    }
+
+    #[test]
+    fn a_clock_ahead_of_ours_costs_one_wait_and_not_one_for_each_file() {
+        const HOUR: i128 = 3_600_000_000_000;
+        let clocks = Clocks::default();
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i128;
+        assert!(clocks.racy(&changed_at(now() - HOUR)).is_none());
+        let young = clocks.racy(&changed_at(now())).unwrap();
+        assert!(young > Duration::from_millis(10) && young <= RACY);
+        // A server whose clock is an hour ahead.
+        let seen = now() + HOUR;
+        assert_eq!(clocks.racy(&changed_at(seen)), Some(RACY));
+        assert!(clocks.racy(&changed_at(seen - 30_000_000)).is_none());
+        assert!(clocks.racy(&changed_at(now() + HOUR)).is_some());
+        // Another file system is judged by itself.
+        let other = Evidence { device: 7, ..changed_at(now() + HOUR / 2) };
+        assert_eq!(clocks.racy(&other), Some(RACY));
+    }
 }

@@ -70,7 +70,11 @@ impl Territory {
         if let Some(staging) = &*staging {
             return Ok(staging.clone());
         }
-        let opened = Staging::open(&self.top, job)?;
+        let opened = match Staging::open(&self.top, job) {
+            // Another job just removed what they share.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Staging::open(&self.top, job)?,
+            other => other?,
+        };
         opened.prepare()?;
         is_new(&opened);
         let opened = Arc::new(opened);

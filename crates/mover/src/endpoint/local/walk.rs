@@ -16,8 +16,9 @@ use thalweg_sys::{Dir, DirEntry, Entries, Kind};
 pub(super) const SORTED_NAMES_MAX: usize = 1 << 16;
 /// Names kept of all directories on the way together.
 const NAMES_MAX: usize = 4 * SORTED_NAMES_MAX;
-/// Directories on the way that stay open.
-const HELD_MAX: usize = 64;
+/// Directories on the way that stay open: enough that a walk seldom opens one twice, few enough for the smallest
+/// limits on descriptors.
+const HELD_MAX: usize = 16;
 /// Directories inside one another that are listed in batches: each keeps a descriptor and a batch.
 const BATCHED_MAX: usize = 16;
 
