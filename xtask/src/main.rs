@@ -2,6 +2,14 @@
 
 use clap::{Parser, Subcommand};
 
+mod tools;
+
+mod demo;
+
+mod test;
+
+mod check;
+
 mod sim;
 
 #[derive(Parser)]
@@ -13,12 +21,31 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// The main job on real data: a tree and a large file through an encrypted daemon, and back
+    Demo(demo::Args),
+    /// All tests, with what they need; what CI runs
+    Test(test::Args),
+    /// Layers and other rules of the house
+    Check,
     /// Runs transfers in virtual time, with faults, and checks every promise at every step
     Sim(sim::Args),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().chore {
+fn main() -> std::process::ExitCode {
+    match run(Cli::parse().chore) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> anyhow::Result<()> {
+    match chore {
+        Chore::Demo(args) => demo::run(&args),
+        Chore::Test(args) => test::run(&args),
+        Chore::Check => check::run(),
         Chore::Sim(args) => sim::run(&args),
     }
 }

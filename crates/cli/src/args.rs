@@ -62,6 +62,9 @@ pub struct CopyArgs {
     /// Compress where it pays
     #[arg(short = 'z', long)]
     pub compress: bool,
+    /// Send no faster than this, for instance 500Mbit/s or 50MB/s
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub bwlimit: Option<u64>,
     /// Leave alone what is newer at the destination
     #[arg(short = 'u', long)]
     pub update: bool,

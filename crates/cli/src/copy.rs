@@ -164,6 +164,7 @@ fn wishes(args: &CopyArgs, state: &Path) -> Wishes {
         },
         delete_max: args.delete.then_some(args.max_delete),
         compress: args.compress,
+        rate_bytes_per_s: args.bwlimit.map(|bits| (bits / 8).max(1)),
         dry_run: args.dry_run,
         ignore_existing: args.ignore_existing,
         update: args.update,

@@ -43,7 +43,7 @@ fn terms() -> Terms {
         check: Check::Evidence,
         preserve: everything(),
         delete_max: None,
-        compress: false,
+        compress: false, rate_bytes_per_s: None,
         dry_run: false,
         ignore_existing: false,
         update: false,
@@ -1704,4 +1704,32 @@ mod enduring {
         assert_eq!((mode("old"), mode("old-large")), (0o600, 0o600));
         assert_eq!(mode("new") & 0o700, 0o700);
     }
+}
+
+#[test]
+fn what_a_user_may_not_keep_is_a_loss_and_takes_the_set_id_bits_with_it() {
+    if is_root() {
+        eprintln!("skipped: root may keep everything");
+        return;
+    }
+    let trees = trees();
+    fs::write(trees.source.join("f"), "x").unwrap();
+    fs::write(trees.source.join("large"), noise(2 * CHUNK as usize, 2)).unwrap();
+    let source = contents(&trees.source);
+    let destination = open(to(&trees.target), &source.form()).unwrap();
+    let (found, _) = scan(&source);
+    destination.decide(&found.entries[0]);
+    for name in ["f", "large"] {
+        let mut entry = found.entry(name).clone();
+        assert!(matches!(destination.decide(&entry), Decision::Fresh));
+        let outcome = {
+            (entry.uid, entry.gid, entry.mode) = (0, 0, 0o4755);
+            try_move_file(&source, &destination, &entry, None, &mut |_| {}).unwrap()
+        };
+        let Outcome::Done { losses, .. } = outcome else { panic!() };
+        let lost: Vec<_> = losses.iter().map(|loss| loss.what.as_str()).collect();
+        assert_eq!(lost, ["owner", "group", "set-id bits"], "{name}");
+        assert_eq!(fs::metadata(trees.target.join(name)).unwrap().mode() & 0o7777, 0o755);
+    }
+    destination.close(true);
 }

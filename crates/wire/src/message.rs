@@ -285,6 +285,8 @@ pub struct Terms {
     pub delete_max: Option<u64>,
     /// Compress where it pays.
     pub compress: bool,
+    /// Send no more than so many content bytes a second.
+    pub rate_bytes_per_s: Option<u64>,
     /// Decide and report, change nothing.
     pub dry_run: bool,
     /// Make names of the destination only if they do not exist.

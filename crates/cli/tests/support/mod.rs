@@ -1,6 +1,16 @@
 //! What the tests of the real program share: a scratch directory, the program, a daemon, trees, comparison.
 #![allow(dead_code)]
 
+pub mod chance;
+
+pub mod job;
+
+pub mod proxy;
+
+pub mod volume;
+
+pub mod nets;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -64,23 +74,58 @@ impl Scratch {
     }
 
     pub fn daemon_with(&self, exports: &[(&str, &Path)], more: &[&str]) -> Daemon {
+        self.daemon_at("127.0.0.1:0", exports, more, |command| command)
+    }
+
+    /// A daemon at this address; `wrap` may put a program around it.
+    pub fn daemon_at(
+        &self,
+        listen: &str,
+        exports: &[(&str, &Path)],
+        more: &[&str],
+        wrap: impl FnOnce(Command) -> Command,
+    ) -> Daemon {
         let ticket = self.path("ticket");
         let _ = std::fs::remove_file(&ticket);
         let mut command = self.thalweg();
         command.env("THALWEG_STATE", self.path("server-state"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--ticket-file"]).arg(&ticket).args(more);
+        command.args(["serve", "--listen", listen, "--ticket-file"]).arg(&ticket).args(more);
         for (name, directory) in exports {
             command.arg("--export").arg(format!("{name}={}", directory.display()));
         }
-        let log = std::fs::File::create(self.path("server.log")).expect("a log");
-        let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("a daemon");
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path("server.log")).expect("a log");
+        let mut command = wrap(command);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("a daemon");
         let daemon = Daemon { child, ticket: ticket.clone() };
-        let until = Instant::now() + Duration::from_secs(20);
-        while !ticket.exists() {
-            assert!(Instant::now() < until, "the daemon wrote no ticket");
-            std::thread::sleep(Duration::from_millis(10));
+        if !wait_until(Duration::from_secs(20), || ticket.exists()) {
+            panic!("the daemon wrote no ticket\n{}", self.server_log());
         }
         daemon
+    }
+}
+
+impl Scratch {
+    /// What daemons wrote to stderr.
+    pub fn server_log(&self) -> String {
+        std::fs::read_to_string(self.path("server.log")).unwrap_or_default()
+    }
+
+    pub fn root(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// Looks every few milliseconds; false if it did not become true in time.
+pub fn wait_until(at_most: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let until = Instant::now() + at_most;
+    loop {
+        if is_so() {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(3));
     }
 }
 

@@ -77,6 +77,8 @@ pub struct Wishes {
     pub delete_max: Option<u64>,
     /// Compress where it pays.
     pub compress: bool,
+    /// Send no more than so many content bytes a second.
+    pub rate_bytes_per_s: Option<u64>,
     /// Decide and report only.
     pub dry_run: bool,
     /// Leave alone what exists.
@@ -113,6 +115,7 @@ impl Default for Wishes {
             },
             delete_max: None,
             compress: false,
+            rate_bytes_per_s: None,
             dry_run: false,
             ignore_existing: false,
             update: false,
@@ -381,6 +384,7 @@ impl Job<'_> {
             preserve: wishes.preserve,
             delete_max: wishes.delete_max,
             compress: wishes.compress,
+            rate_bytes_per_s: wishes.rate_bytes_per_s,
             dry_run: wishes.dry_run,
             ignore_existing: wishes.ignore_existing,
             update: wishes.update,

@@ -3,12 +3,12 @@
 
 use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Staged};
 use crate::event::{Event, Events};
-use crate::failure::{self, Failure, FailureKind};
+use crate::failure::{Failure, FailureKind, Result};
 use crate::run::{Clock, Ended, Outbox};
-use crate::stage::intake::{OpenPartial, decided};
+use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job};
 use crate::stage::{Accounts, Stage};
-use crate::transfer::receiver::{Action, Limits, Receiver, RoundResult};
+use crate::transfer::receiver::{Action, Decided, Limits, Receiver, RoundResult};
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{self, Sender as Queue};
@@ -105,7 +105,7 @@ impl ReceiveRun {
         let rounds = run.clone();
         let threads = vec![
             std::thread::Builder::new().name("decide".into()).spawn(move || decider.decide(&decide_queue))?,
-            std::thread::Builder::new().name("rounds".into()).spawn(move || round::work(&rounds, &job_queue))?,
+            std::thread::Builder::new().name("rounds".into()).spawn(move || round::work(&*rounds, &job_queue))?,
         ];
         *run.threads.lock().unwrap_or_else(|p| p.into_inner()) = threads;
         Ok(run)
@@ -194,7 +194,7 @@ impl ReceiveRun {
     ///
     /// # Errors
     /// `Protocol`; the session ends then.
-    pub fn hear(&self, message: TransferMessage) -> failure::Result<()> {
+    pub fn hear(&self, message: TransferMessage) -> Result<()> {
         let mut state = self.lock();
         match message {
             TransferMessage::Receipt(signed) => state.peer_receipt = Some(signed),
@@ -264,155 +264,6 @@ impl ReceiveRun {
         self.destination.close(success);
     }
 
-    /// The partial of an entry whose chunks are wanted, begun if need be. `None` if they are not.
-    ///
-    /// # Errors
-    /// `Protocol` for an entry that was never offered.
-    pub fn open_partial(&self, id: EntryId) -> failure::Result<Option<OpenPartial>> {
-        let wanted = {
-            let state = self.lock();
-            if !state.machine.was_offered(id) {
-                return Err(Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered"));
-            }
-            state.machine.chunks_wanted(id)
-        };
-        let Some(entry) = wanted else { return Ok(None) };
-        // Held while a partial is begun, so that two streams do not begin the same one twice.
-        let mut held = self.held();
-        if let Some(Held::Partial(file)) = held.get(&id) {
-            return Ok(Some(file.clone()));
-        }
-        match self.destination.begin(&entry) {
-            Ok(partial) => {
-                let file = self.open_for(entry, partial);
-                held.insert(id, Held::Partial(file.clone()));
-                Ok(Some(file))
-            }
-            Err(failure) => {
-                drop(held);
-                self.write_failed(id, failure.at(&entry.path));
-                Ok(None)
-            }
-        }
-    }
-
-    /// The partial of an entry, if there is one.
-    pub fn partial(&self, id: EntryId) -> Option<OpenPartial> {
-        match self.held().get(&id) {
-            Some(Held::Partial(file)) => Some(file.clone()),
-            _ => None,
-        }
-    }
-
-    /// The staged file of an entry, if there is one.
-    pub fn staged(&self, id: EntryId) -> Option<(Arc<Entry>, Staged)> {
-        match self.held().get(&id) {
-            Some(Held::Staged(entry, staged)) => Some((entry.clone(), staged.clone())),
-            _ => None,
-        }
-    }
-
-    /// The entry whose content is held.
-    pub fn entry(&self, id: EntryId) -> Option<Arc<Entry>> {
-        match self.held().get(&id)? {
-            Held::Partial(file) => Some(file.entry.clone()),
-            Held::Staged(entry, _) => Some(entry.clone()),
-        }
-    }
-
-    /// Takes what is held for an entry.
-    pub fn take_content(&self, id: EntryId) -> Option<Ready> {
-        self.held().remove(&id).map(Held::ready)
-    }
-
-    /// Which of these small files are wanted.
-    ///
-    /// # Errors
-    /// `Protocol` if one was never offered.
-    pub fn small_wanted(&self, ids: impl Iterator<Item = EntryId> + Clone) -> failure::Result<Vec<Option<Arc<Entry>>>> {
-        let state = self.lock();
-        if !ids.clone().all(|id| state.machine.was_offered(id)) {
-            return Err(Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered"));
-        }
-        Ok(state.machine.small_wanted(ids))
-    }
-
-    /// Small files were verified and staged.
-    pub fn files_staged(&self, files: Vec<(EntryId, Digest, (Arc<Entry>, Staged))>) {
-        if files.is_empty() {
-            return;
-        }
-        let told: Vec<(EntryId, Digest)> = files.iter().map(|(id, digest, _)| (*id, *digest)).collect();
-        // Held first: a round may want them as soon as the machine knows. A second copy of a file that came
-        // twice stays out.
-        let mut twice = Vec::new();
-        let mut mine = std::collections::HashSet::new();
-        {
-            let mut held = self.held();
-            for (id, _, (entry, staged)) in files {
-                match held.entry(id) {
-                    std::collections::hash_map::Entry::Occupied(_) => twice.push(staged),
-                    std::collections::hash_map::Entry::Vacant(place) => {
-                        place.insert(Held::Staged(entry, staged));
-                        mine.insert(id);
-                    }
-                }
-            }
-        }
-        let mut state = self.lock();
-        let now = self.clock.now();
-        let told: Vec<_> = told.into_iter().filter(|(id, _)| mine.contains(id)).collect();
-        let taken = state.machine.files_staged(&told, now);
-        self.pump(&mut state);
-        drop(state);
-        for ((id, _), taken) in told.into_iter().zip(taken) {
-            if !taken && let Some(ready) = self.take_content(id) {
-                self.destination.discard(ready);
-            }
-        }
-        twice.into_iter().for_each(|staged| self.destination.discard(Ready::Staged(staged)));
-    }
-
-    /// A chunk was verified and written.
-    pub fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest) {
-        let mut state = self.lock();
-        let now = self.clock.now();
-        state.machine.chunk_written(id, chunk, digest, now);
-        self.pump(&mut state);
-    }
-
-    /// A chunk or small file came damaged.
-    pub fn damaged(&self, id: EntryId, chunk: u64) {
-        (self.events)(Event::Repaired(1));
-        let mut state = self.lock();
-        state.machine.damaged(id, chunk);
-        self.pump(&mut state);
-    }
-
-    /// Writing failed.
-    pub fn write_failed(&self, id: EntryId, failure: Failure) {
-        let mut state = self.lock();
-        let now = self.clock.now();
-        state.machine.write_failed(id, failure, now);
-        self.pump(&mut state);
-    }
-
-    /// A step of a round is done.
-    pub fn round_done(&self, result: RoundResult) {
-        self.set_busy(None);
-        let mut state = self.lock();
-        let now = self.clock.now();
-        state.machine.round_done(result, now);
-        self.pump(&mut state);
-    }
-
-    /// The end is done.
-    pub fn concluded(&self, conclusion: Conclusion) {
-        let mut state = self.lock();
-        state.machine.concluded(conclusion.revised, conclusion.deleted, conclusion.troubles);
-        self.pump(&mut state);
-    }
-
     /// Notes what the disk is doing.
     pub fn set_busy(&self, what: Option<WaitingFor>) {
         self.busy.lock().unwrap_or_else(|p| p.into_inner()).since = what.map(|what| (what, Instant::now()));
@@ -437,7 +288,11 @@ impl ReceiveRun {
                     (entry.id, Decision::Settled { outcome, made })
                 }
             };
-            let (decision, _) = decided(decision);
+            let decision = match decision {
+                Decision::Settled { outcome, made } => Decided::Settled { outcome, made },
+                Decision::Fresh => Decided::Fresh,
+                Decision::Resume { present, .. } => Decided::Resume(present),
+            };
             let mut state = self.lock();
             let now = self.clock.now();
             state.machine.decided(id, decision, now);
@@ -505,5 +360,151 @@ impl ReceiveRun {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Receiving for ReceiveRun {
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    fn destination(&self) -> &dyn Destination {
+        &*self.destination
+    }
+
+    fn open_partial(&self, id: EntryId) -> Result<Option<OpenPartial>> {
+        let wanted = {
+            let state = self.lock();
+            if !state.machine.was_offered(id) {
+                return Err(Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered"));
+            }
+            state.machine.chunks_wanted(id)
+        };
+        let Some(entry) = wanted else { return Ok(None) };
+        // Held while a partial is begun, so that two streams do not begin the same one twice.
+        let mut held = self.held();
+        if let Some(Held::Partial(file)) = held.get(&id) {
+            return Ok(Some(file.clone()));
+        }
+        match self.destination.begin(&entry) {
+            Ok(partial) => {
+                let file = self.open_for(entry, partial);
+                held.insert(id, Held::Partial(file.clone()));
+                Ok(Some(file))
+            }
+            Err(failure) => {
+                drop(held);
+                self.write_failed(id, failure.at(&entry.path));
+                Ok(None)
+            }
+        }
+    }
+
+    fn partial(&self, id: EntryId) -> Option<OpenPartial> {
+        match self.held().get(&id) {
+            Some(Held::Partial(file)) => Some(file.clone()),
+            _ => None,
+        }
+    }
+
+    fn staged(&self, id: EntryId) -> Option<(Arc<Entry>, Staged)> {
+        match self.held().get(&id) {
+            Some(Held::Staged(entry, staged)) => Some((entry.clone(), staged.clone())),
+            _ => None,
+        }
+    }
+
+    fn entry(&self, id: EntryId) -> Option<Arc<Entry>> {
+        match self.held().get(&id)? {
+            Held::Partial(file) => Some(file.entry.clone()),
+            Held::Staged(entry, _) => Some(entry.clone()),
+        }
+    }
+
+    fn take_content(&self, id: EntryId) -> Option<Ready> {
+        self.held().remove(&id).map(Held::ready)
+    }
+
+    fn small_wanted(&self, ids: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>> {
+        let state = self.lock();
+        if !ids.iter().all(|&id| state.machine.was_offered(id)) {
+            return Err(Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered"));
+        }
+        Ok(state.machine.small_wanted(ids.iter().copied()))
+    }
+
+    fn files_staged(&self, files: Vec<StagedFile>) {
+        if files.is_empty() {
+            return;
+        }
+        let told: Vec<(EntryId, Digest)> = files.iter().map(|file| (file.entry.id, file.digest)).collect();
+        // Held first: a round may want them as soon as the machine knows. A second copy of a file that came
+        // twice stays out.
+        let mut twice = Vec::new();
+        let mut mine = std::collections::HashSet::new();
+        {
+            let mut held = self.held();
+            for StagedFile { entry, staged, .. } in files {
+                let id = entry.id;
+                match held.entry(id) {
+                    std::collections::hash_map::Entry::Occupied(_) => twice.push(staged),
+                    std::collections::hash_map::Entry::Vacant(place) => {
+                        place.insert(Held::Staged(entry, staged));
+                        mine.insert(id);
+                    }
+                }
+            }
+        }
+        let mut state = self.lock();
+        let now = self.clock.now();
+        let told: Vec<_> = told.into_iter().filter(|(id, _)| mine.contains(id)).collect();
+        let taken = state.machine.files_staged(&told, now);
+        self.pump(&mut state);
+        drop(state);
+        for ((id, _), taken) in told.into_iter().zip(taken) {
+            if !taken && let Some(ready) = self.take_content(id) {
+                self.destination.discard(ready);
+            }
+        }
+        twice.into_iter().for_each(|staged| self.destination.discard(Ready::Staged(staged)));
+    }
+
+    fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.chunk_written(id, chunk, digest, now);
+        self.pump(&mut state);
+    }
+
+    fn damaged(&self, id: EntryId, chunk: u64) {
+        (self.events)(Event::Repaired(1));
+        let mut state = self.lock();
+        state.machine.damaged(id, chunk);
+        self.pump(&mut state);
+    }
+
+    fn write_failed(&self, id: EntryId, failure: Failure) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.write_failed(id, failure, now);
+        self.pump(&mut state);
+    }
+
+    fn round_done(&self, result: RoundResult) {
+        self.set_busy(None);
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.round_done(result, now);
+        self.pump(&mut state);
+    }
+
+    fn concluded(&self, conclusion: Conclusion) {
+        let mut state = self.lock();
+        state.machine.concluded(conclusion.revised, conclusion.deleted, conclusion.troubles);
+        self.pump(&mut state);
     }
 }

@@ -7,6 +7,7 @@ use crate::link::FrameBuffer;
 use crate::run::{Clock, Ended, Outbox};
 use crate::stage::compress::Packer;
 use crate::stage::read::{ChunkReader, OpenFiles, Pack, Segment};
+use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
 use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Work};
@@ -26,6 +27,7 @@ pub struct SendRun {
     /// Where its time goes.
     pub accounts: Accounts,
     source: Arc<dyn Source>,
+    pace: Pace,
     outbox: Box<dyn Outbox>,
     events: Events,
     clock: Clock,
@@ -91,6 +93,7 @@ impl SendRun {
             number,
             accounts: Accounts::default(),
             source,
+            pace: Pace::new(terms.rate_bytes_per_s),
             outbox,
             events,
             clock: Clock::start(),
@@ -267,7 +270,10 @@ impl SendRun {
         let mut watch = Stopwatch::start(&self.accounts);
         let file = match lane.files.get(entry, &*self.source) {
             Ok(file) => file,
-            Err(failure) => return Ok(self.unreadable(lane, entry, failure)),
+            Err(failure) => {
+                    self.unreadable(lane, entry, failure);
+                    return Ok(());
+                }
         };
         let mut reader = ChunkReader::new(file, entry, chunk, &self.terms);
         match reader.marked_hole(&self.terms) {
@@ -278,14 +284,20 @@ impl SendRun {
                 self.pump(&mut state);
                 return Ok(());
             }
-            Err(error) => return Ok(self.unreadable(lane, entry, failure::of_io("read", &error))),
+            Err(error) => {
+                self.unreadable(lane, entry, failure::of_io("read", &error));
+                return Ok(());
+            }
         }
         let mut digests = Vec::new();
         while let Some(offset) = reader.next_offset() {
             let segment = match reader.read(lane.buffer.payload_mut()) {
                 Ok(segment) => segment,
                 // The receiver drops the beginning of the chunk when the next one starts.
-                Err(failure) => return Ok(self.unreadable(lane, entry, failure)),
+                Err(failure) => {
+                    self.unreadable(lane, entry, failure);
+                    return Ok(());
+                }
             };
             let (kind, raw, digest) = match segment {
                 Segment::Data(bytes) => {
@@ -297,7 +309,8 @@ impl SendRun {
             };
             let Some(digest) = digest else {
                 let failure = Failure::new(FailureKind::Internal, "digest", "a segment that the file does not have");
-                return Ok(self.unreadable(lane, entry, failure));
+                self.unreadable(lane, entry, failure);
+                return Ok(());
             };
             digests.push(digest);
             watch.lap(Stage::Digest, raw as u64);
@@ -312,6 +325,7 @@ impl SendRun {
             };
             let payload = if kind == FrameKind::Zeros { 0 } else { raw };
             let payload = self.compress(lane, payload, &mut inner, &mut watch);
+            self.pace.wait(payload as u64, || self.ended().is_none());
             outlet.put(&mut lane.buffer, payload, &inner)?;
             watch.lap(Stage::Send, raw as u64);
         }
@@ -341,6 +355,7 @@ impl SendRun {
                 digest: Digest::default(),
             };
             let payload = self.compress(lane, raw, &mut inner, &mut watch);
+            self.pace.wait(payload as u64, || self.ended().is_none());
             outlet.put(&mut lane.buffer, payload, &inner)?;
             watch.lap(Stage::Send, content_bytes);
         }

@@ -17,6 +17,7 @@ use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane, SendRun};
 use crate::stage::Stage;
 use crate::stage::intake::Intake;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -495,7 +496,7 @@ impl Session {
             let senders = self.senders();
             lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
             for run in senders {
-                if let std::collections::hash_map::Entry::Vacant(place) = lanes.entry(run.number()) {
+                if let Entry::Vacant(place) = lanes.entry(run.number()) {
                     place.insert(SendLane::new(stream, &run.terms).map_err(broken)?);
                 }
                 let Some(lane) = lanes.get_mut(&run.number()) else { continue };
@@ -523,16 +524,12 @@ impl Session {
                 Received::End => return Ok(()),
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
-            if !intakes.contains_key(&inner.transfer) {
-                match self.receiver(inner.transfer) {
-                    Some(run) => {
-                        run.accounts.enter(Stage::Receive);
-                        let intake = Intake::new(run.clone(), u32::from(stream));
-                        intakes.insert(inner.transfer, (run, intake));
-                    }
-                    // Its transfer was taken out meanwhile.
-                    None => continue,
-                }
+            if let Entry::Vacant(place) = intakes.entry(inner.transfer) {
+                // Its transfer may have been taken out meanwhile.
+                let Some(run) = self.receiver(inner.transfer) else { continue };
+                run.accounts.enter(Stage::Receive);
+                let intake = Intake::new(run.clone(), u32::from(stream));
+                place.insert((run, intake));
             }
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
                 run.accounts.book(Stage::Receive, since.elapsed(), u64::from(inner.raw_bytes));

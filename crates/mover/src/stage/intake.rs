@@ -4,34 +4,22 @@
 //! partial file where a record could name it. A chunk counts when all of its segments came, in order, on
 //! this stream.
 
-use crate::endpoint::{Decision, PartialFile};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::run::receiver::ReceiveRun;
 use crate::stage::compress::Unpacker;
+use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::{Stage, Stopwatch};
 use std::sync::Arc;
-use thalweg_wire::digest::{self, Rule};
+use thalweg_wire::digest;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
-use thalweg_wire::{Digest, Entry, EntryId};
+use thalweg_wire::{Digest, EntryId};
 
 /// The receiving stages of one stream for one transfer.
 pub struct Intake {
-    run: Arc<ReceiveRun>,
+    run: Arc<dyn Receiving>,
     lane: u32,
     unpacker: Option<Unpacker>,
     file: Option<OpenPartial>,
     chunk: Option<Chunk>,
-}
-
-/// A partial file that is being written.
-#[derive(Clone)]
-pub struct OpenPartial {
-    /// Its entry.
-    pub entry: Arc<Entry>,
-    /// Its file.
-    pub partial: Arc<dyn PartialFile>,
-    /// How its pieces are digested.
-    pub rule: Rule,
 }
 
 struct Chunk {
@@ -43,7 +31,7 @@ struct Chunk {
 
 impl Intake {
     /// For stream `lane`.
-    pub fn new(run: Arc<ReceiveRun>, lane: u32) -> Self {
+    pub fn new(run: Arc<dyn Receiving>, lane: u32) -> Self {
         Intake { run, lane, unpacker: None, file: None, chunk: None }
     }
 
@@ -54,7 +42,7 @@ impl Intake {
     /// here, they are told to the transfer.
     pub fn take(&mut self, inner: &Inner, payload: &[u8]) -> Result<()> {
         let run = self.run.clone();
-        let mut watch = Stopwatch::start(&run.accounts);
+        let mut watch = Stopwatch::start(run.accounts());
         let raw = inner.raw_bytes as usize;
         // Taken out so that the expanded bytes may be borrowed while `self` is used; put back below.
         let mut unpacker = self.unpacker.take();
@@ -86,7 +74,7 @@ impl Intake {
             self.chunk = None;
             return Ok(());
         };
-        let terms = &self.run.terms;
+        let chunk_bytes = self.run.terms().chunk_bytes;
         let bytes = u64::from(inner.raw_bytes);
         let is_zeros = inner.kind == FrameKind::Zeros;
         let digest = if is_zeros {
@@ -97,8 +85,8 @@ impl Intake {
         .ok_or_else(|| protocol("a segment that the file does not have"))?;
         watch.lap(Stage::Verify, bytes);
 
-        let number = inner.offset / terms.chunk_bytes;
-        if inner.offset % terms.chunk_bytes == 0 {
+        let number = inner.offset / chunk_bytes;
+        if inner.offset.is_multiple_of(chunk_bytes) {
             self.chunk =
                 Some(Chunk { entry: inner.entry, number, next_offset: inner.offset, digests: Vec::new() });
         }
@@ -125,7 +113,7 @@ impl Intake {
         chunk.digests.push(digest);
         chunk.next_offset += bytes;
         let size = file.rule.file_bytes;
-        let end = number * terms.chunk_bytes + digest::chunk_length(number, size, terms.chunk_bytes);
+        let end = number * chunk_bytes + digest::chunk_length(number, size, chunk_bytes);
         if chunk.next_offset >= end {
             let is_whole_file = number == 0 && end == size;
             let digest = digest::join(&chunk.digests, is_whole_file);
@@ -145,7 +133,8 @@ impl Intake {
 
     fn pack(&mut self, files: u64, payload: &[u8], watch: &mut Stopwatch) -> Result<()> {
         let items = PackItem::read_all(payload, files).map_err(|e| protocol(&e.to_string()))?;
-        let wanted = self.run.small_wanted(items.iter().map(|(item, _)| item.entry))?;
+        let ids: Vec<EntryId> = items.iter().map(|(item, _)| item.entry).collect();
+        let wanted = self.run.small_wanted(&ids)?;
         let mut staged = Vec::with_capacity(items.len());
         for ((item, content), entry) in items.into_iter().zip(wanted) {
             let Some(entry) = entry else { continue };
@@ -158,8 +147,8 @@ impl Intake {
                 self.run.damaged(item.entry, 0);
                 continue;
             }
-            match self.run.destination.stage(self.lane, &entry, content) {
-                Ok(file) => staged.push((entry.id, digest, (entry.clone(), file))),
+            match self.run.destination().stage(self.lane, &entry, content) {
+                Ok(file) => staged.push(StagedFile { entry, digest, staged: file }),
                 Err(failure) => self.run.write_failed(entry.id, failure),
             }
             watch.lap(Stage::Write, content.len() as u64);
@@ -168,17 +157,6 @@ impl Intake {
         Ok(())
     }
 }
-
-/// Tells the transfer what a destination decided, keeping the partial of a resumed file.
-pub fn decided(decision: Decision) -> (crate::transfer::receiver::Decided, Option<Arc<dyn PartialFile>>) {
-    use crate::transfer::receiver::Decided;
-    match decision {
-        Decision::Settled { outcome, made } => (Decided::Settled { outcome, made }, None),
-        Decision::Fresh => (Decided::Fresh, None),
-        Decision::Resume { partial, present } => (Decided::Resume(present), Some(partial)),
-    }
-}
-
 
 fn protocol(what: &str) -> Failure {
     Failure::new(FailureKind::Protocol, "receive", what)

@@ -9,11 +9,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_wire::message::StageAccount;
 
+/// What the receiving stages tell the transfer that they work for, and ask of it.
+pub mod receiving;
+
 /// 5. Bytes from the source into a buffer.
 pub mod read;
 
 /// 6. Compress where it pays.
 pub mod compress;
+
+/// 6. No faster than asked.
+pub mod pace;
 
 /// 7. Out: sealed frames, or straight to the other side of the same process.
 pub mod send;

@@ -7,7 +7,7 @@
 
 use crate::endpoint::{PartialFile, Ready, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::run::receiver::ReceiveRun;
+use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{RoundResult, RoundStep};
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub enum Job {
 }
 
 /// Does jobs until it is told to stop.
-pub fn work(run: &ReceiveRun, jobs: &Receiver<Job>) {
-    run.accounts.enter(Stage::Sync);
+pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>) {
+    run.accounts().enter(Stage::Sync);
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Step(step) => {
@@ -40,13 +40,13 @@ pub fn work(run: &ReceiveRun, jobs: &Receiver<Job>) {
                 run.round_done(result);
             }
             Job::Discard(id) => {
-                run.take_content(id).into_iter().for_each(|ready| run.destination.discard(ready));
+                run.take_content(id).into_iter().for_each(|ready| run.destination().discard(ready));
             }
-            Job::Settled(entry, outcome) => run.destination.settled(&entry, &outcome),
+            Job::Settled(entry, outcome) => run.destination().settled(&entry, &outcome),
             Job::Stop => return,
             Job::Conclude(complete) => {
-                let mut watch = Stopwatch::start(&run.accounts);
-                let conclusion = run.destination.conclude(complete);
+                let mut watch = Stopwatch::start(run.accounts());
+                let conclusion = run.destination().conclude(complete);
                 watch.lap(Stage::Finish, 0);
                 run.concluded(conclusion);
             }
@@ -54,8 +54,8 @@ pub fn work(run: &ReceiveRun, jobs: &Receiver<Job>) {
     }
 }
 
-fn do_step(run: &ReceiveRun, step: &RoundStep) -> RoundResult {
-    let mut watch = Stopwatch::start(&run.accounts);
+fn do_step(run: &dyn Receiving, step: &RoundStep) -> RoundResult {
+    let mut watch = Stopwatch::start(run.accounts());
     let done = |result: Result<()>| match result {
         Ok(()) => RoundResult::Done,
         Err(failure) => RoundResult::Failed(failure),
@@ -64,17 +64,17 @@ fn do_step(run: &ReceiveRun, step: &RoundStep) -> RoundResult {
         RoundStep::Sync { partials, staged } => {
             let partials: Vec<_> = partials.iter().filter_map(|&id| run.partial(id)).collect();
             let files: Vec<Arc<dyn PartialFile>> = partials.iter().map(|file| file.partial.clone()).collect();
-            let result = run.destination.sync(&files, *staged);
+            let result = run.destination().sync(&files, *staged);
             watch.lap(Stage::Sync, 0);
             done(result)
         }
         RoundStep::ReadBack { chunks, files } => {
             let mut damaged = Vec::new();
-            let mut buffer = vec![0; run.terms.segment_bytes as usize];
+            let mut buffer = vec![0; run.terms().segment_bytes as usize];
             for (id, chunks) in chunks {
                 let Some(file) = run.partial(*id) else { continue };
                 for &(chunk, digest) in chunks {
-                    match read_chunk_back(&file.rule, &*file.partial, chunk, run.terms.chunk_bytes, &mut buffer) {
+                    match read_chunk_back(&file.rule, &*file.partial, chunk, run.terms().chunk_bytes, &mut buffer) {
                         Ok(found) if found == digest => {}
                         Ok(_) => damaged.push((*id, chunk)),
                         Err(failure) => return RoundResult::Failed(failure.at(&file.entry.path)),
@@ -83,7 +83,7 @@ fn do_step(run: &ReceiveRun, step: &RoundStep) -> RoundResult {
             }
             for &(id, digest) in files {
                 let Some((entry, staged)) = run.staged(id) else { continue };
-                match run.destination.read_staged_back(&staged, entry.evidence.size) {
+                match run.destination().read_staged_back(&staged, entry.evidence.size) {
                     Ok(found) if found == digest => {}
                     Ok(_) => damaged.push((id, 0)),
                     Err(failure) => return RoundResult::Failed(failure.at(&entry.path)),
@@ -97,7 +97,7 @@ fn do_step(run: &ReceiveRun, step: &RoundStep) -> RoundResult {
                 .iter()
                 .filter_map(|(id, chunks)| Some((run.partial(*id)?.partial.number(), chunks.clone())))
                 .collect();
-            let result = run.destination.record(&chunks);
+            let result = run.destination().record(&chunks);
             watch.lap(Stage::Record, 0);
             done(result)
         }
@@ -107,7 +107,7 @@ fn do_step(run: &ReceiveRun, step: &RoundStep) -> RoundResult {
                 .map(|&(id, digest)| {
                     let result = match (run.entry(id), run.take_content(id)) {
                         (Some(entry), Some(ready)) => {
-                            run.destination.finish(&entry, ready, digest).map_err(|f| f.at(&entry.path))
+                            run.destination().finish(&entry, ready, digest).map_err(|f| f.at(&entry.path))
                         }
                         _ => Err(Failure::new(FailureKind::Internal, "finish", "its content is gone")),
                     };
@@ -150,7 +150,7 @@ fn read_chunk_back(
 /// Where the content of an entry waits for its name.
 pub enum Held {
     /// In a partial.
-    Partial(crate::stage::intake::OpenPartial),
+    Partial(OpenPartial),
     /// Staged as a whole.
     Staged(Arc<Entry>, Staged),
 }

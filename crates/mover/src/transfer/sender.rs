@@ -484,11 +484,12 @@ impl Sender {
 
     /// Answer to [`Work::Check`]: what the source shows after the last read.
     pub fn checked(&mut self, stream: u16, entry: EntryId, evidence: Evidence) -> Retry {
-        self.forget(stream, &Task::Check(entry));
-        let Some(item) = self.items.get_mut(&entry) else { return Retry::No };
-        if evidence != item.entry.evidence {
+        if self.items.get(&entry).is_some_and(|item| item.entry.evidence != evidence) {
+            // The stream keeps the task until it offers again: if it is lost before, another checks.
             return self.changed(entry);
         }
+        self.forget(stream, &Task::Check(entry));
+        let Some(item) = self.items.get_mut(&entry) else { return Retry::No };
         let State::Large(large) = &mut item.state else { return Retry::No };
         if large.check != Check::Asked {
             return Retry::No;

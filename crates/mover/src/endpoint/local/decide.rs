@@ -99,7 +99,7 @@ impl LocalDestination {
         if stat.is_none() && !self.terms.dry_run {
             match place.dir.make_dir(&name, (entry.mode & 0o777) | 0o700) {
                 Ok(()) => {
-                    let made = place.dir.open_beneath(&name, Links::Refuse);
+                    let made = self.with_descriptors(|| place.dir.open_beneath(&name, Links::Refuse));
                     let bytes = self.final_path(path).as_bytes().to_vec();
                     made.and_then(|dir| self.hold(&bytes, dir, true))
                         .map_err(|error| failed("open", path, &error))?;
@@ -118,7 +118,8 @@ impl LocalDestination {
             let cause = "something that is not a directory stands where the source has one";
             return Err(conflict(path, cause));
         }
-        let xattrs = self.terms.preserve.xattrs.then(|| place.dir.xattrs(&name)).transpose();
+        let xattrs =
+            self.terms.preserve.xattrs.then(|| self.with_descriptors(|| place.dir.xattrs(&name))).transpose();
         let xattrs = xattrs.map_err(|error| failed("read the attributes", path, &error))?;
         let wanted = Wanted::of(entry);
         let is_same = !differs(&stat, xattrs.as_deref(), &wanted, &self.terms.preserve, self.grain(&place));
@@ -234,7 +235,10 @@ impl LocalDestination {
         let wanted = Wanted::of(entry);
         // If nothing changed on either side since we made it, an entry without attributes has none there either.
         let may_differ = preserve.xattrs && (remembered.is_none() || !entry.xattrs.is_empty());
-        let xattrs = may_differ.then(|| place.dir.xattrs(name)).transpose().map_err(of_io)?;
+        let xattrs = may_differ
+            .then(|| self.with_descriptors(|| place.dir.xattrs(name)))
+            .transpose()
+            .map_err(of_io)?;
         if !differs(stat, xattrs.as_deref(), &wanted, preserve, self.grain(place)) {
             return Ok(unchanged(digest, false));
         }
@@ -242,7 +246,7 @@ impl LocalDestination {
             return Ok(done(false));
         }
         let has = Has { may_have_xattrs: may_differ, ..Has::of(stat) };
-        let (losses, is_changed) = match place.dir.open_read(name) {
+        let (losses, is_changed) = match self.with_descriptors(|| place.dir.open_read(name)) {
             Ok(file) => {
                 if !file.stat().map_err(of_io)?.is_same_entry(stat) {
                     return Err(conflict(&entry.path, "it was replaced while it was looked at"));

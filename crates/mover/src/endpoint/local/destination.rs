@@ -327,15 +327,9 @@ impl LocalDestination {
         self.with_descriptors(open)
     }
 
-    /// Does something that needs a descriptor; where there is none left, lets go of the directories held.
-    pub(super) fn with_descriptors<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
-        match open() {
-            Err(error) if is_errno(&error, errno::TOO_MANY_OPEN) || is_errno(&error, errno::TABLE_FULL) => {
-                self.held.clear();
-                open()
-            }
-            other => other,
-        }
+    /// Does something that needs a descriptor, with fewer directories held if there is none left.
+    pub(super) fn with_descriptors<T>(&self, act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        self.held.with_descriptors(act)
     }
 
     /// Holds a directory and finds out which file system it is on.

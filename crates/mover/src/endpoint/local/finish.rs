@@ -71,7 +71,7 @@ impl LocalDestination {
         let of_io = |error: io::Error| failed("write", &entry.path, &error);
         let (place, _) = self.parent_of(&entry.path)?;
         let staging = self.staging_at(&place).map_err(of_io)?;
-        let dir = staging.lane(lane).map_err(of_io)?;
+        let dir = self.with_descriptors(|| staging.lane(lane)).map_err(of_io)?;
         let number = self.new_number();
         let name = number.to_string().into_bytes();
         let (mode, has_mode) = self.mode_at_first(entry, &staging);

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 /// Directories held at once. Each is a descriptor; more would not fit beside the streams under the usual limit of
 /// 1,024, and fewer than the threads of a transfer would thrash.
-pub(super) const HELD_MAX: usize = 256;
+const HELD_MAX: usize = 256;
+/// As many after descriptors ran out once: slower, but everything else has some.
+const HELD_FEW: usize = 8;
 
 pub(super) struct Held<T> {
     inner: Mutex<Inner<T>>,
@@ -15,12 +17,13 @@ pub(super) struct Held<T> {
 
 struct Inner<T> {
     clock: u64,
+    max: usize,
     entries: HashMap<Vec<u8>, (u64, Arc<T>)>,
 }
 
 impl<T> Held<T> {
     pub(super) fn new() -> Self {
-        Held { inner: Mutex::new(Inner { clock: 0, entries: HashMap::new() }) }
+        Held { inner: Mutex::new(Inner { clock: 0, max: HELD_MAX, entries: HashMap::new() }) }
     }
 
     pub(super) fn get(&self, path: &[u8]) -> Option<Arc<T>> {
@@ -37,7 +40,7 @@ impl<T> Held<T> {
         let mut inner = lock(&self.inner);
         inner.clock += 1;
         let clock = inner.clock;
-        if inner.entries.len() >= HELD_MAX && !inner.entries.contains_key(path) {
+        if inner.entries.len() >= inner.max && !inner.entries.contains_key(path) {
             let oldest =
                 inner.entries.iter().min_by_key(|(_, (used, _))| *used).map(|(path, _)| path.clone());
             if let Some(oldest) = oldest {
@@ -47,25 +50,29 @@ impl<T> Held<T> {
         inner.entries.insert(path.to_vec(), (clock, value));
     }
 
-    /// Opens what is not held by `open`. Where descriptors run out, everything is let go and it is tried again.
+    /// Opens what is not held by `open`.
     pub(super) fn get_or(&self, path: &[u8], open: impl Fn() -> io::Result<T>) -> io::Result<Arc<T>> {
         if let Some(value) = self.get(path) {
             return Ok(value);
         }
-        let value = match open() {
-            Err(error) if is_errno(&error, errno::TOO_MANY_OPEN) || is_errno(&error, errno::TABLE_FULL) => {
-                self.clear();
-                open()?
-            }
-            other => other?,
-        };
-        let value = Arc::new(value);
+        let value = Arc::new(self.with_descriptors(open)?);
         self.put(path, value.clone());
         Ok(value)
     }
 
-    pub(super) fn clear(&self) {
-        lock(&self.inner).entries.clear();
+    /// Does something that needs a descriptor. Where there is none left, lets go of what is held, holds less from
+    /// then on, and tries again.
+    pub(super) fn with_descriptors<R>(&self, mut act: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+        match act() {
+            Err(error) if is_errno(&error, errno::TOO_MANY_OPEN) || is_errno(&error, errno::TABLE_FULL) => {
+                let mut inner = lock(&self.inner);
+                inner.entries.clear();
+                inner.max = HELD_FEW;
+                drop(inner);
+                act()
+            }
+            other => other,
+        }
     }
 }
 

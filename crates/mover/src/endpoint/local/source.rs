@@ -7,7 +7,7 @@
 
 use super::held::Held;
 use super::scan::{Scan, entry_of};
-use super::{errno, evidence_of, failed, failed_at_words, is_errno, lock, shown};
+use super::{evidence_of, failed, failed_at_words, lock, shown};
 use crate::endpoint::{ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
@@ -153,15 +153,9 @@ impl LocalSource {
         root.dir.open_beneath(path, Links::Refuse)
     }
 
-    /// Does something that needs a descriptor; where there is none left, lets go of the directories held.
-    pub(super) fn with_descriptors<T>(&self, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-        match open() {
-            Err(error) if is_errno(&error, errno::TOO_MANY_OPEN) || is_errno(&error, errno::TABLE_FULL) => {
-                self.held.clear();
-                open()
-            }
-            other => other,
-        }
+    /// Does something that needs a descriptor, with fewer directories held if there is none left.
+    pub(super) fn with_descriptors<T>(&self, act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        self.held.with_descriptors(act)
     }
 
     /// The root that an entry is from.

@@ -1,0 +1,78 @@
+//! Chance with a seed that is printed, and the sizes that differ between a quick run and torture.
+
+use std::io::Write;
+
+/// Numbers from a seed.
+#[derive(Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// From `THALWEG_SEED`, else from the clock; printed either way, past the capture of the test runner.
+    pub fn new(row: &str) -> Random {
+        let asked = std::env::var("THALWEG_SEED").ok().and_then(|text| text.parse().ok());
+        let seed = asked.unwrap_or_else(|| {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+            now.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
+        });
+        say(&format!("{row}: THALWEG_SEED={seed}"));
+        Random(seed)
+    }
+
+    /// A generator of its own, for another thread.
+    pub fn fork(&mut self) -> Random {
+        Random(self.next())
+    }
+
+    /// SplitMix64.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
+    /// From 0 to below 1.
+    pub fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Whether the long forms shall run.
+pub fn is_torture() -> bool {
+    std::env::var_os("THALWEG_TORTURE").is_some_and(|value| value == "1")
+}
+
+/// The first number in a quick run, the second in torture.
+pub fn quick_or_torture<T>(quick: T, torture: T) -> T {
+    if is_torture() { torture } else { quick }
+}
+
+/// A line on the real stderr: a skipped test must not look like one that passed.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Says why a test does nothing here.
+pub fn skipped(row: &str, why: &str) {
+    say(&format!("skipped: {row}: {why}"));
+}
+
+/// Whether we are root.
+pub fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// Whether a program is there to be run.
+pub fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/sbin".into(), "/usr/sbin".into()])
+        .any(|directory| directory.join(program).is_file())
+}

@@ -1,0 +1,183 @@
+//! A run of the program that may be watched, killed, and read afterwards.
+
+use super::chance;
+use super::wait_until;
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A program that runs. It is killed when this goes.
+pub struct Running {
+    child: Option<Child>,
+    stdout: Option<std::thread::JoinHandle<String>>,
+    stderr: Option<std::thread::JoinHandle<String>>,
+    pub started: Instant,
+}
+
+/// A program that ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// `None`: by a signal.
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    pub took: Duration,
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Running {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = Instant::now();
+        let mut child = command.spawn().expect("the program starts");
+        fn reader(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                let _ = from.read_to_end(&mut bytes);
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        }
+        let stdout = child.stdout.take().map(reader);
+        let stderr = child.stderr.take().map(reader);
+        Running { child: Some(child), stdout, stderr, started }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    pub fn is_over(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Waits for its end; a program that is still there after `at_most` is killed, and the test fails.
+    pub fn end(mut self, at_most: Duration) -> Ran {
+        if !wait_until(at_most, || self.is_over()) {
+            let told = self.kill_now();
+            panic!("the program still ran after {at_most:?}\n{}\n{}", told.stdout, told.stderr);
+        }
+        self.collect()
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) -> Ran {
+        self.kill_now()
+    }
+
+    fn kill_now(&mut self) -> Ran {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+        }
+        self.collect()
+    }
+
+    fn collect(&mut self) -> Ran {
+        let status = self.child.take().expect("a child").wait().expect("its end");
+        let took = self.started.elapsed();
+        let text = |thread: Option<std::thread::JoinHandle<String>>| {
+            thread.map(|thread| thread.join().unwrap_or_default()).unwrap_or_default()
+        };
+        Ran { code: status.code(), stdout: text(self.stdout.take()), stderr: text(self.stderr.take()), took }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Ran {
+    /// The last event of `--json`.
+    pub fn finished(&self) -> serde_json::Value {
+        self.stdout
+            .lines()
+            .rev()
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+            .find(|event| event["event"] == "finished")
+            .unwrap_or_else(|| panic!("no `finished` event: {self:?}"))
+    }
+
+    /// A number of it.
+    pub fn number(&self, key: &str) -> u64 {
+        self.finished()[key].as_u64().unwrap_or_else(|| panic!("no number `{key}`: {}", self.stdout))
+    }
+
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Ran {
+        assert_eq!(self.code, Some(code), "after {:?}\n{}\n{}", self.took, self.stdout, self.stderr);
+        self
+    }
+}
+
+/// Bytes that a process passed to write calls so far; `None` when it is gone.
+pub fn bytes_written(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("wchar: "))?.trim().parse().ok()
+}
+
+/// `strace -D` around a program: the process that is started is the program itself, its tracer stands aside.
+pub struct Strace {
+    args: Vec<String>,
+}
+
+impl Strace {
+    /// `None`, with the reason told, where it cannot be used.
+    pub fn available(row: &str) -> bool {
+        let works = chance::has("strace")
+            && Command::new("strace")
+                .args(["-qq", "-o", "/dev/null", "true"])
+                .output()
+                .is_ok_and(|out| out.status.success());
+        if !works {
+            chance::skipped(row, "strace is missing or may not trace");
+        }
+        works
+    }
+
+    /// With one injection for one call, for example `pwrite64:delay_enter=5000`.
+    pub fn inject(what: &str) -> Strace {
+        let call = what.split(':').next().unwrap_or_default();
+        let args = ["-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e"];
+        let mut args: Vec<String> = args.map(str::to_owned).to_vec();
+        args.extend([format!("trace={call}"), "-e".into(), format!("inject={what}")]);
+        Strace { args }
+    }
+
+    /// The same program with the same arguments and environment, traced.
+    pub fn around(&self, command: &Command) -> Command {
+        let mut traced = Command::new("strace");
+        traced.args(&self.args).arg("--").arg(command.get_program()).args(command.get_args());
+        for (key, value) in command.get_envs() {
+            match value {
+                Some(value) => traced.env(key, value),
+                None => traced.env_remove(key),
+            };
+        }
+        traced
+    }
+}
+
+/// Adds arguments.
+pub fn with<S: AsRef<OsStr>>(mut command: Command, args: impl IntoIterator<Item = S>) -> Command {
+    command.args(args);
+    command
+}
+
+/// Bytes allocated below a directory, hidden files included.
+pub fn bytes_allocated(root: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir(root) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => bytes_allocated(&entry.path()),
+            Ok(meta) => meta.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
+}

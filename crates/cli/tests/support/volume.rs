@@ -1,0 +1,134 @@
+//! File systems made for a test, on loop devices or in memory, whose power can be cut. They go with the value, also
+//! when the test panics.
+
+use super::chance;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A mounted file system of its own.
+pub struct Volume {
+    pub path: PathBuf,
+    pub image: Option<PathBuf>,
+    kind: String,
+    mounted: bool,
+}
+
+/// Whether file systems can be mounted here; tells why not.
+pub fn can_mount(row: &str) -> bool {
+    let why = if !chance::is_root() {
+        "needs root"
+    } else if !Path::new("/dev/loop-control").exists() {
+        "no loop devices"
+    } else {
+        return true;
+    };
+    chance::skipped(row, why);
+    false
+}
+
+impl Volume {
+    /// A loop image of `kind` (`ext4`, `xfs`, `btrfs`) at `directory/name`, mounted at `directory/name.mnt`.
+    pub fn new(directory: &Path, name: &str, kind: &str, mebibytes: u64) -> Option<Volume> {
+        Volume::with_options(directory, name, kind, mebibytes, &[], "")
+    }
+
+    pub fn with_options(
+        directory: &Path,
+        name: &str,
+        kind: &str,
+        mebibytes: u64,
+        make: &[&str],
+        mount: &str,
+    ) -> Option<Volume> {
+        if !chance::has(&format!("mkfs.{kind}")) {
+            chance::skipped(name, &format!("no mkfs.{kind}"));
+            return None;
+        }
+        let image = directory.join(name);
+        std::fs::File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
+        let force = if kind == "ext4" { "-F" } else { "-f" };
+        let made = Command::new(format!("mkfs.{kind}")).arg("-q").arg(force).args(make).arg(&image).output().unwrap();
+        assert!(made.status.success(), "mkfs.{kind}: {}", String::from_utf8_lossy(&made.stderr));
+        Some(Volume::mount_image(image, kind, mount))
+    }
+
+    fn mount_image(image: PathBuf, kind: &str, options: &str) -> Volume {
+        let path = PathBuf::from(format!("{}.mnt", image.display()));
+        std::fs::create_dir_all(&path).unwrap();
+        let options = if options.is_empty() { "loop".to_owned() } else { format!("loop,{options}") };
+        // A copy of an image has the same identity as the image.
+        let options = if kind == "xfs" { format!("{options},nouuid") } else { options };
+        run(Command::new("mount").args(["-t", kind, "-o", &options]).arg(&image).arg(&path));
+        Volume { path, image: Some(image), kind: kind.to_owned(), mounted: true }
+    }
+
+    /// A file system in memory, with these options (`size=8m,nr_inodes=40`).
+    pub fn in_memory(directory: &Path, name: &str, options: &str) -> Volume {
+        let path = directory.join(format!("{name}.mnt"));
+        std::fs::create_dir_all(&path).unwrap();
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&path));
+        Volume { path, image: None, kind: "tmpfs".into(), mounted: true }
+    }
+
+    pub fn remount(&self, options: &str) {
+        run(Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.path));
+    }
+
+    /// Cuts the power: nothing that was not synced reaches the image any more. False, with the reason told, where the
+    /// file system cannot do that.
+    pub fn cut_power(&self, row: &str) -> bool {
+        // FS_IOC_SHUTDOWN with NOLOGFLUSH.
+        let program = "import fcntl,os,struct,sys\n\
+            d=os.open(sys.argv[1],os.O_RDONLY)\n\
+            fcntl.ioctl(d,0x8004587d,struct.pack('I',2))";
+        let cut = Command::new("python3").args(["-c", program]).arg(&self.path).output();
+        match cut {
+            Ok(cut) if cut.status.success() => true,
+            Ok(cut) => {
+                let text = String::from_utf8_lossy(&cut.stderr);
+                let why = text.lines().last().unwrap_or("").to_owned();
+                chance::skipped(row, &format!("{} cannot be shut down: {why}", self.kind));
+                false
+            }
+            Err(error) => {
+                chance::skipped(row, &format!("no python3: {error}"));
+                false
+            }
+        }
+    }
+
+    /// What the disk holds after the cut: a copy of the image, mounted. A copy, because somebody else's mount name
+    /// space may pin the dead one.
+    pub fn after_the_cut(&self, name: &str) -> Volume {
+        let image = self.image.as_ref().expect("a loop image");
+        let copy = image.with_file_name(name);
+        run(Command::new("cp").arg("--sparse=always").arg(image).arg(&copy));
+        Volume::mount_image(copy, &self.kind, "")
+    }
+
+    /// Unmounts and mounts it again: only what the disk holds counts.
+    pub fn mount_again(&mut self) {
+        run(Command::new("umount").arg(&self.path));
+        self.mounted = false;
+        let options = if self.kind == "xfs" { "loop,nouuid" } else { "loop" };
+        let image = self.image.as_ref().expect("a loop image");
+        run(Command::new("mount").args(["-t", &self.kind, "-o", options]).arg(image).arg(&self.path));
+        self.mounted = true;
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if self.mounted {
+            let gone = Command::new("umount").arg(&self.path).output();
+            if !gone.is_ok_and(|out| out.status.success()) {
+                let _ = Command::new("umount").arg("-l").arg(&self.path).output();
+            }
+        }
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,73 @@
+//! The receiving side of a transfer, as its stages see it. They do not know who decides.
+
+use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
+use crate::failure::{Failure, Result};
+use crate::stage::Accounts;
+use crate::transfer::receiver::RoundResult;
+use std::sync::Arc;
+use thalweg_wire::digest::Rule;
+use thalweg_wire::message::Terms;
+use thalweg_wire::{Digest, Entry, EntryId};
+
+/// A partial file that is being written.
+#[derive(Clone)]
+pub struct OpenPartial {
+    /// Its entry.
+    pub entry: Arc<Entry>,
+    /// Its file.
+    pub partial: Arc<dyn PartialFile>,
+    /// How its pieces are digested.
+    pub rule: Rule,
+}
+
+/// A small file that was verified and staged.
+pub struct StagedFile {
+    /// Its entry.
+    pub entry: Arc<Entry>,
+    /// What was verified.
+    pub digest: Digest,
+    /// Where it waits for its name.
+    pub staged: Staged,
+}
+
+/// What a receiving transfer is to its stages.
+pub trait Receiving: Send + Sync {
+    /// What both sides agreed on.
+    fn terms(&self) -> &Terms;
+    /// Where time is booked.
+    fn accounts(&self) -> &Accounts;
+    /// Where it writes.
+    fn destination(&self) -> &dyn Destination;
+
+    /// The partial of an entry whose chunks are wanted, begun if need be. `None` if they are not.
+    ///
+    /// # Errors
+    /// `Protocol` for an entry that was never offered.
+    fn open_partial(&self, id: EntryId) -> Result<Option<OpenPartial>>;
+    /// Which of these small files are wanted.
+    ///
+    /// # Errors
+    /// `Protocol` if one was never offered.
+    fn small_wanted(&self, ids: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>>;
+    /// Small files were verified and staged.
+    fn files_staged(&self, files: Vec<StagedFile>);
+    /// A chunk was verified and written.
+    fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest);
+    /// A chunk or small file (chunk 0) came damaged.
+    fn damaged(&self, id: EntryId, chunk: u64);
+    /// Writing failed.
+    fn write_failed(&self, id: EntryId, failure: Failure);
+
+    /// The partial of an entry, if there is one.
+    fn partial(&self, id: EntryId) -> Option<OpenPartial>;
+    /// The staged file of an entry, if there is one.
+    fn staged(&self, id: EntryId) -> Option<(Arc<Entry>, Staged)>;
+    /// The entry whose content is held.
+    fn entry(&self, id: EntryId) -> Option<Arc<Entry>>;
+    /// Takes what is held for an entry.
+    fn take_content(&self, id: EntryId) -> Option<Ready>;
+    /// A step of a round is done.
+    fn round_done(&self, result: RoundResult);
+    /// The end is done.
+    fn concluded(&self, conclusion: Conclusion);
+}

@@ -1,0 +1,131 @@
+//! `cargo xtask check`: rules of the house that no compiler knows.
+//!
+//! 1. Layers: an arrow between crates or between modules of the mover points only down.
+//! 2. Deciding is apart from doing: the deciding modules know no clock, no disk, no network.
+//! 3. SPEC.md: every promise names a test that exists.
+
+use crate::tools;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::Path;
+
+/// Which crates of ours a crate may use.
+const CRATES: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("sys", &[]),
+    ("mover", &["wire", "sys"]),
+    ("service", &["mover", "wire", "sys"]),
+    ("cli", &["service", "mover", "wire", "sys"]),
+];
+
+/// What modules of the mover must not mention.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("transfer", &["crate::run", "crate::stage", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "SystemTime", "std::fs", "std::net", "std::thread"]),
+    ("plan.rs", &["crate::run", "crate::stage", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "std::fs"]),
+    ("basin.rs", &["crate::run", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "std::fs"]),
+    ("endpoint", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),
+    ("manifest", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),
+    ("journal", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),
+    ("link", &["crate::run", "crate::stage", "crate::endpoint", "crate::transfer"]),
+    ("stage", &["crate::run"]),
+];
+
+/// Checks all of it.
+///
+/// # Errors
+/// Naming every breach.
+pub fn run() -> Result<()> {
+    let mut breaches = Vec::new();
+    crates(&mut breaches)?;
+    modules(&mut breaches)?;
+    promises(&mut breaches)?;
+    if breaches.is_empty() {
+        println!("    layers, deciding apart from doing, promises with tests: in order");
+        return Ok(());
+    }
+    bail!("{}", breaches.join("\n"))
+}
+
+fn crates(breaches: &mut Vec<String>) -> Result<()> {
+    for (name, allowed) in CRATES {
+        let manifest = fs::read_to_string(tools::root().join(format!("crates/{name}/Cargo.toml")))?;
+        for line in manifest.lines() {
+            let Some(rest) = line.strip_prefix("thalweg-") else { continue };
+            let used = rest.split(['.', ' ', '=']).next().unwrap_or_default();
+            if !allowed.contains(&used) {
+                breaches.push(format!("crates/{name} uses thalweg-{used}: that arrow points up"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn modules(breaches: &mut Vec<String>) -> Result<()> {
+    let source = tools::root().join("crates/mover/src");
+    for (module, forbidden) in FORBIDDEN {
+        let path = source.join(module);
+        let files = if path.is_dir() { tools::files_below(&path)? } else { vec![path] };
+        for file in files {
+            if file.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+            for (number, line) in code_lines(&text) {
+                for word in forbidden.iter().filter(|word| line.contains(*word)) {
+                    let place = file.strip_prefix(tools::root()).unwrap_or(&file).display();
+                    breaches.push(format!("{place}:{number} mentions {word}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lines that are code: no comments, nothing from the tests at the end on.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(number, line)| (number + 1, line))
+        .take_while(|(_, line)| !line.starts_with("mod tests") && !line.starts_with("#[cfg(test)]"))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
+
+/// In SPEC.md a test is named as `file::function` after "Test:".
+fn promises(breaches: &mut Vec<String>) -> Result<()> {
+    let spec = fs::read_to_string(tools::root().join("SPEC.md")).context("SPEC.md")?;
+    let mut promise: Option<(String, bool)> = None;
+    let finish = |promise: &mut Option<(String, bool)>, breaches: &mut Vec<String>| {
+        if let Some((name, false)) = promise.take() {
+            breaches.push(format!("SPEC.md: promise {name} names neither a test nor that it is pending"));
+        }
+    };
+    for line in spec.lines() {
+        if let Some(name) = line.strip_prefix("### ") {
+            finish(&mut promise, breaches);
+            promise = Some((name.to_owned(), false));
+        }
+        if let Some(tests) = line.strip_prefix("Test: ") {
+            for test in tests.split(", ") {
+                let test = test.trim().trim_matches('`');
+                match test.rsplit_once("::") {
+                    Some((file, function)) if has_test(Path::new(file), function) => {}
+                    _ => breaches.push(format!("SPEC.md: there is no test {test}")),
+                }
+            }
+            if let Some((_, held)) = &mut promise {
+                *held = true;
+            }
+        }
+        if line.starts_with("Pending: ")
+            && let Some((_, held)) = &mut promise
+        {
+            *held = true;
+        }
+    }
+    finish(&mut promise, breaches);
+    Ok(())
+}
+
+fn has_test(file: &Path, function: &str) -> bool {
+    fs::read_to_string(tools::root().join(file)).is_ok_and(|text| text.contains(&format!("fn {function}(")))
+}

@@ -1,0 +1,79 @@
+//! `cargo xtask test`: all tests, with what they need. CI runs this and nothing else.
+
+use crate::{check, tools};
+use anyhow::Result;
+use std::process::Command;
+
+/// Debian packages that tests use, and a program of each that shows that it is there.
+const PACKAGES: &[(&str, &str)] = &[
+    ("openssh-server", "/usr/sbin/sshd"),
+    ("openssh-client", "/usr/bin/ssh"),
+    ("rsync", "/usr/bin/rsync"),
+    ("strace", "/usr/bin/strace"),
+    ("e2fsprogs", "/sbin/mkfs.ext4"),
+    ("xfsprogs", "/sbin/mkfs.xfs"),
+    ("btrfs-progs", "/sbin/mkfs.btrfs"),
+    ("iproute2", "/sbin/ip"),
+    ("attr", "/usr/bin/setfattr"),
+    ("acl", "/usr/bin/setfacl"),
+    ("musl-tools", "/usr/bin/musl-gcc"),
+];
+
+/// Options of the test run.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Do not install what is missing
+    #[arg(long)]
+    no_install: bool,
+    /// Seeds of the simulation
+    #[arg(long, default_value_t = 300)]
+    seeds: u64,
+}
+
+/// Runs everything.
+///
+/// # Errors
+/// At the first thing that fails.
+pub fn run(args: &Args) -> Result<()> {
+    if !args.no_install {
+        install()?;
+    }
+    let cargo = tools::cargo();
+    let steps: &[(&str, &[&str])] = &[
+        ("format", &["fmt", "--all", "--check"]),
+        ("lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
+        ("tests", &["test", "--workspace", "--no-fail-fast"]),
+    ];
+    for (name, words) in steps {
+        println!("==> {name}");
+        tools::run(Command::new(&cargo).args(*words))?;
+    }
+    println!("==> house rules");
+    check::run()?;
+    println!("==> simulation, {} seeds", args.seeds);
+    let seeds = args.seeds.to_string();
+    tools::run(Command::new(&cargo).args(["run", "--quiet", "--release", "--package", "xtask", "--", "sim", "--seeds", &seeds]))
+}
+
+/// Installs what is missing where that is possible; says what is missing where it is not.
+fn install() -> Result<()> {
+    let missing: Vec<&str> = PACKAGES
+        .iter()
+        .filter(|(_, program)| !std::path::Path::new(program).exists())
+        .map(|(package, _)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+    let has_apt = std::path::Path::new("/usr/bin/apt-get").exists();
+    if is_root && has_apt {
+        println!("==> installing {}", missing.join(", "));
+        tools::run(Command::new("apt-get").args(["-qq", "update"]))?;
+        let install = ["-qq", "install", "-y", "--no-install-recommends"];
+        return tools::run(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(install).args(missing));
+    }
+    println!("==> missing, and not installed (that needs root and apt): {}", missing.join(", "));
+    println!("    tests that need them fail and say so");
+    Ok(())
+}

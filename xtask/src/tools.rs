@@ -1,0 +1,131 @@
+//! What the chores share: the release program, real data, comparison by others' means.
+
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The root of the checkout.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+/// Builds the program and tells where it is.
+///
+/// # Errors
+/// If it does not build.
+pub fn build_release() -> Result<PathBuf> {
+    run(Command::new(cargo()).args(["build", "--release", "--quiet", "--package", "thalweg"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("release/thalweg"))
+}
+
+/// Cargo itself.
+pub fn cargo() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// The installed Rust toolchain: real data that everybody has who builds this.
+///
+/// # Errors
+/// If rustc does not answer.
+pub fn rust_toolchain() -> Result<PathBuf> {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).current_dir(root()).output()?;
+    let path = String::from_utf8(output.stdout).context("the path of the toolchain")?;
+    Ok(PathBuf::from(path.trim()))
+}
+
+/// Runs a command in the root of the checkout; it must succeed.
+///
+/// # Errors
+/// If it does not.
+pub fn run(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command.current_dir(root()).status().with_context(|| shown.clone())?;
+    if !status.success() {
+        bail!("{shown} ended with {status}");
+    }
+    Ok(())
+}
+
+/// A directory below `target/` that goes when the value goes.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn new(name: &str) -> Result<Scratch> {
+        let path = root().join("target").join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Scratch(path))
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// All regular files below a directory.
+///
+/// # Errors
+/// What the file system says.
+pub fn files_below(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                open.push(entry.path());
+            } else if kind.is_file() {
+                files.push(entry.path());
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Compares two trees by content and metadata: with rsync's checksum dry run where there is rsync, else with
+/// `diff`.
+///
+/// # Errors
+/// If they differ.
+pub fn same_tree(a: &Path, b: &Path) -> Result<()> {
+    let slash = |path: &Path| format!("{}/", path.display());
+    let rsync = Command::new("rsync").args(["-aHnc", "--delete", "--itemize-changes"]).args([slash(a), slash(b)]).output();
+    match rsync {
+        Ok(output) if output.status.success() && output.stdout.is_empty() => Ok(()),
+        Ok(output) => bail!("they differ: {}", String::from_utf8_lossy(&output.stdout)),
+        Err(_) => run(Command::new("diff").args(["-r", "--no-dereference"]).args([a, b])),
+    }
+}
+
+/// Compares two files byte by byte.
+///
+/// # Errors
+/// If they differ.
+pub fn same_file(a: &Path, b: &Path) -> Result<()> {
+    let (mut one, mut two) = (File::open(a)?, File::open(b)?);
+    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        let got = one.read(&mut left)?;
+        if got == 0 {
+            return if two.read(&mut right)? == 0 { Ok(()) } else { bail!("{} is longer", b.display()) };
+        }
+        two.read_exact(&mut right[..got]).with_context(|| format!("{} is shorter", b.display()))?;
+        if left[..got] != right[..got] {
+            bail!("{} and {} differ", a.display(), b.display());
+        }
+    }
+}
