@@ -22,6 +22,9 @@ pub enum Command {
     Sync(CopyArgs),
     /// Serve directories to other machines
     Serve(ServeArgs),
+    /// The far side of a copy by ssh; not for people
+    #[command(hide = true)]
+    Mover(MoverArgs),
 }
 
 /// Options of cp and sync.
@@ -113,6 +116,8 @@ pub struct CopyArgs {
     /// What `thalweg serve` wrote: whom to expect and who we are
     #[arg(long, value_name = "FILE", env = "THALWEG_TICKET")]
     pub ticket: Option<PathBuf>,
+    #[command(flatten)]
+    pub ssh: SshArgs,
     /// Drop a link that acknowledges nothing for so long, and dial again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
     pub stall_timeout: Duration,
@@ -125,6 +130,40 @@ pub struct CopyArgs {
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options for places that ssh reaches.
+#[derive(Debug, clap::Args)]
+pub struct SshArgs {
+    /// The ssh to start, with its options; split into words, never given to a shell
+    #[arg(short = 'e', long, value_name = "COMMAND", env = "THALWEG_RSH", default_value = "ssh")]
+    pub rsh: OsString,
+    /// Port of sshd
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// The thalweg to start at the far side
+    #[arg(long, value_name = "PROGRAM", default_value = "thalweg")]
+    pub far_path: OsString,
+    /// Ports that the far side may listen at, if a firewall lets only some through
+    #[arg(long, value_name = "LOW-HIGH", value_parser = parse_ports)]
+    pub far_ports: Option<(u16, u16)>,
+    /// If the far side has no thalweg, place our own static one in its user's cache
+    #[arg(long)]
+    pub bootstrap: bool,
+    /// Data ride in ssh, as they do when every port is shut
+    #[arg(long, hide = true)]
+    pub via_ssh: bool,
+}
+
+/// Options of mover. Nothing secret is among them.
+#[derive(Debug, clap::Args)]
+pub struct MoverArgs {
+    /// Bridge stdin and stdout to this port of the loopback
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub bridge: Option<u16>,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR", env = "THALWEG_STATE")]
+    pub state: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -192,6 +231,15 @@ fn parse_chunk(text: &str) -> Result<u64, String> {
         return Err("a chunk is a power of two from 64KiB to 64MiB".into());
     }
     Ok(bytes)
+}
+
+fn parse_ports(text: &str) -> Result<(u16, u16), String> {
+    let odd = || "two ports, LOW-HIGH".to_owned();
+    let (low, high) = text.split_once('-').ok_or_else(odd)?;
+    match (low.trim().parse(), high.trim().parse()) {
+        (Ok(low), Ok(high)) if 0 < low && low <= high => Ok((low, high)),
+        _ => Err(odd()),
+    }
 }
 
 fn parse_concurrency(text: &str) -> Result<usize, String> {

@@ -4,7 +4,7 @@ use crate::args::{CheckBy, CipherArg, CopyArgs, Verify};
 use crate::exit::Exit;
 use crate::place::Named;
 use crate::progress::Progress;
-use crate::{identity, show, units};
+use crate::{identity, show, ssh, units};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -88,6 +88,7 @@ fn source(places: Vec<Named>, args: &CopyArgs) -> Result<(From, Option<Identity>
     let mixed = || Failure::new(FailureKind::Usage, "read the command line", "all sources must be at one place");
     let mut local = Vec::new();
     let mut far: Option<(String, Vec<Place>)> = None;
+    let mut by_ssh: Option<(String, Option<u16>, Vec<Place>)> = None;
     let mut zero = None;
     for place in places {
         match place {
@@ -103,9 +104,22 @@ fn source(places: Vec<Named>, args: &CopyArgs) -> Result<(From, Option<Identity>
             Named::Null => {
                 return Err(Failure::new(FailureKind::Usage, "read the command line", "`null:` is no source"));
             }
-            Named::Ssh { .. } => return Err(no_ssh()),
+            Named::Ssh { host, port, path } => {
+                let (known_host, known_port, places) =
+                    by_ssh.get_or_insert_with(|| (host.clone(), port, Vec::new()));
+                if (&*known_host, *known_port) != (&host, port) {
+                    return Err(mixed());
+                }
+                places.push(ssh::place(path));
+            }
             Named::Zero(_) => return Err(mixed()),
         }
+    }
+    if let Some((host, port, places)) = by_ssh {
+        return match (local.is_empty(), far, zero) {
+            (true, None, None) => Ok((From::Far(ssh::far(&host, port, args)?, places), None)),
+            _ => Err(mixed()),
+        };
     }
     match (local.is_empty(), far, zero) {
         (false, None, None) => Ok((From::Local(local), None)),
@@ -129,12 +143,8 @@ fn target(place: Named, args: &CopyArgs) -> Result<(To, Option<Identity>)> {
         Named::Zero(_) => {
             return Err(Failure::new(FailureKind::Usage, "read the command line", "`zero:` is no destination"));
         }
-        Named::Ssh { .. } => return Err(no_ssh()),
+        Named::Ssh { host, port, path } => (To::Far(ssh::far(&host, port, args)?, ssh::place(path)), None),
     })
-}
-
-fn no_ssh() -> Failure {
-    Failure::new(FailureKind::Unsupported, "connect", "copies by ssh are not built yet")
 }
 
 fn daemon(address: &str, args: &CopyArgs) -> Result<(Far, Identity)> {

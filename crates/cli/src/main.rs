@@ -10,6 +10,10 @@ mod copy;
 
 mod serve;
 
+mod ssh;
+
+mod mover;
+
 mod progress;
 
 mod show;
@@ -37,6 +41,7 @@ fn main() -> std::process::ExitCode {
         args::Command::Cp(args) => copy::cp(&args),
         args::Command::Sync(args) => copy::sync(&args),
         args::Command::Serve(args) => serve::serve(&args),
+        args::Command::Mover(args) => mover::mover(&args),
     };
     match result {
         Ok(exit) => exit.into(),

@@ -61,6 +61,7 @@ impl Named {
             };
             let authority = std::str::from_utf8(authority).map_err(|_| usage("the host is not text"))?;
             let (host, port) = match authority.rsplit_once(':') {
+                // Colons in brackets are an IPv6 address's own.
                 Some((host, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => {
                     (host, Some(port.parse().map_err(|_| usage("the port is out of range"))?))
                 }
@@ -80,7 +81,14 @@ impl Named {
                 return Err(usage("this kind of place is not supported yet"));
             }
         }
-        if let Some(colon) = bytes.iter().position(|&b| b == b':')
+        // The first colon that is not in brackets, as in `[::1]:path`.
+        let bracketed = match bytes.iter().position(|&b| b == b'[') {
+            Some(open) if !bytes[..open].iter().any(|b| b":/".contains(b)) => {
+                bytes.windows(2).position(|pair| pair == b"]:").map_or(0, |at| at + 1)
+            }
+            _ => 0,
+        };
+        if let Some(colon) = bytes[bracketed..].iter().position(|&b| b == b':').map(|at| at + bracketed)
             && !bytes[..colon].contains(&b'/')
         {
             let host = std::str::from_utf8(&bytes[..colon]).map_err(|_| usage("the host is not text"))?;
@@ -116,15 +124,16 @@ fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
 }
 
 fn ssh(host: &str, port: Option<u16>, path: &[u8]) -> std::result::Result<Named, &'static str> {
-    // A host that begins with a dash would be an option to ssh.
-    if host.is_empty() || host.starts_with('-') {
-        return Err("the host is missing or begins with a dash");
-    }
-    if host.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        return Err("the host has characters that no host has");
-    }
+    // ssh takes an IPv6 address without brackets.
+    let (user, bare) = host.rsplit_once('@').map_or(("", host), |(user, bare)| (user, bare));
+    let host = match bare.strip_prefix('[').and_then(|bare| bare.strip_suffix(']')) {
+        Some(address) if host.contains('@') => format!("{user}@{address}"),
+        Some(address) => address.to_owned(),
+        None => host.to_owned(),
+    };
+    thalweg_mover::link::ssh::check_destination(&host)?;
     let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };
-    Ok(Named::Ssh { host: host.to_owned(), port, path })
+    Ok(Named::Ssh { host, port, path })
 }
 
 #[cfg(test)]
@@ -145,6 +154,10 @@ mod tests {
             parse("ssh://h:2222/x"),
             Named::Ssh { host: "h".into(), port: Some(2222), path: b"/x".to_vec() }
         );
+        let six = |host: &str, port| Named::Ssh { host: host.into(), port, path: b"/x".to_vec() };
+        assert_eq!(parse("ssh://me@[::1]:2222/x"), six("me@::1", Some(2222)));
+        assert_eq!(parse("ssh://[::1]/x"), six("::1", None));
+        assert_eq!(parse("me@[fe80::1%eth0]:/x"), six("me@fe80::1%eth0", None));
         let daemon = |address: &str, path: &[u8]| Named::Daemon {
             address: address.into(),
             export: "data".into(),

@@ -14,6 +14,15 @@ pub fn failure(failure: &Failure) {
 pub fn hint(failure: &Failure) -> Option<&'static str> {
     Some(match (failure.kind, failure.operation.as_str()) {
         (FailureKind::Space, _) => "make room (or make it writable), then run the same command again: it resumes",
+        (FailureKind::NotFound, "start by ssh") => {
+            "install it there, name it with --far-path, or let thalweg place its own copy with --bootstrap"
+        }
+        (FailureKind::Protocol, "start by ssh") => {
+            "with --bootstrap thalweg places its own copy there, of the same version"
+        }
+        (FailureKind::Connection, "start by ssh") => {
+            "ssh's own words stand above; the same host must work with `ssh`. The same command resumes"
+        }
         (FailureKind::Connection, "connect") => {
             "is `thalweg serve` running there, and may this host reach its port? The same command resumes"
         }

@@ -6,116 +6,14 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::chance::{self, Random, quick_or_torture};
+use support::chance::{Random, quick_or_torture};
+use support::copies::{
+    CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, local_copy, make_source, pull, push, wrong_names,
+};
 use support::job::{Ran, Running, Strace, bytes_written, with};
 use support::proxy::Proxy;
-use support::volume::{Volume, can_mount};
-use support::{Daemon, Scratch, assert_no_litter, assert_same, facts, noise, wait_until};
-
-const CHUNK_BYTES: u64 = 1 << 20;
-const STREAMS: u64 = 2;
-const LARGE_FILES: u64 = 4;
-const LARGE_BYTES: u64 = 20 << 20;
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A few files of many chunks, many of less than one.
-fn make_source(root: &Path) -> u64 {
-    std::fs::create_dir_all(root.join("below")).unwrap();
-    let mut bytes = 0;
-    for i in 0..LARGE_FILES {
-        let content = noise(7000 + i, (LARGE_BYTES + i * 777) as usize);
-        bytes += content.len() as u64;
-        std::fs::write(root.join(format!("below/large-{i}")), content).unwrap();
-    }
-    for i in 0..200u64 {
-        let content = noise(i, (i * 41 % 8000) as usize);
-        bytes += content.len() as u64;
-        std::fs::write(root.join(format!("small-{i}")), content).unwrap();
-    }
-    bytes
-}
-
-/// Contents of the source by path.
-fn digests(root: &Path) -> BTreeMap<PathBuf, blake3::Hash> {
-    let paths = facts(root).into_keys().map(|name| PathBuf::from(String::from_utf8(name).unwrap()));
-    paths
-        .filter(|path| root.join(path).is_file())
-        .map(|path| (path.clone(), blake3::hash(&std::fs::read(root.join(path)).unwrap())))
-        .collect()
-}
-
-/// What is wrong with names that are visible below `to`: every one must have its whole content.
-fn wrong_names(to: &Path, expected: &BTreeMap<PathBuf, blake3::Hash>, seen: &mut BTreeMap<PathBuf, u64>) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for (path, digest) in expected {
-        let path = to.join(path);
-        let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
-        // Content under a name never changes, so each inode is read once.
-        if seen.get(&path) == Some(&meta.ino()) {
-            continue;
-        }
-        if let Ok(content) = std::fs::read(&path) {
-            if blake3::hash(&content) != *digest {
-                wrong.push(format!("{} with {} bytes", path.display(), content.len()));
-            }
-            seen.insert(path, meta.ino());
-        }
-    }
-    wrong
-}
-
-/// Looks at final names all the time.
-struct Watcher {
-    stop: Arc<AtomicBool>,
-    wrong: Arc<Mutex<Vec<String>>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Watcher {
-    fn start(to: &Path, expected: &BTreeMap<PathBuf, blake3::Hash>) -> Watcher {
-        let (to, expected) = (to.to_owned(), expected.clone());
-        let stop = Arc::new(AtomicBool::new(false));
-        let wrong = Arc::new(Mutex::new(Vec::new()));
-        let (stopped, found) = (stop.clone(), wrong.clone());
-        let thread = std::thread::spawn(move || {
-            let mut seen = BTreeMap::new();
-            while !stopped.load(Ordering::Relaxed) {
-                found.lock().unwrap().extend(wrong_names(&to, &expected, &mut seen));
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        });
-        Watcher { stop, wrong, thread: Some(thread) }
-    }
-
-    fn end(mut self) -> Vec<String> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().map(|thread| thread.join().unwrap());
-        std::mem::take(&mut *self.wrong.lock().unwrap())
-    }
-}
-
-/// Options of every copy here.
-const OPTIONS: [&str; 7] = ["cp", "--json", "--quiet", "--chunk", "1MiB", "--streams", "2"];
-
-fn local_copy(scratch: &Scratch, to: &Path) -> Command {
-    with(with(scratch.thalweg(), OPTIONS), [scratch.path("from/"), to.to_owned()])
-}
-
-fn push(scratch: &Scratch, daemon: &Daemon, place: &str) -> Command {
-    let command = with(with(scratch.thalweg(), OPTIONS), ["--ticket"]);
-    with(with(with(command, [&daemon.ticket]), [scratch.path("from/")]), [place])
-}
-
-fn pull(scratch: &Scratch, daemon: &Daemon, place: &str, to: &Path) -> Command {
-    let command = with(with(scratch.thalweg(), OPTIONS), ["--ticket"]);
-    with(with(with(command, [&daemon.ticket]), [place]), [to])
-}
+use support::{Scratch, assert_no_litter, assert_same, wait_until};
 
 /// What was written until the kill, and how fast.
 struct Killed {
@@ -201,7 +99,7 @@ fn c1_a_push_killed_at_any_moment_resumes() {
     let kills = quick_or_torture(6, 100);
     for kill in 0..kills {
         let to = scratch.path(&format!("export/to-{kill}"));
-        let command = || push(&scratch, &daemon, &proxy.place("data", &format!("to-{kill}")));
+        let command = || push(&scratch, &proxy.place("data", &format!("to-{kill}")));
         let watcher = Watcher::start(&to, &expected);
         let moment = (total as f64 * (f64::from(kill) + random.fraction()) / f64::from(kills)) as u64;
         proxy.limit(RATE);
@@ -230,7 +128,7 @@ fn c1_a_pull_killed_at_any_moment_resumes() {
     let kills = quick_or_torture(7, 100);
     for kill in 0..kills {
         let to = scratch.path(&format!("to-{kill}"));
-        let command = || pull(&scratch, &daemon, &proxy.place("data", ""), &to);
+        let command = || pull(&scratch, &proxy.place("data", ""), &to);
         let watcher = Watcher::start(&to, &expected);
         let moment = (total as f64 * (f64::from(kill) + random.fraction()) / f64::from(kills)) as u64;
         proxy.limit(RATE);
@@ -259,7 +157,7 @@ fn c1_a_copy_killed_again_and_again_still_gets_there() {
     let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
     let proxy = Proxy::new(&daemon.address());
     proxy.limit(RATE);
-    let command = || push(&scratch, &daemon, &proxy.place("data", ""));
+    let command = || push(&scratch, &proxy.place("data", ""));
     let mut kills = 0;
     for _ in 0..quick_or_torture(4, 60) {
         let mut job = Running::start(command());
@@ -291,8 +189,8 @@ fn kill_the_daemon(row: &str, is_push: bool) {
     proxy.limit(RATE);
     let to = scratch.path("to");
     let command = match is_push {
-        true => push(&scratch, &daemon, &proxy.place("data", "")),
-        false => pull(&scratch, &daemon, &proxy.place("data", ""), &to),
+        true => push(&scratch, &proxy.place("data", "")),
+        false => pull(&scratch, &proxy.place("data", ""), &to),
     };
     let mut daemon = daemon;
     let watcher = Watcher::start(&to, &expected);

@@ -50,6 +50,13 @@ impl Default for HostLimits {
     }
 }
 
+/// A client that said nothing for three heartbeats and is said to have begun anew is gone.
+const SILENCE: Duration = Duration::from_secs(3);
+/// What is heard later was not on its way before.
+const IN_FLIGHT: Duration = Duration::from_millis(500);
+/// Time for a session that ends to put away what it received.
+const CLOSING: Duration = Duration::from_secs(5);
+
 /// See the module.
 pub struct Host {
     identity: Identity,
@@ -59,6 +66,8 @@ pub struct Host {
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
     instances: AtomicU64,
     idle_since: Mutex<Instant>,
+    /// Each transfer has a clone until it is concluded.
+    work: Arc<()>,
     this: Weak<Host>,
 }
 
@@ -73,6 +82,7 @@ impl Host {
             sessions: Mutex::default(),
             instances: AtomicU64::new(1),
             idle_since: Mutex::new(Instant::now()),
+            work: Arc::default(),
             this: this.clone(),
         });
         let reaper = Arc::downgrade(&host);
@@ -147,6 +157,18 @@ impl Host {
     /// Sessions that are there, linked or not.
     pub fn session_count(&self) -> usize {
         self.sessions().len()
+    }
+
+    /// Since when no session has a link; `None` if one has, or if there is none.
+    pub fn linkless_since(&self) -> Option<Instant> {
+        let sessions = self.sessions();
+        let lost: Option<Vec<Instant>> = sessions.values().map(|session| session.lost_since()).collect();
+        lost?.into_iter().max()
+    }
+
+    /// Whether a transfer is still being concluded, maybe one whose session has ended.
+    pub fn is_at_work(&self) -> bool {
+        Arc::strong_count(&self.work) > 1
     }
 
     /// For how long there has been no session.
@@ -232,15 +254,7 @@ impl Host {
     }
 
     fn open_push(&self, session: &Arc<Session>, open: Open) -> Result<()> {
-        let place = self.exports.resolve(&open.places[0], !open.terms.dry_run)?;
-        let destination = LocalDestination::open(
-            DestinationPlace { path: path_of(place.path), below: place.below },
-            &open.source,
-            place.trailing_slash,
-            open.terms.clone(),
-            self.state.clone(),
-            Filter::new(open.filter.clone())?,
-        )?;
+        let destination = self.open_destination(session, &open)?;
         let run = ReceiveRun::start(
             open.transfer,
             Arc::new(destination),
@@ -254,8 +268,9 @@ impl Host {
             run.close();
             return Err(failure);
         }
-        let (host, session) = (self.strong()?, session.clone());
+        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         in_thread("transfer", move || {
+            let _work = work;
             while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
             if let Some(ended) = run.ended() {
                 match agree::totals_of(ended).and_then(|totals| agree::as_receiver(&run, &host.identity, totals)) {
@@ -265,6 +280,52 @@ impl Host {
             }
             run.close();
             session.remove(run.number());
+        })
+    }
+
+    /// Where the job's lock is held by an older session of the same client that was cut off, this is that client
+    /// again under the same command: the older session ends, what it made durable stays.
+    fn open_destination(&self, session: &Arc<Session>, open: &Open) -> Result<LocalDestination> {
+        let since = Instant::now();
+        loop {
+            let place = self.exports.resolve(&open.places[0], !open.terms.dry_run)?;
+            let opened = LocalDestination::open(
+                DestinationPlace { path: path_of(place.path), below: place.below },
+                &open.source,
+                place.trailing_slash,
+                open.terms.clone(),
+                self.state.clone(),
+                Filter::new(open.filter.clone())?,
+            );
+            let busy = match opened {
+                Err(failure) if failure.kind == FailureKind::Busy => failure,
+                other => return other,
+            };
+            match self.holder(session, &open.terms.job_key) {
+                Some(holder) if holder.lost_since().is_some() || is_silent(&holder) => {
+                    tracing::info!("a client begins its job anew; its older session ends");
+                    let cause = "the same client began the job anew";
+                    holder.close(Some(Failure::new(FailureKind::Connection, "serve", cause)));
+                }
+                // It lives: what it says now was not on its way when we began to ask.
+                Some(holder) if holder.heard_at().is_some_and(|at| at > since + IN_FLIGHT) => return Err(busy),
+                // Nobody's, or one that is just closing.
+                None if since.elapsed() > CLOSING => return Err(busy),
+                _ => {}
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Another session of the same client that receives for this job.
+    fn holder(&self, session: &Arc<Session>, job_key: &[u8; 16]) -> Option<Arc<Session>> {
+        let others: Vec<_> = self.sessions().values().cloned().collect();
+        others.into_iter().find(|other| {
+            !Arc::ptr_eq(other, session)
+                && other.peer.matches(&session.peer)
+                && other.transfers().iter().any(|transfer| {
+                    matches!(transfer, Transfer::Receive(run) if run.terms.job_key == *job_key)
+                })
         })
     }
 
@@ -296,8 +357,9 @@ impl Host {
             event::nobody(),
         );
         session.add(open.transfer, Transfer::Send(run.clone()))?;
-        let (host, session) = (self.strong()?, session.clone());
+        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         in_thread("transfer", move || {
+            let _work = work;
             while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
             if let Some(ended) = run.ended() {
                 match agree::totals_of(ended).and_then(|totals| agree::as_sender(&run, &host.identity, totals)) {
@@ -359,6 +421,10 @@ impl Owner for ServerOwner {
     fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
         tracing::info!(stream, %why, "stream lost");
     }
+}
+
+fn is_silent(session: &Session) -> bool {
+    session.heard_at().is_some_and(|at| at.elapsed() > SILENCE)
 }
 
 fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {

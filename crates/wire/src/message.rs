@@ -478,7 +478,8 @@ pub enum Question {
     Digest {
         /// Where.
         place: Place,
-        /// Chunk size for files whose holes are marked.
+        /// 0: plain BLAKE3. Else a segment size: files above [`crate::digest::HASHED_HOLE_BYTES_MAX`] are
+        /// digested with marked holes, whatever the disk keeps for them.
         chunk_bytes: u64,
     },
     /// Remove a file or, if `recursive`, a tree. Answered by `Removed`, then `End`.

@@ -5,6 +5,8 @@ pub mod chance;
 
 pub mod job;
 
+pub mod copies;
+
 pub mod proxy;
 
 pub mod volume;

@@ -62,7 +62,8 @@ impl Cable {
     pub fn filter(&self, verdict: Option<&str>) {
         let mut rules = "flush ruleset\n".to_owned();
         if let Some(verdict) = verdict {
-            rules += &format!("table inet t {{ chain c {{ type filter hook input priority 0; meta l4proto tcp {verdict}; }} }}\n");
+            let hook = "type filter hook input priority 0;";
+            rules += &format!("table inet t {{\nchain c {{\n{hook}\nmeta l4proto tcp {verdict}\n}}\n}}\n");
         }
         let path = std::env::temp_dir().join(format!("{}.nft", self.b));
         std::fs::write(&path, rules).unwrap();

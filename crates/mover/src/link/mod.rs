@@ -4,6 +4,7 @@
 //! 2. [`Connection`] makes TLS 1.3 of a socket, within a total deadline, and exchanges hellos.
 //! 3. A control connection becomes a [`ControlChannel`]: messages and heartbeats on a thread of its own.
 //! 4. A data connection becomes a [`FrameWriter`] and a [`FrameReader`]: sealed frames, or frames in TLS.
+//! 5. Where no daemon runs, [`ssh`] starts the far mover.
 //!
 //! Every wait here has an end that the peer cannot move. Nothing a peer says is believed before its TLS handshake
 //! is done, and nothing is allocated by a number it sent.
@@ -31,6 +32,9 @@ pub mod stream;
 
 /// 4. What a socket is told about its path.
 pub mod tune;
+
+/// 5. Connections by the user's own ssh.
+pub mod ssh;
 
 mod secret_file;
 

@@ -635,7 +635,8 @@ fn unusable(error: &rustls::Error) -> Failure {
     Failure::new(FailureKind::Usage, "set up TLS", error)
 }
 
-fn no_version(theirs: (u16, u16), ours: (u16, u16)) -> Failure {
+/// For both ends: which side to update.
+pub(super) fn no_version(theirs: (u16, u16), ours: (u16, u16)) -> Failure {
     let why = format!(
         "the peer speaks protocol versions {} to {}, this thalweg {} to {}: update the older side",
         theirs.0, theirs.1, ours.0, ours.1

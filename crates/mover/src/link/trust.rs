@@ -24,6 +24,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub enum ServerTrust {
     /// The one with this certificate.
     Pinned(Fingerprint),
+    /// One with a certificate of a set that may change while it is used: a far mover that is started anew has a new one.
+    PinnedAnyOf(Pins),
     /// One whose certificate says `name` and was signed by one of `roots`, is in date and for servers.
     Authority {
         /// Certificates of the authorities.
@@ -103,7 +105,8 @@ impl ServerTrust {
     /// What rustls asks.
     pub(super) fn verifier(&self) -> Result<Arc<dyn ServerCertVerifier>> {
         let rule = match self {
-            ServerTrust::Pinned(fingerprint) => ServerRule::Pinned(*fingerprint),
+            ServerTrust::Pinned(fingerprint) => ServerRule::Pinned([*fingerprint].into_iter().collect()),
+            ServerTrust::PinnedAnyOf(pins) => ServerRule::Pinned(pins.clone()),
             ServerTrust::Authority { roots, name } => {
                 let name = ServerName::try_from(name.clone())
                     .map_err(|_| refuse(format!("`{name}` is neither a DNS name nor an IP address")))?;
@@ -151,7 +154,7 @@ struct ServerVerifier {
 
 #[derive(Debug)]
 enum ServerRule {
-    Pinned(Fingerprint),
+    Pinned(Pins),
     /// With the name that was configured, whatever name the connection was made by.
     Authority(Arc<WebPkiServerVerifier>, ServerName<'static>),
 }
@@ -166,7 +169,7 @@ impl ServerCertVerifier for ServerVerifier {
         now: UnixTime,
     ) -> std::result::Result<ServerCertVerified, Error> {
         match &self.rule {
-            ServerRule::Pinned(pin) if pin.matches(&Fingerprint::of(end_entity)) => {
+            ServerRule::Pinned(pins) if pins.contains(&Fingerprint::of(end_entity)) => {
                 Ok(ServerCertVerified::assertion())
             }
             ServerRule::Pinned(_) => Err(not_pinned()),

@@ -18,6 +18,9 @@ use thalweg_wire::message::{Message, Open, Opened, Question, Reply};
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// First and longest pause between two tries to reach a peer.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// A link that is silent for so long, four heartbeats, is dialled anew beside the old one; the first that works wins.
+/// The kernel's own tries to send again double their distance each time and would find a healed path too late.
+const SILENCE: Duration = Duration::from_secs(4);
 /// Time in which a server must answer a question or begin its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -31,6 +34,9 @@ pub trait Connect: Send + Sync {
 
     /// For messages.
     fn name(&self) -> String;
+
+    /// The copy is over: what was started to reach the peer may end.
+    fn close(&self) {}
 }
 
 /// By TCP, to the first of some addresses that answers.
@@ -190,11 +196,15 @@ impl Client {
         let dialler = Arc::new(Dialler { connect, tls, server_name: server_name.to_owned(), settings: settings.clone() });
         let mail = Arc::new(Mail::default());
         let dialled = Instant::now();
-        let fd = dialler.connect.connect(DIAL_TIMEOUT)?;
-        let rtt = thalweg_sys::socket::tcp_info(&fd).map_or(dialled.elapsed(), |info| info.rtt_min.min(dialled.elapsed()));
-        let mut connection = dialler.secure(fd)?;
+        let until = dialler.deadline();
+        let fd = dialler.connect.connect(left(until))?;
+        let tcp_rtt = thalweg_sys::socket::tcp_info(&fd).ok().map(|info| info.rtt_min.min(dialled.elapsed()));
+        let mut connection = dialler.secure(fd, until)?;
         let key = connection.export_session_key()?;
-        let answer = connection.hello(&Hello::new(Purpose::Control, settings.cipher), DIAL_TIMEOUT)?;
+        let asked = Instant::now();
+        let answer = connection.hello(&Hello::new(Purpose::Control, settings.cipher), left(until))?;
+        // What does not ride in a TCP connection of ours (ssh carries it) is measured by question and answer.
+        let rtt = tcp_rtt.unwrap_or_else(|| asked.elapsed());
         let session = Session::new(
             answer.session,
             key,
@@ -238,6 +248,11 @@ impl Client {
             }
             if let Some(failure) = self.session.failure() {
                 return Err(failure);
+            }
+            if self.session.lost_since().is_some() {
+                // Whether the server heard it nobody knows: the next attempt begins a session of its own.
+                let cause = "the link was lost before the transfer began";
+                return Err(Failure::new(FailureKind::Connection, "open", cause));
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -315,20 +330,27 @@ impl Iterator for Answers {
 }
 
 impl Dialler {
-    fn secure(&self, fd: OwnedFd) -> Result<Connection> {
-        Connection::connect(fd, self.tls.clone(), &self.server_name, DIAL_TIMEOUT)
+    /// By when TCP, TLS and hello must be done together: a dial never takes longer than a stall is borne.
+    fn deadline(&self) -> Instant {
+        Instant::now() + DIAL_TIMEOUT.min(self.settings.stall_timeout.max(Duration::from_secs(1)))
+    }
+
+    fn secure(&self, fd: OwnedFd, until: Instant) -> Result<Connection> {
+        Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
     }
 
     fn resume(&self, session: &Session) -> Result<Connection> {
-        let mut connection = self.secure(self.connect.connect(DIAL_TIMEOUT)?)?;
+        let until = self.deadline();
+        let mut connection = self.secure(self.connect.connect(left(until))?, until)?;
         let proof = resume_proof(&session.key, &connection, &session.id)?;
         let hello = Hello { session: session.id, proof, ..Hello::new(Purpose::Resume, session.cipher) };
-        connection.hello(&hello, DIAL_TIMEOUT)?;
+        connection.hello(&hello, left(until))?;
         Ok(connection)
     }
 
     fn stream(&self, session: &Session, stream: u16, rtt: Duration) -> Result<()> {
-        let fd = self.connect.connect(DIAL_TIMEOUT)?;
+        let until = self.deadline();
+        let fd = self.connect.connect(left(until))?;
         let hints = PathHints {
             rtt: Some(rtt),
             congestion: self.settings.congestion.clone(),
@@ -337,10 +359,10 @@ impl Dialler {
             bandwidth: None,
         };
         tune_stream(fd.as_fd(), &hints);
-        let mut connection = self.secure(fd)?;
+        let mut connection = self.secure(fd, until)?;
         let proof = stream_proof(&session.key, &connection, &session.id, stream)?;
         let hello = Hello { session: session.id, stream, proof, ..Hello::new(Purpose::Stream, session.cipher) };
-        connection.hello(&hello, DIAL_TIMEOUT)?;
+        connection.hello(&hello, left(until))?;
         let (writer, reader) = connection.into_streams(session.cipher, &session.id, stream, Role::Client)?;
         session.attach_stream(stream, writer, reader)
     }
@@ -375,8 +397,12 @@ impl Keeper {
                 self.session.close(Some(Failure::new(FailureKind::Connection, "transfer", cause)));
                 return;
             }
-            if self.session.lost_since().is_some() {
-                match self.dialler.resume(&self.session).and_then(|c| self.session.attach_control(c)) {
+            let is_lost = self.session.lost_since().is_some();
+            let is_silent = !is_lost
+                && link_progress.1.elapsed() > SILENCE
+                && self.session.heard_at().is_some_and(|at| at.elapsed() > SILENCE);
+            if is_lost || is_silent {
+                match self.dialler.resume(&self.session).and_then(|c| self.replace_link(c)) {
                     Ok(()) => {
                         back_off = BACK_OFF.0;
                         link_progress.1 = Instant::now();
@@ -413,6 +439,15 @@ impl Keeper {
         }
     }
 
+    /// Puts a new control connection in the place of one that is lost or silent.
+    fn replace_link(&self, connection: Connection) -> Result<()> {
+        if self.session.lost_since().is_none() {
+            let cause = format!("the peer said nothing for {} s", SILENCE.as_secs());
+            self.session.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
+        }
+        self.session.attach_control(connection)
+    }
+
     /// Dials what is missing, side by side. False if some could not be had.
     fn dial_streams(&self) -> bool {
         let wanted = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner()).streams_wanted;
@@ -442,6 +477,10 @@ impl Keeper {
             self.mail.knock.wait_timeout_while(boxes, at_most, quiet).unwrap_or_else(|p| p.into_inner());
         boxes.knocked = false;
     }
+}
+
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
 /// Everything that the peer acknowledged or sent well: only this counts as progress.

@@ -21,7 +21,7 @@ use crate::transfer::{receiver, sender};
 use rustls::ClientConfig;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{
@@ -196,28 +196,36 @@ pub fn copy(
     meter: &Arc<Meter>,
     stop: &Arc<Stop>,
 ) -> Result<Report> {
-    let job = Job { from, to, wishes, identity, events, meter, stop, started: Instant::now() };
+    let job = Job {
+        from,
+        to,
+        wishes,
+        identity,
+        events,
+        meter,
+        stop,
+        started: Instant::now(),
+        is_dialling: AtomicBool::new(false),
+        had_link: AtomicBool::new(false),
+        progress: Mutex::new((0, Instant::now())),
+    };
     let mut attempts = 0;
-    let mut last_progress = (0, Instant::now());
     loop {
         attempts += 1;
         let failure = match job.attempt() {
             Ok(report) => return Ok(Report { attempts, ..report }),
             Err(failure) => failure,
         };
-        let verified = meter.bytes_verified.load(Ordering::Relaxed);
-        if verified > last_progress.0 || attempts == 1 {
-            last_progress = (verified, Instant::now());
-        }
-        let is_outage = failure.kind == FailureKind::Connection;
-        let had_link = attempts > 1 || verified > 0 || meter.entries_settled.load(Ordering::Relaxed) > 0;
-        if !is_outage || !had_link || stop.is_asked() || last_progress.1.elapsed() > wishes.link.patience {
+        if !job.may_heal(&failure, attempts) || stop.is_asked() || job.without_progress() > wishes.link.patience {
             return Err(failure);
         }
         (events)(Event::LinkLost(failure));
         std::thread::sleep(Duration::from_millis(500));
     }
 }
+
+/// Tries to reach a peer that answers, but not well, before there ever was a link.
+const FIRST_TRIES: u32 = 3;
 
 struct Job<'a> {
     from: &'a From,
@@ -228,9 +236,64 @@ struct Job<'a> {
     meter: &'a Arc<Meter>,
     stop: &'a Arc<Stop>,
     started: Instant,
+    is_dialling: AtomicBool,
+    had_link: AtomicBool,
+    /// The most that was verified and settled in any attempt, and when that was reached.
+    progress: Mutex<(u64, Instant)>,
 }
 
 impl Job<'_> {
+    /// Whether the next attempt may go better.
+    fn may_heal(&self, failure: &Failure, attempts: u32) -> bool {
+        let had_link = self.had_link.load(Ordering::Relaxed);
+        let again = had_link || (attempts < FIRST_TRIES && !matches!(&*failure.operation, "connect" | "look up"));
+        match failure.kind {
+            FailureKind::Connection => again,
+            // Of a handshake: what came was altered on the way.
+            FailureKind::Damage | FailureKind::Protocol => self.is_dialling.load(Ordering::Relaxed) && again,
+            // Our own last attempt, which its server has not given up yet.
+            FailureKind::Busy => had_link && attempts > 1,
+            _ => false,
+        }
+    }
+
+    fn without_progress(&self) -> Duration {
+        self.progress.lock().unwrap_or_else(|p| p.into_inner()).1.elapsed()
+    }
+
+    fn note_progress(&self) {
+        let done = self.meter.bytes_verified.load(Ordering::Relaxed)
+            + self.meter.entries_settled.load(Ordering::Relaxed);
+        let mut progress = self.progress.lock().unwrap_or_else(|p| p.into_inner());
+        if done > progress.0 {
+            *progress = (done, Instant::now());
+        }
+    }
+
+    /// Tries again after each outage, as long as there is progress within the patience.
+    fn attempts(&self) -> Result<Report> {
+        let mut attempts = 0;
+        let mut last_progress = (0, Instant::now());
+        loop {
+            attempts += 1;
+            let failure = match self.attempt() {
+                Ok(report) => return Ok(Report { attempts, ..report }),
+                Err(failure) => failure,
+            };
+            let verified = self.meter.bytes_verified.load(Ordering::Relaxed);
+            if verified > last_progress.0 || attempts == 1 {
+                last_progress = (verified, Instant::now());
+            }
+            let is_outage = failure.kind == FailureKind::Connection;
+            let had_link = attempts > 1 || verified > 0 || self.meter.entries_settled.load(Ordering::Relaxed) > 0;
+            if !is_outage || !had_link || self.stop.is_asked() || last_progress.1.elapsed() > self.wishes.link.patience {
+                return Err(failure);
+            }
+            (self.events)(Event::LinkLost(failure));
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+
     fn attempt(&self) -> Result<Report> {
         match (self.from, self.to) {
             (From::Far(..), To::Far(..)) => {
@@ -361,13 +424,16 @@ impl Job<'_> {
     }
 
     fn connect(&self, far: &Far) -> Result<Client> {
-        Client::connect(
-            far.connect.clone(),
-            far.tls.clone(),
-            &far.server_name,
-            self.wishes.link.clone(),
-            self.events.clone(),
-        )
+        let mut link = self.wishes.link.clone();
+        if self.had_link.load(Ordering::Relaxed) {
+            // What is left of it: a new session is no progress.
+            link.patience = link.patience.saturating_sub(self.without_progress()).max(Duration::from_secs(1));
+        }
+        self.is_dialling.store(true, Ordering::Relaxed);
+        let client = Client::connect(far.connect.clone(), far.tls.clone(), &far.server_name, link, self.events.clone())?;
+        self.is_dialling.store(false, Ordering::Relaxed);
+        self.had_link.store(true, Ordering::Relaxed);
+        Ok(client)
     }
 
     fn plan(&self, client: &Client) -> Plan {
@@ -474,6 +540,7 @@ impl Job<'_> {
         self.meter.scan_over.store(run.scan_totals().is_some(), Ordering::Relaxed);
         self.meter.entries_settled.store(progress.entries_settled, Ordering::Relaxed);
         self.meter.bytes_verified.store(progress.bytes_verified, Ordering::Relaxed);
+        self.note_progress();
     }
 
     fn measure_receiver(&self, run: &ReceiveRun) {
@@ -485,6 +552,7 @@ impl Job<'_> {
         }
         self.meter.entries_settled.store(progress.settled_entries, Ordering::Relaxed);
         self.meter.bytes_verified.store(progress.verified_bytes, Ordering::Relaxed);
+        self.note_progress();
     }
 
     fn report(

@@ -19,6 +19,8 @@ pub mod client;
 
 pub mod copy;
 
+pub mod by_ssh;
+
 /// Real time as the machines take it: since a start, never going back.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock(Instant);

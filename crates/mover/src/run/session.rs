@@ -88,6 +88,7 @@ struct State {
     closed: bool,
     failed: Option<Failure>,
     lost_at: Option<Instant>,
+    heard_at: Option<Instant>,
     peer: Heartbeat,
     accounts_at: Option<Instant>,
 }
@@ -169,6 +170,7 @@ impl Session {
             let old = state.control.replace(handle);
             let streams = std::mem::take(&mut state.streams);
             state.failed = None;
+            state.heard_at = Some(Instant::now());
             let lost = state.lost_at.take();
             let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
             (old, streams, transfers, lost)
@@ -277,6 +279,12 @@ impl Session {
         }
     }
 
+    /// Bytes of messages that wait to be sent; 0 without a link.
+    pub fn queued_bytes(&self) -> usize {
+        let control = self.lock().control.clone();
+        control.map_or(0, |control| control.queued_bytes())
+    }
+
     /// What transfers of this session say goes through this.
     pub fn outbox(&self) -> Box<dyn Outbox> {
         Box::new(SessionOutbox(self.this.clone()))
@@ -290,6 +298,11 @@ impl Session {
     /// Since when there is no link, if there is none.
     pub fn lost_since(&self) -> Option<Instant> {
         self.lock().lost_at
+    }
+
+    /// When the peer last said something. It does so about once a second.
+    pub fn heard_at(&self) -> Option<Instant> {
+        self.lock().heard_at
     }
 
     /// Why the session cannot go on, if it cannot.
@@ -360,6 +373,7 @@ impl Session {
             if state.epoch != epoch || state.closed {
                 return;
             }
+            state.heard_at = Some(Instant::now());
             match &message {
                 Message::Heartbeat(heartbeat) => {
                     state.peer = *heartbeat;
@@ -422,6 +436,8 @@ impl Session {
             }
             state.epoch += 1;
             state.control = None;
+            // What it waited for then says nothing about now.
+            state.peer = Heartbeat::default();
             state.lost_at = Some(Instant::now());
             std::mem::take(&mut state.streams)
         };

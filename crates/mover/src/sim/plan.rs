@@ -127,7 +127,8 @@ impl Plan {
             dry_run: false,
             ignore_existing: false,
             update: false,
-            compress: false, rate_bytes_per_s: None,
+            compress: false,
+            rate_bytes_per_s: None,
             job_key: [7; 16],
         };
         let tiny = random.percent(40);

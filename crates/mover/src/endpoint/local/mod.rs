@@ -3,7 +3,8 @@
 //! In the order in which a byte meets it: [`source`] is scanned ([`scan`], on top of [`walk`]) and read;
 //! [`destination`] looks at what stands there ([`decide`]), takes bytes into hidden files ([`staging`],
 //! [`partial`]), makes them durable ([`durable`]), gives them their names ([`finish`]) and metadata
-//! ([`metadata`]), and cleans up at the end ([`conclude`], [`delete`]).
+//! ([`metadata`]), and cleans up at the end ([`conclude`], [`delete`]). [`survey`] answers questions that need no
+//! transfer.
 //!
 //! For all of it: inside a transfer's root nothing is reached but by a held directory and one name in it, so a
 //! component that is swapped for a link meanwhile leads nowhere. A directory that a local user moves elsewhere
@@ -47,6 +48,8 @@ mod spool;
 mod delete;
 
 mod conclude;
+
+pub mod survey;
 
 pub use destination::{DestinationPlace, LocalDestination};
 pub use source::{LocalSource, ScanOptions, SourceRoot};

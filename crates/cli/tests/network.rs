@@ -1,0 +1,246 @@
+//! Links that fail, stall, and lie: the same job comes to its end, exact, unattended, or says in time that it cannot.
+//! Rows N-1, N-2, N-3, N-4 and I-3 of the catalogue.
+//!
+//! `THALWEG_TORTURE=1` runs the long forms, `THALWEG_SEED` repeats a run.
+
+mod support;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::chance::{Random, quick_or_torture, skipped};
+use support::copies::{CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, make_source, pull, push};
+use support::job::{Ran, Running, with};
+use support::nets::Cable;
+use support::proxy::{LIES, Lie, Proxy};
+use support::{Daemon, Scratch, assert_no_litter, assert_same, wait_until};
+
+/// A client and a daemon in name spaces of their own, and a tree that takes some seconds over the cable.
+struct Site {
+    scratch: Scratch,
+    cable: Cable,
+    total: u64,
+    _daemon: Daemon,
+}
+
+impl Site {
+    fn new(row: &str, rate: &str) -> Option<Site> {
+        let cable = Cable::new(row)?;
+        cable.limit(rate);
+        let scratch = Scratch::new();
+        let total = make_source(&scratch.path("from"));
+        let to = scratch.path("to");
+        std::fs::create_dir(&to).unwrap();
+        let listen = format!("{}:8487", Cable::ADDRESS_B);
+        let wrap = |command: Command| cable.enter_b(&command);
+        let daemon = scratch.daemon_at(&listen, &[("data", &to)], &["--stall-timeout", "10s"], wrap);
+        Some(Site { scratch, cable, total, _daemon: daemon })
+    }
+
+    fn push(&self, more: &[&str]) -> Running {
+        let place = format!("tw://{}:8487/data/", Cable::ADDRESS_B);
+        Running::start(self.cable.enter_a(&with(push(&self.scratch, &place), more)))
+    }
+
+    /// Waits until so many bytes left since `before`.
+    fn sent(&self, before: u64, bytes: u64, at_most: Duration, job: &mut Running) -> bool {
+        wait_until(at_most, || self.cable.bytes_sent() > before + bytes || job.is_over())
+    }
+
+    fn assert_exact(&self) {
+        assert_same(&self.scratch.path("from"), &self.scratch.path("to"));
+        assert_no_litter(&self.scratch.path("to"));
+    }
+}
+
+/// Pulls the cable for `outage` in the middle; the job must go on within five seconds of its return.
+fn pull_the_cable(row: &str, outages: &[Duration]) {
+    let Some(site) = Site::new(row, "200mbit") else { return };
+    let mut job = site.push(&["--patience", "5min", "--stall-timeout", "10s"]);
+    for outage in outages {
+        assert!(site.sent(0, site.total / 8, LIMIT, &mut job) && !job.is_over());
+        site.cable.set(false);
+        std::thread::sleep(*outage);
+        let (before, up) = (site.cable.bytes_sent(), Instant::now());
+        site.cable.set(true);
+        let flows = site.sent(before, 512 << 10, Duration::from_secs(20), &mut job);
+        let after = up.elapsed();
+        assert!(flows && after < Duration::from_secs(5), "{row}: after {outage:?} nothing moved for {after:?}");
+    }
+    let ran = job.end(LIMIT).expect(0);
+    let allowed = (CHUNK_BYTES + (8 << 20)) * STREAMS * outages.len() as u64;
+    let again = ran.number("bytes_received").saturating_sub(site.total);
+    assert!(again <= allowed, "{again} bytes came again");
+    site.assert_exact();
+}
+
+#[test]
+fn n1_a_link_that_is_down_for_two_seconds_delays_the_job_and_no_more() {
+    pull_the_cable("N-1", &[Duration::from_secs(2)]);
+}
+
+/// Longer ones fall between the kernel's ever rarer tries to send again.
+#[test]
+fn n2_a_link_that_is_down_longer_than_the_kernel_likes() {
+    let seconds: &[u64] = quick_or_torture(&[8], &[5, 8, 14, 20, 30, 40]);
+    let outages: Vec<_> = seconds.iter().map(|&seconds| Duration::from_secs(seconds)).collect();
+    for outage in outages {
+        pull_the_cable("N-2", &[outage]);
+    }
+}
+
+#[test]
+fn n2_connections_reset_and_refused_for_a_while() {
+    let row = "N-2 resets";
+    if !support::chance::has("nft") {
+        skipped(row, "no nft");
+        return;
+    }
+    let Some(site) = Site::new(row, "200mbit") else { return };
+    let mut job = site.push(&["--patience", "2min", "--stall-timeout", "10s"]);
+    for verdict in ["reject with tcp reset", "drop"] {
+        let before = site.cable.bytes_sent();
+        assert!(site.sent(before, site.total / 8, LIMIT, &mut job) && !job.is_over(), "{verdict}");
+        site.cable.filter(Some(verdict));
+        std::thread::sleep(Duration::from_secs(quick_or_torture(2, 30)));
+        let (before, up) = (site.cable.bytes_sent(), Instant::now());
+        site.cable.filter(None);
+        let flows = site.sent(before, 512 << 10, Duration::from_secs(20), &mut job);
+        let after = up.elapsed();
+        assert!(flows && after < Duration::from_secs(5), "after {verdict} nothing moved for {after:?}");
+    }
+    job.end(LIMIT).expect(0);
+    site.assert_exact();
+}
+
+/// A client, a proxy and a daemon.
+struct Wire {
+    scratch: Scratch,
+    proxy: Proxy,
+    total: u64,
+    _daemon: Daemon,
+}
+
+impl Wire {
+    fn new(is_push: bool) -> Wire {
+        Wire::with(is_push, &["--stall-timeout", "2s"])
+    }
+
+    fn with(is_push: bool, more: &[&str]) -> Wire {
+        let scratch = Scratch::new();
+        let total = make_source(&scratch.path("from"));
+        std::fs::create_dir(scratch.path("to")).unwrap();
+        let export = scratch.path(if is_push { "to" } else { "from" });
+        let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &export)], more, |command| command);
+        let proxy = Proxy::new(&daemon.address());
+        Wire { scratch, proxy, total, _daemon: daemon }
+    }
+
+    fn copy(&self, is_push: bool, more: &[&str]) -> Running {
+        let place = self.proxy.place("data", "");
+        let command = match is_push {
+            true => push(&self.scratch, &place),
+            false => pull(&self.scratch, &place, &self.scratch.path("to")),
+        };
+        Running::start(with(command, more))
+    }
+
+    fn assert_exact(&self) {
+        assert_same(&self.scratch.path("from"), &self.scratch.path("to"));
+        assert_no_litter(&self.scratch.path("to"));
+    }
+}
+
+/// A wire that lies at random offsets, on control connections as on streams, in both directions.
+fn lying_wire(row: &str, is_push: bool) {
+    let mut random = Random::new(row);
+    let wire = Wire::new(is_push);
+    let expected = digests(&wire.scratch.path("from"));
+    let watcher = Watcher::start(&wire.scratch.path("to"), &expected);
+    wire.proxy.limit(60 << 20);
+    let lies = quick_or_torture(12, 200);
+    wire.proxy.lie(random.fork(), &LIES, lies, wire.total / lies);
+    let ran = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "60s"]).end(LIMIT * 2);
+    let told = wire.proxy.told();
+    assert_eq!(ran.code, Some(0), "{told:?}\n{}\n{}", ran.stdout, ran.stderr);
+    assert_eq!(watcher.end(), Vec::<String>::new(), "{told:?}");
+    assert!(told.iter().any(|(lie, _)| *lie != Lie::Stall), "{told:?}");
+    wire.assert_exact();
+    // What was on its way on a stream that died is sent again: a chunk and what the sockets held.
+    let allowed = (CHUNK_BYTES + (8 << 20)) * STREAMS * told.len() as u64;
+    let again = ran.number("bytes_received").saturating_sub(wire.total);
+    assert!(again <= allowed, "{again} bytes came again");
+}
+
+#[test]
+fn i3_a_push_over_a_wire_that_lies_is_exact() {
+    lying_wire("I-3 push", true);
+}
+
+#[test]
+fn i3_a_pull_over_a_wire_that_lies_is_exact() {
+    lying_wire("I-3 pull", false);
+}
+
+/// An end of all connections is never taken for the end of the data.
+#[test]
+fn n3_connections_that_end_are_dialled_again() {
+    for is_push in [true, false] {
+        let mut random = Random::new("N-3");
+        let wire = Wire::new(is_push);
+        wire.proxy.limit(40 << 20);
+        let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "60s"]);
+        let cuts = quick_or_torture(3, 30);
+        for cut in 0..cuts {
+            let until = wire.total / cuts * cut + random.below(wire.total / cuts);
+            wait_until(LIMIT, || wire.proxy.passed() > until || job.is_over());
+            wire.proxy.cut();
+        }
+        job.end(LIMIT).expect(0);
+        wire.assert_exact();
+    }
+}
+
+/// Sockets stay open and nothing passes any more.
+fn stalls_for_ever(is_push: bool, at: f64) {
+    let wire = Wire::new(is_push);
+    wire.proxy.limit(40 << 20);
+    let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "8s"]);
+    let until = (wire.total as f64 * at) as u64;
+    wait_until(LIMIT, || wire.proxy.passed() >= until || job.is_over());
+    assert!(!job.is_over());
+    wire.proxy.stall(true);
+    let since = Instant::now();
+    let ran: Ran = job.end(LIMIT).expect(3);
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(8 + 2 + 5), "at {at}: gave up after {took:?}\n{}", ran.stderr);
+    assert!(ran.stderr.contains("hint:"), "{}", ran.stderr);
+    // And when the path is good again, the same command brings it to its end.
+    wire.proxy.stall(false);
+    wire.copy(is_push, &[]).end(LIMIT).expect(0);
+    wire.assert_exact();
+}
+
+#[test]
+fn n4_a_push_into_a_stall_ends_in_time() {
+    quick_or_torture(&[0.4][..], &[0.0, 0.2, 0.5, 0.8, 0.99]).iter().for_each(|&at| stalls_for_ever(true, at));
+}
+
+#[test]
+fn n4_a_pull_from_a_stall_ends_in_time() {
+    quick_or_torture(&[0.4][..], &[0.0, 0.2, 0.5, 0.8, 0.99]).iter().for_each(|&at| stalls_for_ever(false, at));
+}
+
+/// The far side hears us and its answers vanish; when they come again the job goes on.
+#[test]
+fn n2_a_link_that_works_one_way_only_is_no_link() {
+    let wire = Wire::new(true);
+    wire.proxy.limit(40 << 20);
+    let mut job = wire.copy(true, &["--stall-timeout", "2s", "--patience", "60s"]);
+    wait_until(LIMIT, || wire.proxy.passed() > wire.total / 3 || job.is_over());
+    wire.proxy.lose_answers(true);
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(!job.is_over());
+    wire.proxy.lose_answers(false);
+    job.end(LIMIT).expect(0);
+    wire.assert_exact();
+}

@@ -1,0 +1,657 @@
+//! Questions about a place that need no transfer: what is there, its bytes, its digests, and removing it.
+//!
+//! One implementation for the user's own paths and for exports. Every function finds the place first (below an
+//! export by [`Links::Beneath`], so that no link leads out), then works downwards from held directories and
+//! follows no link. What is found goes to a sink piece by piece; memory does not grow with the tree. A sink that
+//! fails ends the work with its failure.
+//!
+//! In an export everything that is absent, that a link hides outside, or that is ours alone (the staging
+//! directory) fails with the same words. Sockets are not listed: they are never moved.
+
+use super::scan::entry_of;
+use super::walk::{Step, Walk};
+use super::{STAGING_NAME, errno, evidence_of, failed, failed_at_words, is_errno};
+use crate::failure::{Failure, FailureKind, Result};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_sys::{Advice, Dir, File, Kind, Links, Stat};
+use thalweg_wire::digest::{HASHED_HOLE_BYTES_MAX, Rule, Tree, hole_mark};
+use thalweg_wire::message::Preserve;
+use thalweg_wire::{Digest, Entry, RelativePath, limits};
+
+/// A place that a question is about.
+pub struct SurveyPlace {
+    /// The path as the user wrote it; relative to `below` if that is given.
+    pub path: PathBuf,
+    /// The export that it must not leave.
+    pub below: Option<Dir>,
+}
+
+/// A piece of a listing.
+#[derive(Debug)]
+pub enum Found {
+    /// An entry, its path relative to the place. Of a directory the first one is the directory itself, with the
+    /// root's path; anything else is one entry with its own name.
+    Entry(Entry),
+    /// Something that could not be looked at; the listing goes on.
+    Trouble(Failure),
+}
+
+/// A piece of an answer about digests.
+#[derive(Debug)]
+pub enum Digested {
+    /// A file: path as in a listing, bytes, digest.
+    File(RelativePath, u64, Digest),
+    /// Something that could not be read; the answer goes on.
+    Trouble(Failure),
+    /// Still at work on a large file.
+    Alive,
+}
+
+/// A piece of a removal.
+#[derive(Debug)]
+pub enum Removed {
+    /// One more entry is gone.
+    One,
+    /// Something that could not be removed; the rest goes on.
+    Trouble(Failure),
+}
+
+/// How a file is digested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DigestAs {
+    /// BLAKE3 of its bytes: what `b3sum` prints.
+    Plain,
+    /// As `Plain`, but files above [`HASHED_HOLE_BYTES_MAX`] have their zero segments marked, whatever the disk
+    /// keeps for them: a function of content and segment size, fast for huge holes.
+    Marked {
+        /// Bytes of a segment: a power of two within the limits of the wire.
+        segment_bytes: u64,
+    },
+}
+
+impl DigestAs {
+    /// From the number in a question: 0 is plain.
+    ///
+    /// # Errors
+    /// `Usage` for a segment size that no transfer has.
+    pub fn of_question(segment_bytes: u64) -> Result<DigestAs> {
+        let fits = (limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX).contains(&segment_bytes);
+        match segment_bytes {
+            0 => Ok(DigestAs::Plain),
+            _ if fits && segment_bytes.is_power_of_two() => Ok(DigestAs::Marked { segment_bytes }),
+            _ => Err(Failure::new(FailureKind::Usage, "digest", "no segment has that size")),
+        }
+    }
+}
+
+/// Bytes read at once; also the largest piece that [`read`] hands on.
+pub const PIECE_BYTES: usize = 256 << 10;
+/// Between two signs of life from a large file.
+const ALIVE_EVERY: Duration = Duration::from_secs(2);
+/// Links followed from one name before it counts as a loop.
+const FOLLOW_MAX: usize = 40;
+
+/// Lists what is at a place; all levels if `recursive`.
+///
+/// # Errors
+/// `NotFound`, `Permission`, `Io` for the place itself; what the sink says.
+pub fn list(place: &SurveyPlace, recursive: bool, sink: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+    visit(place, recursive, &mut |seen| match seen {
+        Seen::Name { dir, name, path, stat } => match entry_of(dir, name, path, stat, &BARE) {
+            Ok(entry) => sink(Found::Entry(entry)),
+            Err(failure) => sink(Found::Trouble(failure)),
+        },
+        Seen::Root(stat) => sink(Found::Entry(Entry {
+            id: thalweg_wire::EntryId(0),
+            path: RelativePath::root(),
+            kind: thalweg_wire::Kind::Directory,
+            mode: stat.mode,
+            uid: stat.uid,
+            gid: stat.gid,
+            evidence: evidence_of(stat),
+            xattrs: Vec::new(),
+        })),
+        Seen::Trouble(failure) => sink(Found::Trouble(failure)),
+    })
+}
+
+/// Reads a file from `offset` on, at most `bytes` (0: all) in pieces of up to [`PIECE_BYTES`]. Links of the place
+/// itself are followed.
+///
+/// # Errors
+/// `NotFound`, `Permission`, `Io`; `Conflict` for what is no regular file; what the sink says.
+pub fn read(
+    place: &SurveyPlace,
+    offset: u64,
+    bytes: u64,
+    sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let file = open_file(place)?;
+    let mut buffer = vec![0; PIECE_BYTES];
+    let end = if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
+    let mut at = offset;
+    while at < end {
+        let want = (end - at).min(PIECE_BYTES as u64) as usize;
+        let got =
+            file.read_at(&mut buffer[..want], at).map_err(|error| place.failed("read", &error).in_range(at, end))?;
+        if got == 0 {
+            break;
+        }
+        sink(&buffer[..got])?;
+        at += got as u64;
+    }
+    Ok(())
+}
+
+/// Digests the regular files at or below a place, read past the page cache as far as that can be had. A link that
+/// is the place itself is followed, no other.
+///
+/// # Errors
+/// As [`list`].
+pub fn digest(place: &SurveyPlace, how: DigestAs, sink: &mut dyn FnMut(Digested) -> Result<()>) -> Result<()> {
+    if let Ok(Spot::Name { dir, name, stat }) = place.find()
+        && stat.kind == Kind::Symlink
+    {
+        let path = RelativePath::new(name).unwrap_or_default();
+        drop(dir);
+        let file = open_file(place)?;
+        return digest_one(&file, path, how, sink);
+    }
+    visit(place, true, &mut |seen| match seen {
+        Seen::Name { dir, name, path, stat } if stat.kind == Kind::File => match dir.open_read(name) {
+            Ok(file) => digest_one(&file, path, how, sink),
+            Err(error) => sink(Digested::Trouble(failed("open", &path, &error))),
+        },
+        Seen::Trouble(failure) => sink(Digested::Trouble(failure)),
+        Seen::Name { .. } | Seen::Root(_) => Ok(()),
+    })
+}
+
+fn digest_one(
+    file: &File,
+    path: RelativePath,
+    how: DigestAs,
+    sink: &mut dyn FnMut(Digested) -> Result<()>,
+) -> Result<()> {
+    match digest_file(file, how, &mut || sink(Digested::Alive)) {
+        Ok((bytes, digest)) => sink(Digested::File(path, bytes, digest)),
+        // A sink that is gone fails again when it is told.
+        Err(failure) => sink(Digested::Trouble(failure.at(&path))),
+    }
+}
+
+/// Digests one open file, of one moment, past the page cache. `alive` is called every few seconds.
+///
+/// # Errors
+/// `Io`; `Changed` if it changed meanwhile; what `alive` says.
+pub fn digest_file(
+    file: &File,
+    how: DigestAs,
+    alive: &mut dyn FnMut() -> Result<()>,
+) -> Result<(u64, Digest)> {
+    let of_io = |error: io::Error| crate::failure::of_io("read", &error);
+    let before = file.stat().map_err(of_io)?;
+    // Advice: what is dirty, or where the file system has no cache to drop, is read as it is.
+    let _ = file.advise(Advice::DontNeed, 0, 0);
+    let _ = file.advise(Advice::Sequential, 0, 0);
+    let digest = match how {
+        DigestAs::Marked { segment_bytes } if before.size > HASHED_HOLE_BYTES_MAX => {
+            digest_marked(file, before.size, segment_bytes, alive)?
+        }
+        _ => digest_plain(file, &before, alive)?,
+    };
+    if evidence_of(&file.stat().map_err(of_io)?) != evidence_of(&before) {
+        return Err(Failure::new(FailureKind::Changed, "read", "the file changed while it was read"));
+    }
+    Ok((before.size, digest))
+}
+
+fn digest_plain(file: &File, stat: &Stat, alive: &mut dyn FnMut() -> Result<()>) -> Result<Digest> {
+    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    let of_io = |error: io::Error| crate::failure::of_io("read", &error);
+    let sparse = stat.blocks_512.saturating_mul(512) < stat.size;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; PIECE_BYTES.min(usize::try_from(stat.size).unwrap_or(PIECE_BYTES).max(1))];
+    let mut told = Instant::now();
+    let mut at = 0;
+    while at < stat.size {
+        if told.elapsed() > ALIVE_EVERY {
+            alive()?;
+            told = Instant::now();
+        }
+        let want = (stat.size - at).min(buffer.len() as u64);
+        if sparse {
+            let data = file.next_data(at).map_err(of_io)?.unwrap_or(stat.size).min(stat.size);
+            if data > at {
+                let step = (data - at).min(ZEROS.len() as u64);
+                hasher.update(&ZEROS[..step as usize]);
+                at += step;
+                continue;
+            }
+        }
+        let got = file.read_at(&mut buffer[..want as usize], at).map_err(of_io)?;
+        if got == 0 {
+            return Err(Failure::new(FailureKind::Changed, "read", "the file became shorter"));
+        }
+        hasher.update(&buffer[..got]);
+        at += got as u64;
+    }
+    Ok(Digest(*hasher.finalize().as_bytes()))
+}
+
+fn digest_marked(
+    file: &File,
+    bytes: u64,
+    segment_bytes: u64,
+    alive: &mut dyn FnMut() -> Result<()>,
+) -> Result<Digest> {
+    let of_io = |error: io::Error| crate::failure::of_io("read", &error);
+    let rule = Rule { file_bytes: bytes, segment_bytes, marked: true };
+    let mut tree = Tree::new(bytes, segment_bytes);
+    let mut buffer = vec![0; segment_bytes as usize];
+    let mut told = Instant::now();
+    let mut at = 0;
+    while at < bytes {
+        if told.elapsed() > ALIVE_EVERY {
+            alive()?;
+            told = Instant::now();
+        }
+        let data = file.next_data(at).map_err(of_io)?.unwrap_or(bytes).min(bytes);
+        let holes = (data - at) / segment_bytes;
+        if holes > 0 {
+            tree.insert_marked_holes(at / segment_bytes, holes, hole_mark(segment_bytes));
+            at += holes * segment_bytes;
+            continue;
+        }
+        let want = (bytes - at).min(segment_bytes) as usize;
+        let got = file.read_at(&mut buffer[..want], at).map_err(of_io)?;
+        let digest = rule.segment(at, &buffer[..got]).filter(|_| got == want);
+        let Some(digest) = digest else {
+            return Err(Failure::new(FailureKind::Changed, "read", "the file became shorter"));
+        };
+        tree.insert(at / segment_bytes, digest);
+        at += want as u64;
+    }
+    tree.root().ok_or_else(|| Failure::new(FailureKind::Internal, "digest", "segments are missing"))
+}
+
+/// Removes a file, link or other object, or with `recursive` a tree. A link that is the place itself goes, not what
+/// it leads to. Directories of other file systems, and the staging of unfinished transfers, stay with what holds
+/// them.
+///
+/// # Errors
+/// `Conflict` for a directory without `recursive`; `Usage` for the root of an export or of the machine; as
+/// [`list`].
+pub fn remove(
+    place: &SurveyPlace,
+    recursive: bool,
+    sink: &mut dyn FnMut(Removed) -> Result<()>,
+) -> Result<()> {
+    let usage = |cause: &str| Failure::new(FailureKind::Usage, "remove", cause);
+    let Some((parent, name)) = place.parent_and_name() else {
+        return Err(usage("a place that has no name of its own is not removed: name what is in it"));
+    };
+    place.refuse_staging()?;
+    let parent = place.open_dir(&parent).map_err(|error| place.failed("remove", &error))?;
+    let stat = parent.stat(&name).map_err(|error| place.failed("remove", &error))?;
+    if stat.kind != Kind::Dir {
+        parent.remove_file(&name).map_err(|error| place.failed("remove", &error))?;
+        return sink(Removed::One);
+    }
+    if !recursive {
+        return Err(Failure::new(FailureKind::Conflict, "remove", "it is a directory: use -r"));
+    }
+    let root = parent.open_beneath(&name, Links::Refuse).map_err(|error| place.failed("remove", &error))?;
+    let root = Arc::new(root);
+    let keeps = remove_below(&root, (stat.device, stat.mount_id), sink)?;
+    if keeps {
+        return Ok(());
+    }
+    match parent.remove_dir(&name) {
+        Ok(()) => sink(Removed::One),
+        Err(error) => sink(Removed::Trouble(place.failed("remove", &error))),
+    }
+}
+
+/// Removes everything below `root`; says whether something stayed.
+fn remove_below(
+    root: &Arc<Dir>,
+    home: (u64, Option<u64>),
+    sink: &mut dyn FnMut(Removed) -> Result<()>,
+) -> Result<bool> {
+    let reopen = |path: &[u8]| root.open_beneath(path, Links::Refuse);
+    let mut walk = Walk::new(Box::new(reopen));
+    let trouble = |path: Vec<u8>, error: &io::Error| {
+        Removed::Trouble(failed("remove", &RelativePath::new(path).unwrap_or_default(), error))
+    };
+    if let Err(error) = walk.enter(b"", root.clone()) {
+        sink(trouble(Vec::new(), &error))?;
+        return Ok(true);
+    }
+    // For each directory on the way: whether something in it stays.
+    let mut keeps = vec![false];
+    loop {
+        let step = walk.next();
+        let path = walk.path().to_vec();
+        let result = match step {
+            Step::End => return Ok(keeps.pop().unwrap_or(true)),
+            Step::Trouble(error) => Err((path, error)),
+            Step::Left(_) if walk.depth() == 0 => continue,
+            Step::Left(name) => {
+                let below = keeps.pop().unwrap_or(true);
+                let path = walk.path_of(&name);
+                match below {
+                    true => {
+                        mark(&mut keeps);
+                        continue;
+                    }
+                    false => walk.dir().and_then(|dir| dir.remove_dir(&name)).map_err(|error| (path, error)),
+                }
+            }
+            Step::Name(name, _) => {
+                let path = walk.path_of(&name);
+                let removed = walk.dir().and_then(|dir| {
+                    if name == STAGING_NAME {
+                        return Err(io::Error::other("an unfinished transfer is kept there: see `thalweg gc`"));
+                    }
+                    let stat = dir.stat(&name)?;
+                    if stat.kind != Kind::Dir {
+                        return dir.remove_file(&name).map(|()| false);
+                    }
+                    if (stat.device, stat.mount_id) != home {
+                        return Err(io::Error::other("another file system is mounted there"));
+                    }
+                    let child = dir.open_beneath(&name, Links::Refuse)?;
+                    walk.enter(&name, Arc::new(child)).map(|()| true)
+                });
+                match removed {
+                    Ok(true) => {
+                        keeps.push(false);
+                        continue;
+                    }
+                    Ok(false) => Ok(()),
+                    Err(error) => Err((path, error)),
+                }
+            }
+        };
+        match result {
+            Ok(()) => sink(Removed::One)?,
+            Err((_, error)) if error.kind() == io::ErrorKind::NotFound => {}
+            Err((path, error)) => {
+                mark(&mut keeps);
+                sink(trouble(path, &error))?;
+            }
+        }
+    }
+}
+
+fn mark(keeps: &mut [bool]) {
+    if let Some(last) = keeps.last_mut() {
+        *last = true;
+    }
+}
+
+/// What listings carry of an entry.
+const BARE: Preserve = Preserve {
+    mode: true,
+    owner: true,
+    times: true,
+    xattrs: false,
+    symlinks: true,
+    hard_links: false,
+    holes: true,
+    devices: true,
+};
+
+enum Seen<'a> {
+    Root(&'a Stat),
+    Name { dir: &'a Dir, name: &'a [u8], path: RelativePath, stat: &'a Stat },
+    Trouble(Failure),
+}
+
+fn visit(
+    place: &SurveyPlace,
+    recursive: bool,
+    see: &mut dyn FnMut(Seen<'_>) -> Result<()>,
+) -> Result<()> {
+    let root = match place.find()? {
+        Spot::Directory(dir) => Arc::new(dir),
+        Spot::Name { dir, name, stat } => {
+            let path = RelativePath::new(name.clone()).unwrap_or_default();
+            return see(Seen::Name { dir: &dir, name: &name, path, stat: &stat });
+        }
+    };
+    let stat = root.stat_self().map_err(|error| place.failed("look", &error))?;
+    see(Seen::Root(&stat))?;
+    let reopen = |path: &[u8]| root.open_beneath(path, Links::Refuse);
+    let mut walk = Walk::new(Box::new(reopen));
+    walk.enter(b"", root.clone()).map_err(|error| place.failed("list", &error))?;
+    loop {
+        let (name, kind) = match walk.next() {
+            Step::End => return Ok(()),
+            Step::Left(_) => continue,
+            Step::Trouble(error) => {
+                let path = RelativePath::new(walk.path().to_vec()).unwrap_or_default();
+                see(Seen::Trouble(failed("list", &path, &error)))?;
+                continue;
+            }
+            Step::Name(name, kind) => (name, kind),
+        };
+        if name == STAGING_NAME || kind == Kind::Socket {
+            continue;
+        }
+        let path = match RelativePath::new(walk.path_of(&name)) {
+            Ok(path) => path,
+            Err(error) => {
+                see(Seen::Trouble(Failure::new(FailureKind::Unsupported, "list", error)))?;
+                continue;
+            }
+        };
+        let looked = walk.dir().and_then(|dir| dir.stat(&name).map(|stat| (dir, stat)));
+        let (dir, stat) = match looked {
+            Ok(looked) => looked,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                see(Seen::Trouble(failed("look", &path, &error)))?;
+                continue;
+            }
+        };
+        if stat.kind == Kind::Socket {
+            continue;
+        }
+        see(Seen::Name { dir: &dir, name: &name, path: path.clone(), stat: &stat })?;
+        if recursive && stat.kind == Kind::Dir {
+            let entered = dir.open_beneath(&name, Links::Refuse).and_then(|child| walk.enter(&name, Arc::new(child)));
+            if let Err(error) = entered {
+                see(Seen::Trouble(failed("list", &path, &error)))?;
+            }
+        }
+    }
+}
+
+enum Spot {
+    Directory(Dir),
+    Name { dir: Dir, name: Vec<u8>, stat: Stat },
+}
+
+impl SurveyPlace {
+    /// What stands at the place: a directory (through links), or one name that is none.
+    fn find(&self) -> Result<Spot> {
+        self.refuse_staging()?;
+        let error = match self.open_dir(&self.path) {
+            Ok(dir) => return Ok(Spot::Directory(dir)),
+            Err(error) => error,
+        };
+        let Some((parent, name)) = self.parent_and_name() else { return Err(self.failed("open", &error)) };
+        let dir = self.open_dir(&parent).map_err(|error| self.failed("open", &error))?;
+        let stat = dir.stat(&name).map_err(|error| self.failed("open", &error))?;
+        match stat.kind {
+            // There, but closed to us.
+            Kind::Dir => Err(self.failed("open", &error)),
+            _ => Ok(Spot::Name { dir, name, stat }),
+        }
+    }
+
+    fn open_dir(&self, path: &Path) -> io::Result<Dir> {
+        match &self.below {
+            Some(below) => below.open_beneath(path.as_os_str().as_bytes(), Links::Beneath),
+            None if path.as_os_str().is_empty() => Dir::open(Path::new(".")),
+            None => Dir::open(path),
+        }
+    }
+
+    fn parent_and_name(&self) -> Option<(PathBuf, Vec<u8>)> {
+        let name = self.path.file_name()?.as_bytes().to_vec();
+        Some((self.path.parent().map(Path::to_path_buf).unwrap_or_default(), name))
+    }
+
+    fn refuse_staging(&self) -> Result<()> {
+        let ours = self.path.components().any(|part| part.as_os_str().as_bytes() == STAGING_NAME);
+        if ours { Err(self.failed("open", &io::ErrorKind::NotFound.into())) } else { Ok(()) }
+    }
+
+    /// In an export one sentence for all that a client need not tell apart.
+    fn failed(&self, operation: &str, error: &io::Error) -> Failure {
+        if self.below.is_none() {
+            return failed_at_words(operation, &self.path, error);
+        }
+        let hidden = matches!(
+            error.kind(),
+            io::ErrorKind::NotFound
+                | io::ErrorKind::NotADirectory
+                | io::ErrorKind::CrossesDevices
+                | io::ErrorKind::InvalidInput
+                | io::ErrorKind::InvalidFilename
+        ) || is_errno(error, errno::LOOP);
+        match hidden {
+            true => Failure::new(FailureKind::NotFound, operation, "there is no such place in the export"),
+            false => crate::failure::of_io(operation, error),
+        }
+    }
+}
+
+/// Opens the regular file at a place, following links of its last component.
+fn open_file(place: &SurveyPlace) -> Result<File> {
+    let mut path = place.path.clone();
+    for _ in 0..FOLLOW_MAX {
+        let step = SurveyPlace {
+            below: match &place.below {
+                Some(below) => Some(below.try_clone().map_err(|error| place.failed("open", &error))?),
+                None => None,
+            },
+            path: path.clone(),
+        };
+        let (dir, name, stat) = match step.find() {
+            Ok(Spot::Name { dir, name, stat }) => (dir, name, stat),
+            Ok(Spot::Directory(_)) => {
+                return Err(Failure::new(FailureKind::Conflict, "open", "it is a directory"));
+            }
+            Err(failure) => return Err(failure),
+        };
+        if stat.kind != Kind::Symlink {
+            if stat.kind != Kind::File {
+                return Err(Failure::new(FailureKind::Conflict, "open", "it is not a regular file"));
+            }
+            return dir.open_read(&name).map_err(|error| place.failed("open", &error));
+        }
+        let target = dir.read_link(&name).map_err(|error| place.failed("open", &error))?;
+        let target = PathBuf::from(std::ffi::OsString::from_vec(target));
+        let leads_out = target.is_absolute() || target.components().any(|part| part.as_os_str() == "..");
+        if place.below.is_some() && leads_out {
+            return Err(place.failed("open", &io::ErrorKind::CrossesDevices.into()));
+        }
+        path = path.parent().map(Path::to_path_buf).unwrap_or_default().join(target);
+    }
+    Err(place.failed("open", &io::Error::from_raw_os_error(errno::LOOP)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(place: &SurveyPlace) -> Vec<String> {
+        let mut names = Vec::new();
+        list(place, true, &mut |found| {
+            if let Found::Entry(entry) = found {
+                names.push(entry.path.to_string());
+            }
+            Ok(())
+        })
+        .unwrap();
+        names
+    }
+
+    #[test]
+    fn a_link_that_leads_out_of_an_export_is_as_absent_as_what_is_not_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        let export = scratch.path().join("export");
+        std::fs::create_dir(&export).unwrap();
+        std::fs::write(scratch.path().join("secret"), b"x").unwrap();
+        for (link, target) in [("up", "../secret"), ("away", "/etc/passwd"), ("dir", ".."), ("gone", "nowhere")] {
+            std::os::unix::fs::symlink(target, export.join(link)).unwrap();
+        }
+        let ask = |path: &str| {
+            let below = Some(Dir::open(&export).unwrap());
+            let place = SurveyPlace { path: path.into(), below };
+            read(&place, 0, 0, &mut |_| panic!("bytes of {path}")).unwrap_err()
+        };
+        let absent = ask("not-there");
+        for path in ["up", "away", "dir/secret", "gone", "../secret", ".thalweg-staging/x"] {
+            assert_eq!(ask(path), absent, "{path}");
+        }
+    }
+
+    #[test]
+    fn removing_a_tree_follows_no_link_and_leaves_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        let tree = scratch.path().join("tree");
+        std::fs::create_dir_all(tree.join("a/b")).unwrap();
+        std::fs::create_dir(scratch.path().join("other")).unwrap();
+        std::fs::write(scratch.path().join("other/kept"), b"x").unwrap();
+        std::fs::write(tree.join("a/b/file"), b"x").unwrap();
+        std::os::unix::fs::symlink("../other", tree.join("link")).unwrap();
+        let place = SurveyPlace { path: tree.clone(), below: None };
+        assert_eq!(remove(&place, false, &mut |_| Ok(())).unwrap_err().kind, FailureKind::Conflict);
+        let mut count = 0;
+        remove(&place, true, &mut |removed| {
+            assert!(matches!(removed, Removed::One), "{removed:?}");
+            count += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(count, 5);
+        assert!(!tree.exists() && scratch.path().join("other/kept").exists());
+    }
+
+    #[test]
+    fn listings_are_in_order_with_the_directory_first_and_without_staging() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(scratch.path().join(".thalweg-staging/job")).unwrap();
+        std::fs::create_dir(scratch.path().join("d")).unwrap();
+        std::fs::write(scratch.path().join("d/x"), b"").unwrap();
+        std::fs::write(scratch.path().join("a"), b"").unwrap();
+        let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+        assert_eq!(listed(&place), [".", "a", "d", "d/x"]);
+        let place = SurveyPlace { path: scratch.path().join("a"), below: None };
+        assert_eq!(listed(&place), ["a"]);
+    }
+
+    #[test]
+    fn a_marked_digest_depends_on_content_and_not_on_what_the_disk_keeps() {
+        let file = tempfile::tempfile().unwrap();
+        let bytes = HASHED_HOLE_BYTES_MAX + (3 << 20) + 5;
+        file.set_len(bytes).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"island", 700 << 20).unwrap();
+        let how = DigestAs::Marked { segment_bytes: 1 << 20 };
+        let file = File::from_fd(file.into());
+        let sparse = digest_file(&file, how, &mut || Ok(())).unwrap();
+        file.write_all_at(&vec![0; 2 << 20], 5 << 20).unwrap();
+        assert_eq!(digest_file(&file, how, &mut || Ok(())).unwrap(), sparse);
+        file.write_all_at(b"!", 6 << 20).unwrap();
+        assert_ne!(digest_file(&file, how, &mut || Ok(())).unwrap(), sparse);
+    }
+}

@@ -1,0 +1,183 @@
+//! Places our own static program at a far side that has none, when the user asked for it.
+//!
+//! 1. Find a program of ours that runs anywhere: this one if it is static, else the file that `THALWEG_STATIC` names,
+//!    else `thalweg-static` beside this one.
+//! 2. Ask the far side what machine it is, and whether the program is in its cache already: under its own SHA-256, and
+//!    with it.
+//! 3. Upload: under another name, mode 0700, digest compared there, then renamed. The digest is computed at both ends of
+//!    ssh, so what is started is what was sent.
+//!
+//! Each step is a login of its own; who types a password types it for each.
+//!
+//! Not guaranteed: that old versions are removed from the cache. Each stays under its digest until its user removes it.
+
+use super::{START, Ssh, run_script};
+use crate::failure::{self, Failure, FailureKind, Result};
+use std::ffi::OsString;
+use std::io::{Read, Seek};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// Names a static program of ours.
+pub const STATIC_ENV: &str = "THALWEG_STATIC";
+/// Its name beside the running program.
+pub const STATIC_NAME: &str = "thalweg-static";
+/// Far more than the program has.
+const PROGRAM_BYTES_MAX: u64 = 1 << 30;
+
+/// A program to be placed.
+struct Program {
+    file: std::fs::File,
+    sha256: String,
+    /// As `uname -m` names it.
+    machine: &'static str,
+}
+
+/// Sees to it that the far side has our program; its path there.
+///
+/// # Errors
+/// `NotFound` if we have no static program; `Unsupported` if it is for another machine; `Damage` if it arrived damaged;
+/// `Connection` if ssh does not get there.
+pub fn place(ssh: &Ssh) -> Result<OsString> {
+    let program = own_program()?;
+    let sha256 = &program.sha256;
+    // Single lines without single quotes or `!`, so that every login shell hands them to `sh` unharmed.
+    let directory = format!("d=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/thalweg/{sha256}\"");
+    let is_there = format!(
+        "{directory}; echo; echo \"THALWEG-UNAME $(uname -sm)\"; \
+         if test -x \"$d/thalweg\" && test \"$(sha256sum < \"$d/thalweg\")\" = \"{sha256}  -\"; \
+         then echo \"THALWEG-CACHE $d/thalweg\"; fi"
+    );
+    let (said, _) = run_script(ssh, &is_there, None)?;
+    let ours = format!("Linux {}", program.machine);
+    match line(&said, b"THALWEG-UNAME ") {
+        Some(theirs) if theirs == ours.as_bytes() => {}
+        theirs => {
+            let theirs = theirs.map_or("not told".into(), |theirs| String::from_utf8_lossy(&theirs).into_owned());
+            let cause = format!("{} is `{theirs}`, the program to be placed is for `{ours}`", ssh.name());
+            return Err(Failure::new(FailureKind::Unsupported, START, cause));
+        }
+    }
+    if let Some(path) = line(&said, b"THALWEG-CACHE ") {
+        return Ok(OsString::from_vec(path));
+    }
+    let upload = format!(
+        "umask 077; {directory}; t=\"$d/.thalweg.$$\"; mkdir -p \"$d\" && cat > \"$t\" && chmod 700 \"$t\" || \
+         {{ rm -f \"$t\"; exit 3; }}; echo; if test \"$(sha256sum < \"$t\")\" = \"{sha256}  -\"; \
+         then mv -f \"$t\" \"$d/thalweg\" && echo \"THALWEG-CACHE $d/thalweg\"; \
+         else rm -f \"$t\"; echo \"THALWEG-DAMAGED .\"; fi"
+    );
+    let (said, code) = run_script(ssh, &upload, Some(program.file))?;
+    if let Some(path) = line(&said, b"THALWEG-CACHE ") {
+        return Ok(OsString::from_vec(path));
+    }
+    let name = ssh.name();
+    if line(&said, b"THALWEG-DAMAGED ").is_some() {
+        let cause = format!("the program did not arrive whole at {name}, or there is no `sha256sum` there");
+        return Err(Failure::new(FailureKind::Damage, START, cause));
+    }
+    let code = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
+    let cause = format!("the program could not be placed in the cache of {name}: the far shell ended with {code}");
+    Err(Failure::new(FailureKind::Io, START, cause))
+}
+
+/// What stands behind `marker` at the beginning of a line.
+fn line(said: &[u8], marker: &[u8]) -> Option<Vec<u8>> {
+    said.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(marker)).map(<[u8]>::to_vec)
+}
+
+fn own_program() -> Result<Program> {
+    let own = std::env::current_exe().map_err(|error| failure::of_io(START, &error))?;
+    let named = std::env::var_os(STATIC_ENV).map(PathBuf::from);
+    let beside = own.with_file_name(STATIC_NAME);
+    let candidates: Vec<(&Path, bool)> = match &named {
+        // What the user named must be it.
+        Some(named) => vec![(named, true)],
+        None => vec![(&own, false), (&beside, false)],
+    };
+    for (path, must) in candidates {
+        match open(path) {
+            Ok(Some(program)) => return Ok(program),
+            Ok(None) if must => {
+                let cause = format!("`{}` is no static program for Linux", path.display());
+                return Err(Failure::new(FailureKind::Usage, START, cause));
+            }
+            Err(mut failure) if must => {
+                failure.cause = format!("`{}`: {}", path.display(), failure.cause);
+                return Err(failure);
+            }
+            _ => {}
+        }
+    }
+    let cause = format!(
+        "this thalweg is not static, so no copy of it would run elsewhere; name a static one with {STATIC_ENV}, or put \
+         it beside this one as `{STATIC_NAME}`"
+    );
+    Err(Failure::new(FailureKind::NotFound, START, cause))
+}
+
+/// `None`: not a static program.
+fn open(path: &Path) -> Result<Option<Program>> {
+    let of_io = |error: std::io::Error| failure::of_io(START, &error);
+    let mut file = std::fs::File::open(path).map_err(of_io)?;
+    if file.metadata().map_err(of_io)?.len() > PROGRAM_BYTES_MAX {
+        return Ok(None);
+    }
+    let mut head = Vec::new();
+    (&file).take(16 << 10).read_to_end(&mut head).map_err(of_io)?;
+    let Some(machine) = machine_of_static(&head) else { return Ok(None) };
+    file.rewind().map_err(of_io)?;
+    let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut piece).map_err(of_io)? {
+            0 => break,
+            read => context.update(&piece[..read]),
+        }
+    }
+    file.rewind().map_err(of_io)?;
+    let sha256 = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Some(Program { file, sha256, machine }))
+}
+
+/// The machine that a program is for, if it is a 64-bit little-endian ELF file that asks for no interpreter.
+fn machine_of_static(head: &[u8]) -> Option<&'static str> {
+    const INTERPRETER: u32 = 3;
+    let half = |at: usize| Some(u16::from_le_bytes(head.get(at..at + 2)?.try_into().ok()?));
+    if !head.starts_with(b"\x7fELF\x02\x01") || !matches!(half(16)?, 2 | 3) {
+        return None;
+    }
+    let start = usize::try_from(u64::from_le_bytes(head.get(32..40)?.try_into().ok()?)).ok()?;
+    let (bytes, count) = (usize::from(half(54)?), usize::from(half(56)?));
+    for number in 0..count {
+        let at = start.checked_add(number * bytes)?;
+        let kind = head.get(at..at.checked_add(4)?)?;
+        if kind == INTERPRETER.to_le_bytes() {
+            return None;
+        }
+    }
+    match half(18)? {
+        62 => Some("x86_64"),
+        183 => Some("aarch64"),
+        243 => Some("riscv64"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_asks_for_an_interpreter_is_not_static() {
+        // Tests are linked with the C library of this machine.
+        let own = std::env::current_exe().unwrap();
+        let head = std::fs::read(own).unwrap();
+        if cfg!(target_env = "gnu") {
+            assert_eq!(machine_of_static(&head[..16 << 10]), None);
+        }
+        assert_eq!(machine_of_static(b"#!/bin/sh\n"), None);
+        assert_eq!(machine_of_static(&[]), None);
+        assert_eq!(machine_of_static(&head[..60]), None);
+    }
+}

@@ -1,0 +1,262 @@
+//! What the two sides say to each other over ssh before they have a connection: a line each.
+//!
+//! ```text
+//! to the far mover     {"versions":[1,1],"client":"64 digits","ports":[50000,50999],...}\n
+//! from the far mover   noise ... THALWEG-MOVER 1 {"port":50123,"fingerprint":"64 digits",...}\n
+//! to the far mover     {"port":40000,"token":"32 digits"}\n           dial back, any number of times
+//! from a bridge        noise ... THALWEG-BRIDGE up\n     or gone\n    then bytes, both ways
+//! ```
+//!
+//! Both sides ignore keys that they do not know, so that later versions can say more.
+
+use super::START;
+use crate::failure::{Failure, FailureKind, Result};
+use crate::link::{Fingerprint, tls};
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::net::IpAddr;
+use std::time::Duration;
+use thalweg_wire::{hello, limits};
+
+/// Begins the far mover's line. The number is that of this way to start.
+pub const MOVER_MAGIC: &str = "THALWEG-MOVER ";
+/// Begins a bridge's line.
+pub const BRIDGE_MAGIC: &str = "THALWEG-BRIDGE ";
+/// The way to start that is spoken here.
+const WAY: u32 = 1;
+/// Longest line of either side.
+pub const LINE_BYTES_MAX: usize = 8 << 10;
+/// Greetings of login scripts before the line, at most.
+pub const NOISE_BYTES_MAX: usize = 64 << 10;
+/// Letters of a token.
+pub const TOKEN_BYTES: usize = 32;
+const ADDRESSES_MAX: usize = 16;
+
+/// What a client tells the mover that it had started.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Order {
+    /// Protocol versions that the client speaks.
+    pub versions: (u16, u16),
+    /// Fingerprint of the only certificate to be admitted.
+    pub client: String,
+    /// Ports to choose from; any if there are none.
+    #[serde(default)]
+    pub ports: Option<(u16, u16)>,
+    /// For how long a session without a link is kept, in milliseconds.
+    pub patience_ms: u64,
+    /// After how long a silent link counts as lost, in milliseconds.
+    pub stall_timeout_ms: u64,
+}
+
+impl Order {
+    /// An order of this version of thalweg.
+    pub fn new(client: Fingerprint, patience: Duration, stall_timeout: Duration) -> Order {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Order {
+            versions: (limits::VERSION_MIN, limits::VERSION_MAX),
+            client: client.to_string(),
+            ports: None,
+            patience_ms: ms(patience),
+            stall_timeout_ms: ms(stall_timeout),
+        }
+    }
+
+    /// The line, with its end.
+    pub fn to_line(&self) -> String {
+        to_line(self)
+    }
+
+    /// Reads the line.
+    ///
+    /// # Errors
+    /// `Protocol` if it is none.
+    pub fn of_line(line: &str) -> Result<Order> {
+        let order: Order = of_json(line)?;
+        if order.ports.is_some_and(|(low, high)| low > high || low == 0) {
+            return Err(odd("the range of ports is none"));
+        }
+        Ok(order)
+    }
+}
+
+/// What a far mover says when it listens.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ready {
+    /// Port that other hosts may dial.
+    pub port: u16,
+    /// Addresses at which it listens there; none if it is all of them.
+    pub addresses: Vec<IpAddr>,
+    /// Port on its loopback, for bridges.
+    pub bridge_port: u16,
+    /// Whether it knows from where ssh came, so that it can dial back.
+    pub dials_back: bool,
+    /// Fingerprint of its certificate.
+    pub fingerprint: String,
+    /// Protocol versions that it speaks.
+    pub versions: (u16, u16),
+    /// Its own version, for people.
+    pub version: String,
+}
+
+impl Ready {
+    /// The line, with a new line in front in case something before it did not end its own.
+    pub fn to_line(&self) -> String {
+        format!("\n{MOVER_MAGIC}{WAY} {}", to_line(self))
+    }
+
+    /// Reads what stood behind [`MOVER_MAGIC`], and checks that it can talk with a client of these versions.
+    ///
+    /// # Errors
+    /// `Protocol`, saying which side to update.
+    pub fn of_line(line: &str, versions: (u16, u16)) -> Result<Ready> {
+        let (way, json) = line.split_once(' ').ok_or_else(|| odd("the far mover's line is cut"))?;
+        if way.parse() != Ok(WAY) {
+            let cause = format!("the far thalweg is started in another way ({way}) than this one ({WAY}): update the older side");
+            return Err(odd(&cause));
+        }
+        let mut ready: Ready = of_json(json)?;
+        if hello::negotiate(versions, ready.versions).is_none() {
+            let mut failure = tls::no_version(ready.versions, versions);
+            failure.operation = START.to_owned();
+            return Err(failure);
+        }
+        ready.addresses.truncate(ADDRESSES_MAX);
+        Ok(ready)
+    }
+}
+
+/// Asks a far mover to connect to us, at the address that ssh came from.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DialBack {
+    /// Our port.
+    pub port: u16,
+    /// What it says first, so that we know whose connection it is. Who it is, TLS proves.
+    pub token: String,
+}
+
+impl DialBack {
+    /// The line, with its end.
+    pub fn to_line(&self) -> String {
+        to_line(self)
+    }
+
+    /// Reads the line.
+    ///
+    /// # Errors
+    /// `Protocol` if it is none.
+    pub fn of_line(line: &str) -> Result<DialBack> {
+        let request: DialBack = of_json(line)?;
+        if request.token.len() != TOKEN_BYTES {
+            return Err(odd("a token has 32 letters"));
+        }
+        Ok(request)
+    }
+}
+
+/// Reads until a line that has `magic`, and returns what stands behind it. `Err` with everything that was read if there
+/// is none in the first [`NOISE_BYTES_MAX`] bytes, or if the line is longer than [`LINE_BYTES_MAX`].
+pub fn read_line(from: &mut impl Read, magic: &str) -> std::result::Result<String, Vec<u8>> {
+    let mut said = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        if let Some(at) = find(&said, magic.as_bytes()) {
+            let line = &said[at + magic.len()..];
+            if let Some(end) = line.iter().position(|&b| b == b'\n') {
+                return match std::str::from_utf8(&line[..end]) {
+                    Ok(line) => Ok(line.trim_end_matches('\r').to_owned()),
+                    Err(_) => Err(said),
+                };
+            }
+            if line.len() > LINE_BYTES_MAX {
+                return Err(said);
+            }
+        } else if said.len() > NOISE_BYTES_MAX {
+            return Err(said);
+        }
+        match from.read(&mut piece) {
+            Ok(0) => return Err(said),
+            Ok(read) => said.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(said),
+        }
+    }
+}
+
+/// Where `needle` begins in `hay`.
+pub(super) fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
+    hay.windows(needle.len()).position(|window| window == needle)
+}
+
+fn to_line(value: &impl Serialize) -> String {
+    // Numbers and text: there is nothing in these that JSON could not say.
+    let mut line = serde_json::to_string(value).unwrap_or_default();
+    line.push('\n');
+    line
+}
+
+fn of_json<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T> {
+    if line.len() > LINE_BYTES_MAX {
+        return Err(odd("the line is too long"));
+    }
+    serde_json::from_str(line).map_err(|error| odd(&format!("the line is not what was expected: {error}")))
+}
+
+fn odd(cause: &str) -> Failure {
+    Failure::new(FailureKind::Protocol, START, cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready() -> Ready {
+        Ready {
+            port: 50000,
+            addresses: vec!["10.0.0.1".parse().unwrap()],
+            bridge_port: 50001,
+            dials_back: true,
+            fingerprint: "ab".repeat(32),
+            versions: (1, 1),
+            version: "0.1.0".into(),
+        }
+    }
+
+    #[test]
+    fn the_line_is_found_behind_any_noise_of_bounded_length() {
+        for noise in ["", "Welcome!\n", "no newline", "THALWEG-", "\u{1b}[31mred\n\n\0\u{7f}"] {
+            let text = format!("{noise}{}afterwards", ready().to_line());
+            let line = read_line(&mut text.as_bytes(), MOVER_MAGIC).unwrap();
+            assert_eq!(Ready::of_line(&line, (1, 1)).unwrap().port, 50000);
+        }
+        let much = vec![b'x'; NOISE_BYTES_MAX + 8192];
+        assert!(read_line(&mut much.as_slice(), MOVER_MAGIC).is_err());
+        let endless = [MOVER_MAGIC.as_bytes(), &much].concat();
+        assert!(read_line(&mut endless.as_slice(), MOVER_MAGIC).is_err());
+        assert!(read_line(&mut &b"Welcome!\n"[..], MOVER_MAGIC).is_err());
+    }
+
+    #[test]
+    fn a_far_side_of_another_version_says_which_to_update() {
+        let line = ready().to_line();
+        let line = line.trim().strip_prefix(MOVER_MAGIC).unwrap();
+        let failure = Ready::of_line(line, (2, 3)).unwrap_err();
+        assert!(failure.cause.contains("versions 1 to 1, this thalweg 2 to 3: update the older side"), "{failure}");
+        let failure = Ready::of_line("2 {}", (1, 1)).unwrap_err();
+        assert!(failure.cause.contains("update the older side"), "{failure}");
+    }
+
+    #[test]
+    fn lines_come_back_as_they_went_and_odd_ones_are_refused() {
+        let order = Order::new(Fingerprint([7; 32]), Duration::from_secs(600), Duration::from_secs(30));
+        let back = Order::of_line(order.to_line().trim()).unwrap();
+        assert_eq!((back.client, back.patience_ms), (order.client.clone(), 600_000));
+        let more = order.to_line().replace('{', "{\"later\":[1],");
+        assert!(Order::of_line(more.trim()).is_ok());
+        for bad in ["", "{}", "[]", "{\"versions\":[1,1]", &"[".repeat(LINE_BYTES_MAX + 1)] {
+            assert!(Order::of_line(bad).is_err());
+        }
+        let ports = Order { ports: Some((9, 8)), ..order };
+        assert!(Order::of_line(ports.to_line().trim()).is_err());
+        assert!(DialBack::of_line("{\"port\":1,\"token\":\"short\"}").is_err());
+    }
+}

@@ -1,0 +1,374 @@
+//! Reaches a far mover that the user's own ssh starts, and keeps reaching it.
+//!
+//! Three ways, tried in this order within [`DIAL_LIMIT`] each; the first whose peer proves that it is the far mover stays
+//! for the whole session:
+//!
+//! 1. **Direct**: its port is dialled, at the address that sshd was reached at, and at the host that ssh dials.
+//! 2. **Back**: it is asked over ssh to dial us. TLS roles stay as they are.
+//! 3. **Bridge**: each connection rides in an ssh process of its own. The user is told what that costs.
+//!
+//! If the far mover is gone (its machine was started anew, or somebody ended it) while the copy goes on, another one is
+//! started; the session ends, and the copy resumes by what the destination's journal holds.
+
+use crate::event::{Event, Events};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::link::ssh::{self, DialBack, FarMover, FarProgram, Order, Ssh, TOKEN_BYTES, bootstrap};
+use crate::link::{Connection, Fingerprint, Identity, Pins, ServerTrust, client_config};
+use crate::run::client::{Connect, TcpConnect};
+use crate::run::copy::Far;
+use rustls::ClientConfig;
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, mpsc};
+use std::time::{Duration, Instant};
+
+/// Time for each way to prove itself.
+const DIAL_LIMIT: Duration = Duration::from_secs(3);
+/// Time for an ssh login that carries one connection.
+const BRIDGE_LIMIT: Duration = Duration::from_secs(60);
+/// A far mover whose port is closed while ssh has ended is gone at once; one that is only silent, after so long.
+const SILENT_IS_GONE: Duration = Duration::from_secs(60);
+/// Between two tries to start a far mover anew.
+const RENEW_EVERY: Duration = Duration::from_secs(10);
+/// Addresses of one host that are tried.
+const ADDRESSES_MAX: usize = 8;
+
+/// What a user wants of ssh.
+#[derive(Clone)]
+pub struct SshWishes {
+    /// To whom, and how.
+    pub ssh: Ssh,
+    /// The program there.
+    pub program: FarProgram,
+    /// Place our own program there if there is none.
+    pub bootstrap: bool,
+    /// Ports that the far mover may choose from.
+    pub ports: Option<(u16, u16)>,
+    /// Bridges only.
+    pub via_ssh: bool,
+    /// For how long the far side keeps a session without a link.
+    pub patience: Duration,
+    /// After how long a silent link counts as lost there.
+    pub stall_timeout: Duration,
+}
+
+/// Starts a far mover and finds a way to it.
+///
+/// # Errors
+/// `Connection` if ssh does not get there; `NotFound` if there is no program; `Protocol` if it is too old or too new.
+pub fn reach(wishes: SshWishes, events: Events) -> Result<Far> {
+    let identity = Identity::generate("thalweg by ssh")?;
+    let pins = Pins::new();
+    let tls = client_config(&identity, &ServerTrust::PinnedAnyOf(pins.clone()))?;
+    let connect = SshConnect {
+        order: Order {
+            ports: wishes.ports,
+            ..Order::new(identity.fingerprint(), wishes.patience, wishes.stall_timeout)
+        },
+        state: Mutex::new(State { program: wishes.program.clone(), ..State::default() }),
+        wishes,
+        pins,
+        tls: tls.clone(),
+        events,
+        bridges: Mutex::default(),
+    };
+    connect.summon(&mut connect.lock(), true)?;
+    Ok(Far { connect: Arc::new(connect), tls, server_name: "thalweg".to_owned() })
+}
+
+struct SshConnect {
+    wishes: SshWishes,
+    order: Order,
+    pins: Pins,
+    tls: Arc<ClientConfig>,
+    events: Events,
+    state: Mutex<State>,
+    /// ssh processes that carry connections; each ends with its connection.
+    bridges: Mutex<Vec<Child>>,
+}
+
+struct State {
+    program: FarProgram,
+    far: Option<FarMover>,
+    way: Option<Way>,
+    summoned: u64,
+    failing_since: Option<Instant>,
+    renewed_at: Option<Instant>,
+    is_closed: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State {
+            program: FarProgram::at("thalweg".into()),
+            far: None,
+            way: None,
+            summoned: 0,
+            failing_since: None,
+            renewed_at: None,
+            is_closed: false,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Way {
+    Direct(SocketAddr),
+    Back,
+    Bridge(u16),
+}
+
+impl Connect for SshConnect {
+    fn connect(&self, deadline: Duration) -> Result<OwnedFd> {
+        let (way, summoned) = {
+            let state = self.lock();
+            (state.way.clone(), state.summoned)
+        };
+        let dialled = match &way {
+            Some(way) => self.dial(way, deadline),
+            None => Err(Failure::new(FailureKind::Connection, "connect", "there is no far mover")),
+        };
+        let failure = match dialled {
+            Ok(fd) => {
+                self.lock().failing_since = None;
+                return Ok(fd);
+            }
+            Err(failure) => failure,
+        };
+        let mut state = self.lock();
+        if state.summoned != summoned {
+            // Somebody else has started another one meanwhile.
+            let way = state.way.clone();
+            drop(state);
+            return match way {
+                Some(way) => self.dial(&way, deadline),
+                None => Err(failure),
+            };
+        }
+        if !self.is_gone(&mut state, &failure) {
+            return Err(unreached(failure));
+        }
+        state.renewed_at = Some(Instant::now());
+        (self.events)(Event::Note(format!("the far mover at {} is gone; starting another", self.name())));
+        self.summon(&mut state, false).map_err(unreached)?;
+        let way = state.way.clone();
+        drop(state);
+        way.map_or(Err(failure), |way| self.dial(&way, deadline))
+    }
+
+    fn name(&self) -> String {
+        self.wishes.ssh.name()
+    }
+
+    fn close(&self) {
+        // Whoever holds it is starting another far mover, and its user may be asked for a password.
+        let until = Instant::now() + Duration::from_secs(3);
+        let mut state = loop {
+            match self.state.try_lock() {
+                Ok(state) => break state,
+                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if Instant::now() > until => return,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        state.is_closed = true;
+        if let Some(mut far) = state.far.take() {
+            far.close();
+        }
+        drop(state);
+        for mut bridge in std::mem::take(&mut *self.bridges.lock().unwrap_or_else(|p| p.into_inner())) {
+            ssh::end(&mut bridge, Duration::from_secs(1));
+        }
+    }
+}
+
+impl Drop for SshConnect {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl SshConnect {
+    /// Starts a far mover, if need be after placing our program there, and chooses the way to it.
+    fn summon(&self, state: &mut State, first: bool) -> Result<()> {
+        if let Some(mut old) = state.far.take() {
+            old.close();
+        }
+        state.way = None;
+        let ssh = &self.wishes.ssh;
+        let mut far = match ssh::start(ssh, &state.program, &self.order, first) {
+            Ok(far) => far,
+            Err(refused) if refused.program_is_missing && self.wishes.bootstrap => {
+                state.program = FarProgram::at(bootstrap::place(ssh)?);
+                ssh::start(ssh, &state.program, &self.order, first).map_err(|refused| refused.failure)?
+            }
+            Err(refused) => return Err(refused.failure),
+        };
+        let fingerprint: Fingerprint = far.ready.fingerprint.parse()?;
+        self.pins.replace([fingerprint]);
+        let way = self.choose(&mut far);
+        tracing::info!(?way, version = far.ready.version, "far mover started");
+        if matches!(way, Way::Bridge(_)) && first {
+            let why = match self.wishes.via_ssh {
+                true => "as asked".to_owned(),
+                false => format!("no port of {} can be reached from here, nor one here from there", self.name()),
+            };
+            (self.events)(Event::Note(format!(
+                "data ride in ssh ({why}): OpenSSH's window of about 2 MB limits each stream to 2 MB per round trip"
+            )));
+        }
+        state.far = Some(far);
+        state.way = Some(way);
+        state.summoned += 1;
+        state.failing_since = None;
+        Ok(())
+    }
+
+    fn choose(&self, far: &mut FarMover) -> Way {
+        let bridge = Way::Bridge(far.ready.bridge_port);
+        if self.wishes.via_ssh {
+            return bridge;
+        }
+        if let Some(address) = self.direct(far) {
+            return Way::Direct(address);
+        }
+        if far.ready.dials_back
+            && let Ok(fd) = dial_back(DIAL_LIMIT, |request| far.ask(request))
+            && self.is_far_mover(fd)
+        {
+            return Way::Back;
+        }
+        bridge
+    }
+
+    /// The first address at which the far mover itself answers. Another machine may have the same address in our network.
+    fn direct(&self, far: &FarMover) -> Option<SocketAddr> {
+        let until = Instant::now() + DIAL_LIMIT;
+        let port = far.ready.port;
+        let usable = |address: &IpAddr| !address.is_unspecified() && !address.is_multicast();
+        let mut addresses: Vec<IpAddr> = far.ready.addresses.iter().copied().filter(usable).collect();
+        let (told, hears) = mpsc::channel();
+        let race = |address: IpAddr| {
+            let (told, tls) = (told.clone(), self.tls.clone());
+            let try_it = move || {
+                let address = SocketAddr::new(address, port);
+                let proved = TcpStream::connect_timeout(&address, DIAL_LIMIT)
+                    .map_err(|error| failure::of_io("connect", &error))
+                    .and_then(|stream| Connection::connect(stream.into(), tls, "thalweg", DIAL_LIMIT));
+                let _ = told.send(proved.ok().map(|_| address));
+            };
+            std::thread::Builder::new().name("dial".into()).spawn(try_it).is_ok()
+        };
+        let mut tried = addresses.iter().filter(|address| race(**address)).count();
+        // Loopback is the same everywhere: only if ssh itself dials it, or nobody would know whose it is.
+        let host = self.wishes.ssh.dialled_host();
+        let (named, names) = mpsc::channel();
+        let look_up = move || {
+            let found: Vec<IpAddr> = (host.as_str(), port)
+                .to_socket_addrs()
+                .map(|found| found.map(|address| address.ip()).take(ADDRESSES_MAX).collect())
+                .unwrap_or_default();
+            let _ = named.send(found);
+        };
+        if std::thread::Builder::new().name("look-up".into()).spawn(look_up).is_ok() {
+            let left = until.saturating_duration_since(Instant::now());
+            for address in names.recv_timeout(left).unwrap_or_default() {
+                if usable(&address) && !addresses.contains(&address) {
+                    addresses.push(address);
+                    tried += usize::from(race(address));
+                }
+            }
+        }
+        for _ in 0..tried {
+            let left = until.saturating_duration_since(Instant::now());
+            match hears.recv_timeout(left) {
+                Ok(Some(address)) => return Some(address),
+                Ok(None) => {}
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    fn is_far_mover(&self, fd: OwnedFd) -> bool {
+        Connection::connect(fd, self.tls.clone(), "thalweg", DIAL_LIMIT).is_ok()
+    }
+
+    fn dial(&self, way: &Way, deadline: Duration) -> Result<OwnedFd> {
+        match way {
+            Way::Direct(address) => TcpConnect { addresses: vec![address.to_string()] }.connect(deadline),
+            Way::Back => dial_back(deadline, |request| match &mut self.lock().far {
+                Some(far) => far.ask(request),
+                None => Err(Failure::new(FailureKind::Connection, "connect", "the copy is over")),
+            }),
+            Way::Bridge(port) => {
+                let program = self.lock().program.clone();
+                let (fd, child) = ssh::bridge(&self.wishes.ssh, &program, *port, BRIDGE_LIMIT)?;
+                let mut bridges = self.bridges.lock().unwrap_or_else(|p| p.into_inner());
+                bridges.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+                bridges.push(child);
+                Ok(fd)
+            }
+        }
+    }
+
+    /// Whether it makes sense to start another far mover.
+    fn is_gone(&self, state: &mut State, failure: &Failure) -> bool {
+        let since = *state.failing_since.get_or_insert_with(Instant::now);
+        let Some(far) = &mut state.far else {
+            // Starting another one failed before.
+            return !state.is_closed && state.renewed_at.is_none_or(|at| at.elapsed() > RENEW_EVERY);
+        };
+        if state.is_closed || state.renewed_at.is_some_and(|at| at.elapsed() < RENEW_EVERY) || !far.ssh_ended() {
+            return false;
+        }
+        let is_closed_port = failure.kind == FailureKind::NotFound || failure.cause.contains("refused");
+        is_closed_port || matches!(state.way, Some(Way::Back)) || since.elapsed() > SILENT_IS_GONE
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// To whoever dials, a far mover that cannot be reached is an outage; `NotFound` would be taken for a session that is gone.
+fn unreached(mut failure: Failure) -> Failure {
+    failure.kind = FailureKind::Connection;
+    failure
+}
+
+/// Listens, has the far mover dial, and takes the connection that says the token first.
+fn dial_back(deadline: Duration, ask: impl FnOnce(&DialBack) -> Result<()>) -> Result<OwnedFd> {
+    let of_io = |error: std::io::Error| failure::of_io("connect", &error);
+    let until = Instant::now() + deadline;
+    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0))
+        .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))
+        .map_err(of_io)?;
+    listener.set_nonblocking(true).map_err(of_io)?;
+    let port = listener.local_addr().map_err(of_io)?.port();
+    let mut random = [0; TOKEN_BYTES / 2];
+    aws_lc_rs::rand::fill(&mut random)
+        .map_err(|_| Failure::new(FailureKind::Internal, "connect", "no random numbers"))?;
+    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    ask(&DialBack { port, token: token.clone() })?;
+    while Instant::now() < until {
+        match listener.accept() {
+            Ok((mut stream, _)) => {
+                let _ = stream.set_nonblocking(false);
+                let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+                let mut said = [0; TOKEN_BYTES];
+                if stream.read_exact(&mut said).is_ok() && said == token.as_bytes() {
+                    let _ = stream.set_read_timeout(None);
+                    return Ok(stream.into());
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(of_io(error)),
+        }
+    }
+    Err(Failure::new(FailureKind::Connection, "connect", "the far mover did not dial back"))
+}

@@ -1,0 +1,215 @@
+//! What an adversary or a poor file system does.
+
+use super::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[test]
+fn while_directories_are_swapped_for_links_nothing_leaves_the_root() {
+    let trees = trees();
+    for number in 0..40 {
+        let dir = trees.source.join(format!("d{}/sub", number % 4));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(format!("f{number}")), "x").unwrap();
+        symlink("t", dir.join(format!("l{number}"))).unwrap();
+    }
+    let outside = trees.source.parent().unwrap().join("outside");
+    fs::create_dir_all(outside.join("sub")).unwrap();
+    fs::write(outside.join("sub/canary"), "alive").unwrap();
+    fs::create_dir(&trees.target).unwrap();
+    let before = picture(&outside);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for number in 0..4 {
+                    let (dir, aside) = (trees.target.join(format!("d{number}")), trees.target.join("aside"));
+                    let _ = fs::rename(&dir, &aside);
+                    let _ = symlink(&outside, &dir);
+                    let _ = fs::remove_file(&dir);
+                    let _ = fs::rename(&aside, &dir);
+                }
+            }
+        });
+        for _ in 0..10 {
+            let delete = Terms { delete_max: Some(1000), ..terms() };
+            copy(&contents(&trees.source), To { terms: delete, ..to(&trees.target) });
+            // And as a source.
+            let (found, _) = scan(&contents(&trees.target));
+            assert!(found.entries.iter().all(|entry| entry.path.name() != b"canary"));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(picture(&outside), before);
+}
+
+#[test]
+fn a_default_acl_of_the_destination_does_not_leak_into_what_is_kept_exactly() {
+    let trees = trees();
+    fs::write(trees.source.join("f"), "x").unwrap();
+    fs::write(trees.source.join("large"), noise(2 * CHUNK as usize, 2)).unwrap();
+    fs::set_permissions(trees.source.join("f"), fs::Permissions::from_mode(0o640)).unwrap();
+    fs::create_dir(&trees.target).unwrap();
+    let status = std::process::Command::new("setfacl")
+        .args(["-d", "-m", "u:1234:rwx,g::---,o::---"])
+        .arg(&trees.target)
+        .status();
+    if !status.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no ACLs here");
+        return;
+    }
+    // The root keeps its own ACL, for it is not an entry here.
+    let root = SourceRoot { path: trees.source.clone(), contents: false, below: None };
+    let source = LocalSource::open(vec![root], options()).unwrap();
+    copy(&source, to(&trees.target)).assert_whole();
+    assert_eq!(picture(&trees.source), picture(&trees.target.join("source")));
+    let there = Dir::open(&trees.target.join("source")).unwrap();
+    for name in [&b"f"[..], b"large"] {
+        assert!(there.xattrs(name).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn names_that_fold_into_one_are_a_conflict_and_none_is_overwritten() {
+    if !is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let (image, mount) = (scratch.path().join("image"), scratch.path().join("mount"));
+    fs::create_dir(&mount).unwrap();
+    fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    let script = format!(
+        "mkfs.ext4 -qF -O casefold -E encoding=utf8 {0} && mount -o loop {0} {1} && mkdir {1}/t && chattr +F {1}/t",
+        image.display(),
+        mount.display()
+    );
+    if !std::process::Command::new("sh").args(["-c", &script]).output().unwrap().status.success() {
+        let _ = std::process::Command::new("umount").arg(&mount).output();
+        eprintln!("skipped: no file system here folds case");
+        return;
+    }
+    let trees = trees();
+    fs::write(trees.source.join("Name"), "upper").unwrap();
+    fs::write(trees.source.join("name"), "lower").unwrap();
+    fs::create_dir(trees.source.join("Dir")).unwrap();
+    fs::write(trees.source.join("Dir/f"), "x").unwrap();
+    let target = mount.join("t");
+    let copied = copy(&contents(&trees.source), to(&target));
+    let content = fs::read(target.join("Name")).unwrap();
+    let again = copy(&contents(&trees.source), to(&target));
+    let _ = std::process::Command::new("umount").arg(&mount).status();
+    assert_eq!(content, b"upper");
+    assert_eq!(copied.failure("name").kind, FailureKind::Conflict);
+    assert_eq!(again.failure("name").kind, FailureKind::Conflict);
+    assert!(matches!(again.outcomes[&b"Dir/f"[..]], Outcome::Unchanged { .. }));
+}
+
+#[test]
+fn a_full_file_system_is_a_matter_of_space_and_resumes_when_there_is_room() {
+    if !is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let trees = trees();
+    fs::create_dir(&trees.target).unwrap();
+    let run =
+        |command: &str| std::process::Command::new("sh").args(["-c", command]).status().unwrap().success();
+    let target = trees.target.display();
+    if !run(&format!("mount -t tmpfs -o size=1m none {target}")) {
+        eprintln!("skipped: tmpfs cannot be mounted here");
+        return;
+    }
+    fs::write(trees.source.join("large"), noise(2 << 20, 1)).unwrap();
+    fs::write(trees.source.join("small"), "x").unwrap();
+    let source = contents(&trees.source);
+    let form = source.form();
+    let destination = open(to(&trees.target), &form).unwrap();
+    let (found, _) = scan(&source);
+    for entry in &found.entries {
+        destination.decide(entry);
+    }
+    let failure = destination.begin(found.entry("large")).err().unwrap();
+    let partials = fs::read_dir(trees.target.join(".thalweg-staging").join("05".repeat(16)))
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().as_bytes().starts_with(b"partial"))
+        .count();
+    destination.close(false);
+    drop(destination);
+    let room = run(&format!("mount -o remount,size=8m {target}"));
+    let copied = copy(&source, to(&trees.target));
+    let same = fs::read(trees.target.join("large")).ok() == fs::read(trees.source.join("large")).ok();
+    run(&format!("umount {target}"));
+    assert_eq!((failure.kind, partials), (FailureKind::Space, 0));
+    assert!(room && same);
+    copied.assert_whole();
+}
+
+#[test]
+fn hard_links_are_remembered_and_not_sent_again() {
+    let trees = trees();
+    fs::write(trees.source.join("a"), "one").unwrap();
+    fs::hard_link(trees.source.join("a"), trees.source.join("b")).unwrap();
+    fs::hard_link(trees.source.join("a"), trees.source.join("c")).unwrap();
+    let remembered = || To { state: Some(trees.state.clone()), ..to(&trees.target) };
+    copy(&contents(&trees.source), remembered()).assert_whole();
+    let again = copy(&contents(&trees.source), remembered());
+    assert_eq!(again.assert_whole().fresh, 0);
+    assert!(matches!(again.outcomes[&b"a"[..]], Outcome::Unchanged { digest: Some(_) }));
+}
+
+#[test]
+fn directories_that_keep_their_owner_out_are_filled_all_the_same() {
+    let trees = trees();
+    fs::create_dir_all(trees.source.join("closed/inner")).unwrap();
+    fs::write(trees.source.join("closed/f"), "x").unwrap();
+    for dir in ["closed/inner", "closed", ""] {
+        fs::set_permissions(trees.source.join(dir), fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    let copied = copy(&contents(&trees.source), to(&trees.target));
+    copied.assert_whole();
+    let first = picture(&trees.target);
+    assert_eq!(first, picture(&trees.source));
+    assert!(!trees.target.join(".thalweg-staging").exists());
+    copy(&contents(&trees.source), to(&trees.target)).assert_whole();
+    assert_eq!(picture(&trees.target), first);
+    for tree in [&trees.source, &trees.target] {
+        for dir in ["", "closed", "closed/inner"] {
+            fs::set_permissions(tree.join(dir), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn kinds_that_were_not_asked_for_are_not_made() {
+    let trees = trees();
+    symlink("/etc", trees.source.join("link")).unwrap();
+    Dir::open(&trees.source).unwrap().make_fifo(b"fifo", 0o600).unwrap();
+    let preserve = Preserve { symlinks: false, devices: false, ..everything() };
+    let copied =
+        copy(&contents(&trees.source), To { terms: Terms { preserve, ..terms() }, ..to(&trees.target) });
+    for name in ["link", "fifo"] {
+        assert!(matches!(copied.outcomes[name.as_bytes()], Outcome::Skipped(_)));
+        assert!(fs::symlink_metadata(trees.target.join(name)).is_err());
+    }
+}
+
+#[test]
+fn without_preserving_the_mode_of_what_stands_there_stays() {
+    let trees = trees();
+    let preserve = Preserve { mode: false, owner: false, ..everything() };
+    let to = || To { terms: Terms { preserve, ..terms() }, ..to(&trees.target) };
+    for name in ["old", "old-large", "new"] {
+        fs::write(trees.source.join(name), "source").unwrap();
+        fs::set_permissions(trees.source.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::write(trees.source.join("old-large"), noise(2 * CHUNK as usize, 1)).unwrap();
+    fs::create_dir(&trees.target).unwrap();
+    for name in ["old", "old-large"] {
+        fs::write(trees.target.join(name), "t").unwrap();
+        fs::set_permissions(trees.target.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    copy(&contents(&trees.source), to()).assert_whole();
+    let mode = |name: &str| fs::metadata(trees.target.join(name)).unwrap().mode() & 0o777;
+    assert_eq!((mode("old"), mode("old-large")), (0o600, 0o600));
+    assert_eq!(mode("new") & 0o700, 0o700);
+}

@@ -1,0 +1,156 @@
+//! A second attempt after one that stopped half way.
+
+use super::*;
+
+const CHUNKS: u64 = 8;
+
+/// A first attempt that stops after `chunks` of the one file.
+fn half_way(trees: &Trees, chunks: u64) -> LocalSource {
+    let source = contents(&trees.source);
+    let destination = open(to(&trees.target), &SourceForm::Many).unwrap();
+    let (found, _) = scan(&source);
+    destination.decide(&found.entries[0]);
+    let entry = found.entry("large");
+    assert!(matches!(destination.decide(entry), Decision::Fresh));
+    write_chunks(&source, &destination, entry, None, chunks).unwrap();
+    destination.close(false);
+    source
+}
+
+fn staged(trees: &Trees) -> PathBuf {
+    trees.target.join(".thalweg-staging").join("05".repeat(16))
+}
+
+fn large() -> Trees {
+    let trees = trees();
+    fs::write(trees.source.join("large"), noise((CHUNKS * CHUNK) as usize - 100, 11)).unwrap();
+    trees
+}
+
+fn same(trees: &Trees) -> bool {
+    fs::read(trees.source.join("large")).unwrap() == fs::read(trees.target.join("large")).unwrap()
+}
+
+#[test]
+fn recorded_chunks_are_not_sent_again() {
+    let trees = large();
+    let source = half_way(&trees, 5);
+    assert!(!trees.target.join("large").exists());
+    let copied = copy(&source, to(&trees.target));
+    assert_eq!(copied.assert_whole().resumed_chunks, 5);
+    assert!(same(&trees));
+    assert!(!trees.target.join(".thalweg-staging").exists());
+}
+
+#[test]
+fn a_flipped_bit_in_the_partial_costs_its_chunk() {
+    let trees = large();
+    let source = half_way(&trees, 5);
+    let partial = fs::read_dir(staged(&trees))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.file_name().unwrap().as_bytes().starts_with(b"partial-"))
+        .unwrap();
+    let file = fs::File::options().read(true).write(true).open(&partial).unwrap();
+    let mut byte = [0];
+    let at = 2 * CHUNK + 1000;
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+    let copied = copy(&source, to(&trees.target));
+    assert_eq!(copied.assert_whole().resumed_chunks, 4);
+    assert!(same(&trees));
+}
+
+#[test]
+fn holes_stay_zero_whatever_an_earlier_attempt_left_there() {
+    let trees = trees();
+    let file = fs::File::create(trees.source.join("large")).unwrap();
+    file.set_len(CHUNKS * CHUNK).unwrap();
+    file.write_all_at(&noise(CHUNK as usize, 3), 0).unwrap();
+    file.write_all_at(&noise(CHUNK as usize, 4), 3 * CHUNK).unwrap();
+    drop(file);
+    let source = half_way(&trees, 4);
+    for entry in fs::read_dir(staged(&trees)).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().unwrap().as_bytes().starts_with(b"partial-") {
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.write_all_at(&noise(CHUNK as usize, 99), CHUNK).unwrap();
+            file.write_all_at(&noise(CHUNK as usize, 99), 6 * CHUNK).unwrap();
+        }
+    }
+    let copied = copy(&source, to(&trees.target));
+    assert_eq!(copied.assert_whole().resumed_chunks, 3);
+    assert!(same(&trees));
+}
+
+#[test]
+fn a_source_that_changed_meanwhile_starts_anew() {
+    let trees = large();
+    half_way(&trees, 5);
+    fs::write(trees.source.join("large"), noise((CHUNKS * CHUNK) as usize - 100, 12)).unwrap();
+    let copied = copy(&contents(&trees.source), to(&trees.target));
+    assert_eq!((copied.assert_whole().resumed_chunks, copied.fresh), (0, 1));
+    assert!(same(&trees));
+}
+
+#[test]
+fn a_missing_or_short_partial_starts_anew() {
+    for damage in [
+        |path: &Path| fs::remove_file(path).unwrap(),
+        |path: &Path| {
+            fs::File::options().write(true).open(path).unwrap().set_len(1000).unwrap();
+        },
+    ] {
+        let trees = large();
+        let source = half_way(&trees, 5);
+        damage(&staged(&trees).join("partial-1"));
+        let copied = copy(&source, to(&trees.target));
+        assert_eq!(copied.assert_whole().resumed_chunks, 0);
+        assert!(same(&trees));
+    }
+}
+
+#[test]
+fn with_any_byte_of_the_journal_flipped_the_content_is_right() {
+    let trees = large();
+    half_way(&trees, 5);
+    let kept = trees.source.parent().unwrap().join("kept");
+    let copy_tree = |from: &Path, to: &Path| {
+        let _ = fs::remove_dir_all(to);
+        let status = std::process::Command::new("cp").args(["-a"]).arg(from).arg(to).status().unwrap();
+        assert!(status.success());
+    };
+    copy_tree(&trees.target, &kept);
+    let journal = fs::read(staged(&trees).join("journal")).unwrap();
+    let mut resumed = 0;
+    for at in 0..journal.len() {
+        copy_tree(&kept, &trees.target);
+        let mut bad = journal.clone();
+        bad[at] ^= 1 << (at % 8);
+        fs::write(staged(&trees).join("journal"), bad).unwrap();
+        // A flipped layout number is another version's journal: refused, not overwritten.
+        let source = contents(&trees.source);
+        if let Err(failure) =
+            open(to(&trees.target), &source.form()).map(|destination| destination.close(false))
+        {
+            assert_eq!(failure.kind, FailureKind::Unsupported);
+            continue;
+        }
+        let copied = copy(&source, to(&trees.target));
+        copied.assert_whole();
+        resumed += u64::from(copied.resumed_chunks > 0);
+        assert!(same(&trees), "byte {at}");
+    }
+    assert_eq!(resumed, 0, "a damaged record counted");
+}
+
+#[test]
+fn what_no_record_names_is_removed_at_the_next_start() {
+    let trees = large();
+    half_way(&trees, 0);
+    let staged = staged(&trees);
+    fs::write(staged.join("partial-77"), "left over").unwrap();
+    let destination = open(to(&trees.target), &SourceForm::Many).unwrap();
+    assert!(!staged.join("partial-77").exists());
+    destination.close(true);
+}

@@ -1,0 +1,338 @@
+//! What a scan offers, leaves out and reports, and how it is read.
+
+use super::*;
+
+#[test]
+fn names_come_in_byte_order_and_parents_first() {
+    let trees = trees();
+    varied(&trees.source);
+    let (found, totals) = scan(&contents(&trees.source));
+    assert!(totals.complete);
+    assert_eq!(totals.failed, 0);
+    let as_components = |path: &[u8]| path.split(|&b| b == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let got: Vec<_> = found.paths().iter().skip(1).map(|path| as_components(path)).collect();
+    let mut sorted = got.clone();
+    sorted.sort();
+    assert_eq!(got, sorted);
+    assert!(found.entries[0].path.is_root());
+}
+
+#[test]
+fn without_a_trailing_slash_the_name_of_the_root_comes_first() {
+    let trees = trees();
+    fs::create_dir(trees.source.join("d")).unwrap();
+    fs::write(trees.source.join("d/f"), "x").unwrap();
+    let root = SourceRoot { path: trees.source.clone(), contents: false, below: None };
+    let source = LocalSource::open(vec![root], options()).unwrap();
+    assert_eq!(source.form(), SourceForm::Many);
+    let (found, _) = scan(&source);
+    assert_eq!(found.paths(), [&b"source"[..], b"source/d", b"source/d/f"]);
+    let mut buffer = [0; 1];
+    source.read_small(found.entry("source/d/f"), &mut buffer).unwrap();
+    assert_eq!(&buffer, b"x");
+}
+
+#[test]
+fn a_single_file_has_a_form_of_its_own() {
+    let trees = trees();
+    let file = trees.source.join("f");
+    fs::write(&file, "x").unwrap();
+    let root = SourceRoot { path: file, contents: false, below: None };
+    let source = LocalSource::open(vec![root], options()).unwrap();
+    assert_eq!(source.form(), SourceForm::Single { name: b"f".to_vec() });
+    assert_eq!(scan(&source).0.paths(), [b"f"]);
+}
+
+#[test]
+fn two_roots_of_one_name_are_refused_and_both_named() {
+    let trees = trees();
+    fs::create_dir_all(trees.source.join("x/same")).unwrap();
+    fs::create_dir_all(trees.source.join("y/same")).unwrap();
+    let root = |path: &str| SourceRoot { path: trees.source.join(path), contents: false, below: None };
+    let failure = LocalSource::open(vec![root("x/same"), root("y/same")], options()).err().unwrap();
+    assert_eq!(failure.kind, FailureKind::Usage);
+    assert!(failure.cause.contains("x/same") && failure.cause.contains("y/same"), "{failure}");
+    assert!(LocalSource::open(vec![root("x"), root("y")], options()).is_ok());
+}
+
+#[test]
+fn merged_roots_give_each_name_once_and_say_so() {
+    let trees = trees();
+    fs::create_dir_all(trees.source.join("x/both")).unwrap();
+    fs::create_dir_all(trees.source.join("y/both")).unwrap();
+    fs::write(trees.source.join("y/mine"), "m").unwrap();
+    let root = |path: &str| SourceRoot { path: trees.source.join(path), contents: true, below: None };
+    let source = LocalSource::open(vec![root("x"), root("y")], options()).unwrap();
+    let (found, totals) = scan(&source);
+    assert_eq!(found.paths(), [&b""[..], b"both", b"mine"]);
+    assert_eq!((found.troubles.len(), totals.complete), (1, false));
+    source.read_small(found.entry("mine"), &mut [0]).unwrap();
+}
+
+#[test]
+fn an_excluded_directory_is_named_once_and_not_entered() {
+    let trees = trees();
+    fs::create_dir_all(trees.source.join("skip/deep")).unwrap();
+    fs::write(trees.source.join("keep.o"), "").unwrap();
+    fs::write(trees.source.join("a.o"), "").unwrap();
+    let filter = filter(&[(true, "keep.o"), (false, "*.o"), (false, "skip/")]);
+    let (found, totals) = scan(&contents_with(&trees.source, ScanOptions { filter, ..options() }));
+    assert_eq!(found.paths(), [&b""[..], b"keep.o"]);
+    assert_eq!(found.reason("skip"), "excluded by `skip/`");
+    assert_eq!(found.reason("a.o"), "excluded by `*.o`");
+    assert_eq!(found.skipped.len(), 2);
+    assert!(totals.complete);
+}
+
+#[test]
+fn only_what_is_listed_comes_with_the_directories_above_it() {
+    let trees = trees();
+    varied(&trees.source);
+    let only = vec![path(b"a/b/large"), path(b"link"), path(b"a/small"), path(b"empty"), path(b"missing")];
+    let (found, totals) = scan(&contents_with(&trees.source, ScanOptions { only, ..options() }));
+    assert_eq!(found.paths(), [&b""[..], b"a", b"a/b", b"a/b/large", b"link", b"a/small", b"empty"]);
+    assert_eq!(totals.failed, 1);
+    assert_eq!(found.troubles[0].1.kind, FailureKind::NotFound);
+    assert!(!totals.complete);
+}
+
+#[test]
+fn second_names_name_the_first() {
+    let trees = trees();
+    varied(&trees.source);
+    let (found, _) = scan(&contents(&trees.source));
+    let first = found.entry("a/small").id;
+    assert_eq!(found.entry("z-second-name").kind, Kind::HardLink { first: path(b"a/small"), of: first });
+    let preserve = Preserve { hard_links: false, ..everything() };
+    let (found, _) = scan(&contents_with(&trees.source, ScanOptions { preserve, ..options() }));
+    assert!(matches!(found.entry("z-second-name").kind, Kind::File { .. }));
+}
+
+#[test]
+fn sockets_and_what_was_not_asked_for_are_skipped_with_a_reason() {
+    let trees = trees();
+    let _socket = std::os::unix::net::UnixListener::bind(trees.source.join("socket")).unwrap();
+    let dir = Dir::open(&trees.source).unwrap();
+    dir.make_fifo(b"fifo", 0o600).unwrap();
+    symlink("x", trees.source.join("link")).unwrap();
+    fs::create_dir(trees.source.join(std::ffi::OsStr::from_bytes(STAGING_NAME))).unwrap();
+    let (found, totals) = scan(&contents(&trees.source));
+    assert_eq!(found.paths(), [&b""[..], b"fifo", b"link"]);
+    assert_eq!(found.skipped.len(), 2);
+    assert!(totals.complete);
+    let preserve = Preserve { devices: false, symlinks: false, ..everything() };
+    let (found, _) = scan(&contents_with(&trees.source, ScanOptions { preserve, ..options() }));
+    assert_eq!(found.paths(), [b""]);
+    assert!(found.reason("fifo").contains("FIFO") && found.reason("link").contains("link"));
+    assert_eq!(found.reason("socket"), "a socket");
+}
+
+#[test]
+fn holes_are_seen() {
+    let trees = trees();
+    let file = fs::File::create(trees.source.join("holes")).unwrap();
+    file.set_len(1 << 40).unwrap();
+    file.write_all_at(b"island", 2 << 30).unwrap();
+    fs::write(trees.source.join("full"), noise(8192, 3)).unwrap();
+    let (found, totals) = scan(&contents(&trees.source));
+    assert_eq!(found.entry("holes").kind, Kind::File { sparse: true, marked: true });
+    assert_eq!(found.entry("full").kind, Kind::File { sparse: false, marked: false });
+    assert_eq!(totals.bytes, (1 << 40) + 8192);
+}
+
+#[test]
+fn attributes_and_acls_come_along() {
+    let trees = trees();
+    let dir = Dir::open(&trees.source).unwrap();
+    fs::write(trees.source.join("f"), "x").unwrap();
+    if dir.set_xattr(b"f", b"user.k", b"v\0w").is_err() {
+        eprintln!("skipped: no attributes on this file system");
+        return;
+    }
+    let (found, _) = scan(&contents(&trees.source));
+    let xattrs = &found.entry("f").xattrs;
+    assert!(xattrs.iter().any(|x| x.name == b"user.k" && x.value == b"v\0w"));
+}
+
+#[test]
+fn an_unreadable_directory_is_trouble_and_the_rest_goes_on() {
+    if is_root() {
+        eprintln!("skipped: root may read everything; see the test that drops its rights");
+        return;
+    }
+    let trees = trees();
+    fs::create_dir(trees.source.join("closed")).unwrap();
+    fs::write(trees.source.join("z"), "").unwrap();
+    fs::set_permissions(trees.source.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
+    let (found, totals) = scan(&contents(&trees.source));
+    fs::set_permissions(trees.source.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(found.paths(), [&b""[..], b"closed", b"z"]);
+    assert_eq!(found.troubles[0].1.kind, FailureKind::Permission);
+    assert!(!totals.complete && totals.failed == 1);
+}
+
+#[test]
+fn a_sink_that_has_enough_stops_the_scan() {
+    let trees = trees();
+    varied(&trees.source);
+    let mut found = Found { stop_after: Some(3), ..Found::default() };
+    let totals = contents(&trees.source).scan(&mut found);
+    assert_eq!(totals.entries, 3);
+    assert!(!totals.complete);
+}
+
+#[test]
+fn two_thousand_levels_are_scanned_and_read() {
+    let trees = trees();
+    let name = b"level-with-a-name-of-forty-bytes--------";
+    let mut dir = Dir::open(&trees.source).unwrap();
+    for _ in 0..2000 {
+        dir.make_dir(name, 0o755).unwrap();
+        dir = dir.open_beneath(name, Links::Refuse).unwrap();
+    }
+    dir.create_new(b"bottom", 0o644).unwrap().write_all_at(b"deep", 0).unwrap();
+    drop(dir);
+    let source = contents(&trees.source);
+    let (found, totals) = scan(&source);
+    assert!(totals.complete, "{:?}", found.troubles);
+    assert_eq!(found.entries.len(), 2002);
+    let bottom = found.entries.last().unwrap();
+    let mut buffer = [0; 4];
+    source.read_small(bottom, &mut buffer).unwrap();
+    assert_eq!(&buffer, b"deep");
+    // And written again at the other side.
+    copy(&source, to(&trees.target)).assert_whole();
+    let (there, _) = scan(&contents(&trees.target));
+    assert_eq!(there.paths(), found.paths());
+    for root in [&trees.source, &trees.target] {
+        remove_deep(root);
+    }
+}
+
+/// std removes trees by recursion with one descriptor a level.
+fn remove_deep(root: &Path) {
+    let status = std::process::Command::new("rm").arg("-rf").arg(root).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_flat_directory_of_many_names_is_bounded_and_quick_to_begin() {
+    let trees = trees();
+    let dir = Dir::open(&trees.source).unwrap();
+    dir.create_new(b"original", 0o644).unwrap();
+    // Links are the quickest names to make; a file takes 65,000 of them on ext4.
+    for number in 0..70_000u32 {
+        if number % 30_000 == 0 {
+            dir.create_new(format!("base{number}").as_bytes(), 0o644).unwrap();
+        }
+        let base = format!("base{}", number / 30_000 * 30_000);
+        dir.make_link(base.as_bytes(), &dir, format!("{number:08}").as_bytes()).unwrap();
+    }
+    struct First(Instant, Option<Duration>, u64);
+    impl ScanSink for First {
+        fn entry(&mut self, _: Entry) -> Option<EntryId> {
+            self.1.get_or_insert(self.0.elapsed());
+            self.2 += 1;
+            Some(EntryId(self.2))
+        }
+        fn trouble(&mut self, _: RelativePath, failure: Failure) {
+            panic!("{failure}");
+        }
+        fn skipped(&mut self, _: RelativePath, _: &str) {}
+    }
+    let source = contents(&trees.source);
+    let mut first = First(Instant::now(), None, 0);
+    let totals = source.scan(&mut first);
+    assert!(totals.complete);
+    assert_eq!(first.2, 70_000 + 3 + 1 + 1);
+    assert!(first.1.unwrap() < Duration::from_millis(100), "{:?}", first.1);
+}
+
+#[test]
+fn a_file_that_changed_since_the_scan_is_not_read() {
+    let trees = trees();
+    let file = trees.source.join("f");
+    fs::write(&file, "one").unwrap();
+    let source = contents(&trees.source);
+    let (found, _) = scan(&source);
+    let entry = found.entry("f");
+    let mtime = fs::metadata(&file).unwrap().modified().unwrap();
+    // Same length, and the time set back.
+    fs::write(&file, "two").unwrap();
+    fs::File::open(&file).unwrap().set_modified(mtime).unwrap();
+    assert_eq!(source.read_small(entry, &mut [0; 3]).unwrap_err().kind, FailureKind::Changed);
+    assert_eq!(source.open(entry).err().unwrap().kind, FailureKind::Changed);
+    let now = source.look_again(entry).unwrap();
+    assert_eq!((now.id, &now.path), (entry.id, &entry.path));
+    source.read_small(&now, &mut [0; 3]).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert_eq!(source.look_again(entry).unwrap_err().kind, FailureKind::NotFound);
+    symlink("/etc/passwd", &file).unwrap();
+    assert_eq!(source.open(entry).err().unwrap().kind, FailureKind::Changed);
+    fs::remove_file(&file).unwrap();
+    Dir::open(&trees.source).unwrap().make_fifo(b"f", 0o600).unwrap();
+    assert_eq!(source.open(entry).err().unwrap().kind, FailureKind::Changed);
+}
+
+#[test]
+fn a_file_changed_just_now_is_left_to_age_before_it_is_read() {
+    let trees = trees();
+    let source = contents(&trees.source);
+    fs::write(trees.source.join("f"), "x").unwrap();
+    let start = Instant::now();
+    let (found, _) = scan(&source);
+    source.read_small(found.entry("f"), &mut [0]).unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(10), "{:?}", start.elapsed());
+    let start = Instant::now();
+    source.read_small(found.entry("f"), &mut [0]).unwrap();
+    assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+}
+
+#[test]
+fn links_are_followed_when_asked_and_loops_end() {
+    let trees = trees();
+    fs::create_dir_all(trees.source.join("real/sub")).unwrap();
+    fs::write(trees.source.join("real/sub/f"), "x").unwrap();
+    symlink("real", trees.source.join("to-dir")).unwrap();
+    symlink("to-dir/sub/f", trees.source.join("to-file")).unwrap();
+    symlink("..", trees.source.join("real/loop")).unwrap();
+    symlink("nowhere", trees.source.join("dangling")).unwrap();
+    let source = contents_with(&trees.source, ScanOptions { follow_links: true, ..options() });
+    let (found, totals) = scan(&source);
+    let paths = found.paths();
+    for expected in [&b"to-dir/sub/f"[..], b"to-file", b"real/sub/f"] {
+        assert!(paths.contains(&expected));
+    }
+    assert_eq!(found.entry("to-file").evidence.size, 1);
+    source.read_small(found.entry("to-file"), &mut [0]).unwrap();
+    source.read_small(found.entry("to-dir/sub/f"), &mut [0]).unwrap();
+    assert!(found.reason("real/loop").contains("above it"));
+    assert_eq!(found.troubles.len(), 1);
+    assert_eq!(totals.failed, 1);
+}
+
+#[test]
+fn an_export_is_not_left() {
+    let trees = trees();
+    fs::write(trees.source.join("secret"), "x").unwrap();
+    fs::create_dir_all(trees.source.join("export/d")).unwrap();
+    symlink("../secret", trees.source.join("export/out")).unwrap();
+    symlink("..", trees.source.join("export/up")).unwrap();
+    let open = |path: &str, contents: bool| {
+        let below = Some(Dir::open(&trees.source.join("export")).unwrap());
+        let root = SourceRoot { path: path.into(), contents, below };
+        LocalSource::open(vec![root], options())
+    };
+    assert!(open("../secret", false).is_err());
+    assert!(open("up/secret", false).is_err());
+    assert!(open("up", true).is_err());
+    assert!(open("/d", true).is_ok());
+    let source = open("", true).unwrap();
+    let (found, _) = scan(&source);
+    assert_eq!(found.paths(), [&b""[..], b"d", b"out", b"up"]);
+    let mut stolen = found.entry("out").clone();
+    stolen.kind = Kind::File { sparse: false, marked: false };
+    assert!(source.open(&stolen).is_err());
+    stolen.path = path(b"up/secret");
+    assert!(source.open(&stolen).is_err());
+}
