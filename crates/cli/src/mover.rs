@@ -41,7 +41,7 @@ const COMES_BACK: Duration = Duration::from_secs(3);
 const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for what was received to be put away at the end.
 const CONCLUDE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A bridge of which one direction has ended lives so long without a byte in the other.
+/// A bridge of which one direction has ended lives so long, at most.
 const HALF_OPEN: Duration = Duration::from_secs(60);
 /// Connections that are being dialled back at the same time.
 const DIALS_MAX: usize = 64;
@@ -219,9 +219,9 @@ impl Stdin {
                     line.push(byte[0]);
                     continue;
                 }
-                match String::from_utf8(std::mem::take(&mut line)) {
-                    Ok(line) if told.send(line).is_ok() => {}
-                    _ => break,
+                let Ok(text) = String::from_utf8(std::mem::take(&mut line)) else { break };
+                if told.send(text).is_err() {
+                    break;
                 }
             }
             *at_end.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());

@@ -87,3 +87,42 @@ fn a_usage_error_is_exit_1_and_an_unreachable_daemon_exit_3() {
     let out = scratch.run(["cp".into(), "--ticket".into(), ticket, scratch.path("file"), place.into()]);
     assert_eq!(out.status.code(), Some(3));
 }
+
+#[test]
+fn every_level_of_verification_and_every_cipher_gives_the_same_copy() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("from"));
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let ticket = daemon.ticket.display().to_string();
+    let from = scratch.path("from/").display().to_string();
+    for (name, options) in [
+        ("readback", &["--verify", "readback"][..]),
+        ("paranoid", &["--verify", "paranoid"]),
+        ("aes256", &["--cipher", "aes256"]),
+        ("chacha20", &["--cipher", "chacha20"]),
+        ("tls", &["--cipher", "tls"]),
+        ("compressed", &["-z", "--streams", "3"]),
+        ("small-chunks", &["--chunk", "64KiB", "--streams", "1"]),
+    ] {
+        let far = daemon.place("data", name);
+        let mut words = vec!["cp", "--ticket", &ticket];
+        words.extend_from_slice(options);
+        scratch.ok(words.iter().copied().chain([from.as_str(), far.as_str()]));
+        assert_same(&scratch.path("from"), &scratch.path("export").join(name));
+        let back = scratch.path(&format!("back-{name}")).display().to_string();
+        let far = daemon.place("data", &format!("{name}/"));
+        scratch.ok(words.iter().copied().chain([far.as_str(), back.as_str()]));
+        assert_same(&scratch.path("from"), scratch.path(&format!("back-{name}")).as_path());
+    }
+}
+
+#[test]
+fn a_rate_limit_is_kept() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 4 << 20)).unwrap();
+    let started = std::time::Instant::now();
+    scratch.ok(["cp".into(), "--bwlimit".into(), "2MB/s".into(), scratch.path("file"), scratch.path("copy")]);
+    // 4 MiB at 2 MB/s, the first segment at once. No upper bound: that would time the machine.
+    assert!(started.elapsed() >= std::time::Duration::from_millis(1500));
+}

@@ -7,6 +7,7 @@
 use crate::digest::Digest;
 use crate::entry::{Entry, EntryId, Kind};
 use crate::message::{Outcome, Totals};
+use crate::{DecodeError, RelativePath};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -113,6 +114,58 @@ pub struct Signed {
     /// Signature over [`Statement::signed_bytes`].
     #[serde(with = "serde_bytes")]
     pub signature: Vec<u8>,
+}
+
+impl Signed {
+    /// All of it, as postcard: what a receipt file keeps.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        postcard::to_extend(self, Vec::new()).unwrap_or_default()
+    }
+
+    /// Reads back what [`Signed::to_bytes`] wrote. Says nothing about the signature.
+    ///
+    /// # Errors
+    /// `Invalid` for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Signed, DecodeError> {
+        match postcard::take_from_bytes(bytes) {
+            Ok((signed, [])) => Ok(signed),
+            _ => Err(DecodeError::Invalid { what: "signed statement" }),
+        }
+    }
+}
+
+/// A line of a receipt, read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Digest of the content, if the entry has one that was known.
+    pub digest: Option<Digest>,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// What it is: the words of [`line`].
+    pub kind: String,
+    /// Its name.
+    pub path: RelativePath,
+}
+
+impl std::str::FromStr for Line {
+    type Err = DecodeError;
+
+    /// Reads what [`line`] wrote, with or without the end of line.
+    fn from_str(text: &str) -> Result<Line, DecodeError> {
+        let invalid = || DecodeError::Invalid { what: "line of a receipt" };
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        let mut fields = text.splitn(5, "  ");
+        let mut field = || fields.next().ok_or_else(invalid);
+        let (digest, bytes, kind, _, path) = (field()?, field()?, field()?, field()?, field()?);
+        let digest = if digest == "-" { None } else { Some(digest.parse()?) };
+        let path = if path == "." { Vec::new() } else { crate::path::unescape(path)? };
+        Ok(Line {
+            digest,
+            bytes: bytes.parse().map_err(|_| invalid())?,
+            kind: kind.to_owned(),
+            path: RelativePath::new(path)?,
+        })
+    }
 }
 
 impl Statement {

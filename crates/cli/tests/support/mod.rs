@@ -13,6 +13,8 @@ pub mod volume;
 
 pub mod nets;
 
+pub mod peer;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

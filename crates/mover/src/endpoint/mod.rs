@@ -108,6 +108,10 @@ pub trait SourceFile: Send + Sync {
     /// # Errors
     /// What the kernel says.
     fn next_hole(&self, offset: u64) -> io::Result<u64>;
+
+    /// Has what was read forgotten by every cache that can be told so: the next read comes from the medium.
+    /// Best effort.
+    fn forget_cached(&self) {}
 }
 
 /// What a destination makes of an offered entry.

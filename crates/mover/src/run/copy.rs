@@ -209,19 +209,15 @@ pub fn copy(
         had_link: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
     };
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let failure = match job.attempt() {
-            Ok(report) => return Ok(Report { attempts, ..report }),
-            Err(failure) => failure,
-        };
-        if !job.may_heal(&failure, attempts) || stop.is_asked() || job.without_progress() > wishes.link.patience {
-            return Err(failure);
-        }
-        (events)(Event::LinkLost(failure));
-        std::thread::sleep(Duration::from_millis(500));
+    let result = job.attempts();
+    // Whatever was started to reach far movers is not needed any more.
+    if let From::Far(far, _) = from {
+        far.connect.close();
     }
+    if let To::Far(far, _) = to {
+        far.connect.close();
+    }
+    result
 }
 
 /// Tries to reach a peer that answers, but not well, before there ever was a link.
@@ -273,20 +269,14 @@ impl Job<'_> {
     /// Tries again after each outage, as long as there is progress within the patience.
     fn attempts(&self) -> Result<Report> {
         let mut attempts = 0;
-        let mut last_progress = (0, Instant::now());
         loop {
             attempts += 1;
             let failure = match self.attempt() {
                 Ok(report) => return Ok(Report { attempts, ..report }),
                 Err(failure) => failure,
             };
-            let verified = self.meter.bytes_verified.load(Ordering::Relaxed);
-            if verified > last_progress.0 || attempts == 1 {
-                last_progress = (verified, Instant::now());
-            }
-            let is_outage = failure.kind == FailureKind::Connection;
-            let had_link = attempts > 1 || verified > 0 || self.meter.entries_settled.load(Ordering::Relaxed) > 0;
-            if !is_outage || !had_link || self.stop.is_asked() || last_progress.1.elapsed() > self.wishes.link.patience {
+            let is_late = self.without_progress() > self.wishes.link.patience;
+            if !self.may_heal(&failure, attempts) || self.stop.is_asked() || is_late {
                 return Err(failure);
             }
             (self.events)(Event::LinkLost(failure));

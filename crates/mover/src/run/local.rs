@@ -6,7 +6,7 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::run::bell::Bell;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane, SendRun};
-use crate::run::{Ended, Outbox};
+use crate::run::{Ended, LineSink, Outbox};
 use crate::stage::intake::Intake;
 use crate::transfer::{receiver, sender};
 use std::sync::mpsc::{self, Sender as Queue};
@@ -56,6 +56,7 @@ impl LocalTransfer {
         terms: Terms,
         streams: u16,
         events: Events,
+        lines: Option<LineSink>,
     ) -> Result<LocalTransfer> {
         let bell = Arc::new(Bell::default());
         let (to_receiver, receiver_hears) = mpsc::channel();
@@ -65,6 +66,9 @@ impl LocalTransfer {
         let limits = sender::Limits::for_segment(terms.segment_bytes);
         // Events of entries come from one side only.
         let sender = SendRun::new(NUMBER, source, terms.clone(), limits, outbox(to_receiver), events);
+        if let Some(lines) = lines {
+            sender.tell_lines(lines);
+        }
         let receiver = ReceiveRun::start(
             NUMBER,
             destination,

@@ -46,6 +46,10 @@ pub trait Outbox: Send + Sync {
     fn work(&self);
 }
 
+/// Takes the lines of a receipt, in entry order, as they become final; see [`thalweg_wire::receipt::line`]. Called
+/// with the run's lock held: hands on and returns.
+pub type LineSink = Box<dyn FnMut(String) + Send>;
+
 /// How a transfer ended.
 #[derive(Debug, Clone)]
 pub enum Ended {

@@ -4,11 +4,11 @@
 use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Staged};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
-use crate::run::{Clock, Ended, Outbox};
+use crate::run::{Clock, Ended, LineSink, Outbox};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job};
 use crate::stage::{Accounts, Stage};
-use crate::transfer::receiver::{Action, Decided, Limits, Receiver, RoundResult};
+use crate::transfer::receiver::{Action, Claim, Decided, Limits, Receiver, RoundResult};
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{self, Sender as Queue};
@@ -45,6 +45,7 @@ pub struct ReceiveRun {
 struct State {
     machine: Receiver,
     root: Option<RootHasher>,
+    lines: Option<LineSink>,
     ended: Option<Ended>,
     closed: bool,
     peer_receipt: Option<Signed>,
@@ -61,6 +62,14 @@ enum Decide {
 #[derive(Default)]
 struct Busy {
     since: Option<(WaitingFor, Instant)>,
+}
+
+impl State {
+    fn told(&mut self, ready: Vec<String>) {
+        if let Some(lines) = &mut self.lines {
+            ready.into_iter().for_each(lines);
+        }
+    }
 }
 
 impl ReceiveRun {
@@ -88,6 +97,7 @@ impl ReceiveRun {
             state: Mutex::new(State {
                 machine: Receiver::new(terms.clone(), limits),
                 root: Some(RootHasher::default()),
+                lines: None,
                 ended: None,
                 closed: false,
                 peer_receipt: None,
@@ -170,8 +180,15 @@ impl ReceiveRun {
     pub fn take_root(&self) -> Option<(Digest, u64)> {
         let mut state = self.lock();
         state.ended.as_ref()?;
-        let (root, entries, _) = state.root.take()?.finish();
+        let (root, entries, rest) = state.root.take()?.finish();
+        state.told(rest);
         Some((root, entries))
+    }
+
+    /// Has the lines of the receipt told, from now on: call it before the first entry settles. The last ones come
+    /// with [`ReceiveRun::take_root`].
+    pub fn tell_lines(&self, sink: LineSink) {
+        self.lock().lines = Some(sink);
     }
 
     /// The sender's signed statement, once it came; waits at most so long.
@@ -322,23 +339,31 @@ impl ReceiveRun {
                     self.set_busy(Some(WaitingFor::Sync));
                     drop(self.jobs.send(Job::Step(step)));
                 }
-                Action::Discard(id) => drop(self.jobs.send(Job::Discard(id))),
+                // Taken out at once: what comes for the same number after this is new.
+                Action::Discard(id) => {
+                    if let Some(ready) = self.take_content(id) {
+                        drop(self.jobs.send(Job::Discard(ready)));
+                    }
+                }
                 Action::Settled(entry, outcome) => {
                     if let Some(root) = &mut state.root {
-                        root.settled(entry.id, receipt::line(&entry, &outcome));
+                        let ready = root.settled(entry.id, receipt::line(&entry, &outcome));
+                        state.told(ready);
                     }
                     drop(self.jobs.send(Job::Settled(entry.clone(), outcome.clone())));
                     (self.events)(Event::Settled(entry, outcome));
                 }
                 Action::Aside(id, path, outcome) => {
                     if let (Some(root), Some(id)) = (&mut state.root, id) {
-                        root.skip(id);
+                        let ready = root.skip(id);
+                        state.told(ready);
                     }
                     (self.events)(Event::Aside(path, outcome));
                 }
                 Action::Gone(id) => {
                     if let Some(root) = &mut state.root {
-                        root.skip(id);
+                        let ready = root.skip(id);
+                        state.told(ready);
                     }
                 }
                 Action::Conclude(complete) => drop(self.jobs.send(Job::Conclude(complete))),
@@ -471,6 +496,35 @@ impl Receiving for ReceiveRun {
             }
         }
         twice.into_iter().for_each(|staged| self.destination.discard(Ready::Staged(staged)));
+    }
+
+    fn claim_chunk(&self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> bool {
+        loop {
+            let mut state = self.lock();
+            let claim = state.machine.claim_chunk(writer, id, chunk, is_first);
+            self.pump(&mut state);
+            match claim {
+                Claim::Write(_) => return true,
+                Claim::Unwanted => return false,
+                // Another stream is inside a write of the same chunk: a matter of milliseconds, or of a disk that
+                // hangs, where waiting is all there is to do.
+                Claim::Busy if state.ended.is_some() => return false,
+                Claim::Busy => {
+                    let waited = self.changed.wait_timeout(state, Duration::from_millis(5));
+                    drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
+                }
+            }
+        }
+    }
+
+    fn segment_written(&self, writer: u64, id: EntryId, chunk: u64) {
+        self.lock().machine.segment_written(writer, id, chunk);
+    }
+
+    fn writer_gone(&self, writer: u64) {
+        let mut state = self.lock();
+        state.machine.writer_gone(writer);
+        self.pump(&mut state);
     }
 
     fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest) {

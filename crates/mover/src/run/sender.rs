@@ -1,12 +1,12 @@
 //! The sending side of a transfer at work: a scan thread, and what streams do with the machine's decisions.
 
-use crate::endpoint::{ScanSink, Source};
+use crate::endpoint::{ScanSink, Source, SourceFile};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind};
 use crate::link::FrameBuffer;
-use crate::run::{Clock, Ended, Outbox};
+use crate::run::{Clock, Ended, LineSink, Outbox};
 use crate::stage::compress::Packer;
-use crate::stage::read::{ChunkReader, OpenFiles, Pack, Segment};
+use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
 use crate::stage::{Accounts, Stage, Stopwatch};
@@ -15,7 +15,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
-use thalweg_wire::message::{Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber, VerifyLevel};
 use thalweg_wire::receipt::{self, RootHasher, Signed};
 use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
 
@@ -38,6 +38,7 @@ pub struct SendRun {
 struct State {
     machine: Sender,
     root: Option<RootHasher>,
+    lines: Option<LineSink>,
     ended: Option<Ended>,
     peer_receipt: Option<Signed>,
     peer_accounts: Vec<StageAccount>,
@@ -79,6 +80,14 @@ pub enum Did {
     Over,
 }
 
+impl State {
+    fn told(&mut self, ready: Vec<String>) {
+        if let Some(lines) = &mut self.lines {
+            ready.into_iter().for_each(lines);
+        }
+    }
+}
+
 impl SendRun {
     /// A sender for transfer `number`; starts to scan with [`SendRun::start`].
     pub fn new(
@@ -100,6 +109,7 @@ impl SendRun {
             state: Mutex::new(State {
                 machine: Sender::new(terms.clone(), limits),
                 root: Some(RootHasher::default()),
+                lines: None,
                 ended: None,
                 peer_receipt: None,
                 peer_accounts: Vec::new(),
@@ -162,8 +172,15 @@ impl SendRun {
     pub fn take_root(&self) -> Option<(Digest, u64)> {
         let mut state = self.lock();
         state.ended.as_ref()?;
-        let (root, entries, _) = state.root.take()?.finish();
+        let (root, entries, rest) = state.root.take()?.finish();
+        state.told(rest);
         Some((root, entries))
+    }
+
+    /// Has the lines of the receipt told, from now on: call it before the first entry settles. The last ones come
+    /// with [`SendRun::take_root`].
+    pub fn tell_lines(&self, sink: LineSink) {
+        self.lock().lines = Some(sink);
     }
 
     /// The receiver's signed statement, once it came; waits at most so long.
@@ -340,7 +357,7 @@ impl SendRun {
 
     fn send_pack(&self, lane: &mut SendLane, outlet: &mut dyn Outlet, entries: &[Arc<Entry>]) -> io::Result<()> {
         let asked: Vec<EntryId> = entries.iter().map(|entry| entry.id).collect();
-        let (pack, packed) = Pack::read(entries, &*self.source, lane.buffer.payload_mut(), &self.accounts);
+        let (pack, packed) = Pack::read(entries, &*self.source, lane.buffer.payload_mut(), self.terms.verify, &self.accounts);
         let content_bytes = pack.bytes as u64;
         let (raw, files) = pack.close(lane.buffer.payload_mut());
         if files > 0 {
@@ -386,10 +403,12 @@ impl SendRun {
     }
 
     fn check(&self, lane: &mut SendLane, entry: &Arc<Entry>) {
-        let evidence = lane
-            .files
-            .get(entry, &*self.source)
-            .and_then(|file| file.evidence().map_err(|error| failure::of_io("read", &error)));
+        let evidence = lane.files.get(entry, &*self.source).and_then(|file| {
+            if self.terms.verify == VerifyLevel::Paranoid {
+                self.read_again(&file, lane.buffer.payload_mut(), entry)?;
+            }
+            file.evidence().map_err(|error| failure::of_io("read", &error))
+        });
         lane.files.forget(entry.id);
         match evidence {
             Ok(evidence) => {
@@ -403,6 +422,16 @@ impl SendRun {
             }
             Err(failure) => self.unreadable(lane, entry, failure),
         }
+    }
+
+    fn read_again(&self, file: &Arc<dyn SourceFile>, buffer: &mut [u8], entry: &Arc<Entry>) -> failure::Result<()> {
+        let mut watch = Stopwatch::start(&self.accounts);
+        let second = read::digest_again(file, entry, &self.terms, buffer)?;
+        watch.lap(Stage::Read, entry.evidence.size);
+        let first = self.lock().machine.digest_read(entry.id);
+        // A file that changed between the two is told apart by its evidence, looked at next.
+        let is_same_moment = file.evidence().is_ok_and(|now| now == entry.evidence);
+        if first.is_some() && first != second && is_same_moment { Err(read::read_differently()) } else { Ok(()) }
     }
 
     fn unreadable(&self, lane: &mut SendLane, entry: &Arc<Entry>, failure: Failure) {
@@ -432,7 +461,8 @@ impl SendRun {
         state.machine.offer_again(entry.id, now);
         // The old number will never settle, unless it was given up.
         if let Some(root) = &mut state.root {
-            root.skip(entry.id);
+            let ready = root.skip(entry.id);
+                        state.told(ready);
         }
         self.pump(&mut state);
     }
@@ -459,13 +489,15 @@ impl SendRun {
                 Action::Say(message) => self.outbox.say(self.number, message),
                 Action::Settled(entry, outcome) => {
                     if let Some(root) = &mut state.root {
-                        root.settled(entry.id, receipt::line(&entry, &outcome));
+                        let ready = root.settled(entry.id, receipt::line(&entry, &outcome));
+                        state.told(ready);
                     }
                     (self.events)(Event::Settled(entry, outcome));
                 }
                 Action::Aside(id, path, outcome) => {
                     if let (Some(root), Some(id)) = (&mut state.root, id) {
-                        root.skip(id);
+                        let ready = root.skip(id);
+                        state.told(ready);
                     }
                     (self.events)(Event::Aside(path, outcome));
                 }

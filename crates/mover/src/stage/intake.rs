@@ -9,6 +9,7 @@ use crate::stage::compress::Unpacker;
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::{Stage, Stopwatch};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_wire::digest;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::{Digest, EntryId};
@@ -17,6 +18,8 @@ use thalweg_wire::{Digest, EntryId};
 pub struct Intake {
     run: Arc<dyn Receiving>,
     lane: u32,
+    /// Number of its own for every stream that ever was.
+    writer: u64,
     unpacker: Option<Unpacker>,
     file: Option<OpenPartial>,
     chunk: Option<Chunk>,
@@ -32,7 +35,9 @@ struct Chunk {
 impl Intake {
     /// For stream `lane`.
     pub fn new(run: Arc<dyn Receiving>, lane: u32) -> Self {
-        Intake { run, lane, unpacker: None, file: None, chunk: None }
+        static WRITERS: AtomicU64 = AtomicU64::new(0);
+        let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
+        Intake { run, lane, writer, unpacker: None, file: None, chunk: None }
     }
 
     /// Takes one frame.
@@ -101,11 +106,17 @@ impl Intake {
             self.run.damaged(inner.entry, number);
             return Ok(());
         }
+        let is_first = inner.offset.is_multiple_of(chunk_bytes);
+        if !self.run.claim_chunk(self.writer, inner.entry, number, is_first) {
+            self.chunk = None;
+            return Ok(());
+        }
         if !is_zeros && let Err(error) = file.partial.write_at(payload, inner.offset) {
             let failure = failure::of_io("write", &error)
                 .at(&file.entry.path)
                 .in_range(inner.offset, inner.offset + bytes);
             self.chunk = None;
+            self.run.segment_written(self.writer, inner.entry, number);
             self.run.write_failed(inner.entry, failure);
             return Ok(());
         }
@@ -119,6 +130,8 @@ impl Intake {
             let digest = digest::join(&chunk.digests, is_whole_file);
             self.chunk = None;
             self.run.chunk_written(inner.entry, number, digest);
+        } else {
+            self.run.segment_written(self.writer, inner.entry, number);
         }
         Ok(())
     }
@@ -155,6 +168,12 @@ impl Intake {
         }
         self.run.files_staged(staged);
         Ok(())
+    }
+}
+
+impl Drop for Intake {
+    fn drop(&mut self) {
+        self.run.writer_gone(self.writer);
     }
 }
 

@@ -5,9 +5,9 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_wire::digest::Rule;
+use thalweg_wire::digest::{self, Rule, Tree};
 use thalweg_wire::frame::{PACK_ITEM_BYTES, PackItem};
-use thalweg_wire::message::{Run, Terms};
+use thalweg_wire::message::{Run, Terms, VerifyLevel};
 use thalweg_wire::{Digest, Entry, EntryId, Kind};
 
 use super::{Accounts, Stage, Stopwatch};
@@ -89,6 +89,43 @@ impl ChunkReader {
     }
 }
 
+/// Reads a whole file again, from the medium where the system lets us, and digests it (`--verify paranoid`).
+///
+/// # Errors
+/// As [`ChunkReader::read`].
+pub fn digest_again(
+    file: &Arc<dyn SourceFile>,
+    entry: &Entry,
+    terms: &Terms,
+    buffer: &mut [u8],
+) -> Result<Option<Digest>> {
+    let size = entry.evidence.size;
+    file.forget_cached();
+    let mut tree = Tree::new(size, terms.chunk_bytes);
+    for chunk in 0..tree.chunks() {
+        let mut reader = ChunkReader::new(file.clone(), entry, chunk, terms);
+        let hole = reader.marked_hole(terms).map_err(|error| failure::of_io("read", &error))?;
+        if let Some(run) = hole {
+            let mark = digest::hole_chunk_mark(terms.chunk_bytes, u64::from(terms.segment_bytes));
+            tree.insert_marked_holes(run.first, run.count, mark);
+        }
+        if tree.contains(chunk) {
+            continue;
+        }
+        let mut digests = Vec::new();
+        while let Some(offset) = reader.next_offset() {
+            let digest = match reader.read(buffer)? {
+                Segment::Data(bytes) => reader.rule.segment(offset, &buffer[..bytes]),
+                Segment::Zeros(bytes) => reader.rule.zeros(offset, bytes),
+            };
+            digests.extend(digest);
+        }
+        let is_whole_file = chunk == 0 && size <= terms.chunk_bytes;
+        tree.insert(chunk, digest::join(&digests, is_whole_file));
+    }
+    Ok(tree.root())
+}
+
 /// A pack in the making.
 pub struct Pack {
     /// Bytes of the payload so far: contents, then (after [`Pack::close`]) the index.
@@ -113,6 +150,7 @@ impl Pack {
         entries: &[Arc<Entry>],
         source: &dyn Source,
         payload: &mut [u8],
+        verify: VerifyLevel,
         accounts: &Accounts,
     ) -> (Pack, Packed) {
         let mut watch = Stopwatch::start(accounts);
@@ -127,8 +165,12 @@ impl Pack {
                 continue;
             }
             let content = &mut payload[pack.bytes..pack.bytes + size];
-            match source.read_small(entry, content) {
-                Ok(_) => {
+            let read = source.read_small(entry, content).and_then(|_| match verify {
+                VerifyLevel::Paranoid => compare_again(source, entry, content),
+                _ => Ok(()),
+            });
+            match read {
+                Ok(()) => {
                     watch.lap(Stage::Read, size as u64);
                     let digest = Digest(*blake3::hash(content).as_bytes());
                     watch.lap(Stage::Digest, size as u64);
@@ -152,6 +194,19 @@ impl Pack {
         }
         (at, self.items.len() as u64)
     }
+}
+
+fn compare_again(source: &dyn Source, entry: &Entry, content: &[u8]) -> Result<()> {
+    source.open(entry)?.forget_cached();
+    let mut again = vec![0; content.len()];
+    source.read_small(entry, &mut again)?;
+    if again == content { Ok(()) } else { Err(read_differently()) }
+}
+
+/// The failure of a source that gave other bytes the second time, without having changed.
+pub fn read_differently() -> Failure {
+    let cause = "read twice, it gave different bytes though it did not change: suspect its disk or this host's memory";
+    Failure::new(FailureKind::Damage, "read again", cause)
 }
 
 /// Source files that are open, so that chunks of one file share one descriptor: the last few that this

@@ -51,10 +51,18 @@ pub trait Receiving: Send + Sync {
     fn small_wanted(&self, ids: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>>;
     /// Small files were verified and staged.
     fn files_staged(&self, files: Vec<StagedFile>);
+    /// Whether the stream `writer` may write the next segment of this chunk. Waits for another stream that is
+    /// writing the same chunk at this moment. If so, [`Receiving::segment_written`] must follow, or, after the
+    /// last segment of a good chunk, [`Receiving::chunk_written`].
+    fn claim_chunk(&self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> bool;
+    /// A write that was claimed returned.
+    fn segment_written(&self, writer: u64, id: EntryId, chunk: u64);
     /// A chunk was verified and written.
     fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest);
     /// A chunk or small file (chunk 0) came damaged.
     fn damaged(&self, id: EntryId, chunk: u64);
+    /// A stream ended, and its last write returned.
+    fn writer_gone(&self, writer: u64);
     /// Writing failed.
     fn write_failed(&self, id: EntryId, failure: Failure);
 

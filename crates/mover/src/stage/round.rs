@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::Outcome;
-use thalweg_wire::{Digest, Entry, EntryId, digest};
+use thalweg_wire::{Digest, Entry, digest};
 
 /// Work for the thread.
 pub enum Job {
     /// A step of a round.
     Step(RoundStep),
     /// Throw away what was written for an entry.
-    Discard(EntryId),
+    Discard(Ready),
     /// An entry is settled and durable: note it in the catalogue.
     Settled(Arc<Entry>, Outcome),
     /// Everything is settled. True if the source was listed in full.
@@ -39,9 +39,7 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>) {
                 let result = do_step(run, &step);
                 run.round_done(result);
             }
-            Job::Discard(id) => {
-                run.take_content(id).into_iter().for_each(|ready| run.destination().discard(ready));
-            }
+            Job::Discard(ready) => run.destination().discard(ready),
             Job::Settled(entry, outcome) => run.destination().settled(&entry, &outcome),
             Job::Stop => return,
             Job::Conclude(complete) => {

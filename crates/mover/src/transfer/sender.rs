@@ -503,6 +503,14 @@ impl Sender {
         Retry::No
     }
 
+    /// What the chunks read so far join to, where all were.
+    pub fn digest_read(&self, entry: EntryId) -> Option<Digest> {
+        match &self.items.get(&entry)?.state {
+            State::Large(large) => large.tree.root(),
+            _ => None,
+        }
+    }
+
     /// The source of an entry is not what was offered.
     pub fn changed(&mut self, entry: EntryId) -> Retry {
         let Some(item) = self.items.get(&entry) else { return Retry::No };

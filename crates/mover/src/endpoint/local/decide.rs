@@ -49,6 +49,16 @@ impl LocalDestination {
                 Ok(Decision::Settled { outcome, made })
             }
         };
+        let decided = decided.and_then(|decision| {
+            let builds_on_the_past = matches!(
+                &decision,
+                Decision::Resume { .. } | Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }
+            );
+            if builds_on_the_past && !self.terms.dry_run {
+                self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
+            }
+            Ok(decision)
+        });
         decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
     }
 

@@ -123,6 +123,22 @@ impl LocalDestination {
         Ok(())
     }
 
+    /// Makes durable what was there before us, once for each file system: an attempt that was killed may have
+    /// written and renamed without a sync, and what it left is about to be told as good. A copy into a new place
+    /// never pays for this.
+    pub(super) fn sync_the_past(&self) -> Result<()> {
+        for territory in self.all_territories() {
+            if !territory.past_is_durable.load(Ordering::Acquire) {
+                territory
+                    .top
+                    .sync_file_system()
+                    .map_err(|error| self.fail("sync the file system", &error))?;
+                territory.past_is_durable.store(true, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
     /// Syncs every file system that something was written to.
     fn sync_file_systems(&self) -> Result<()> {
         for territory in self.all_territories() {

@@ -315,6 +315,15 @@ impl LocalDestination {
             let cause = format!("its first name `{first}` is not there");
             return Err(Failure::new(FailureKind::NotFound, "link", cause).at(path));
         }
+        let is_as_offered = first_stat.is_some_and(|first| {
+            first.size == entry.evidence.size
+                && (!self.terms.preserve.times
+                    || self.grain(&first_place).is_same(entry.evidence.mtime, first.mtime))
+        });
+        if !is_as_offered {
+            let cause = format!("its first name `{first}` is not what the source has under it");
+            return Err(Failure::new(FailureKind::Changed, "link", cause).at(path));
+        }
         if first_place.territory.key != place.territory.key {
             let cause = format!("its first name `{first}` is on another file system");
             return Err(Failure::new(FailureKind::Unsupported, "link", cause).at(path));

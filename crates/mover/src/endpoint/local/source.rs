@@ -290,6 +290,11 @@ impl SourceFile for LocalFile {
     fn next_hole(&self, offset: u64) -> io::Result<u64> {
         self.0.next_hole(offset)
     }
+
+    fn forget_cached(&self) {
+        // The whole file; what cannot be dropped (dirty pages) stays.
+        let _ = self.0.advise(thalweg_sys::Advice::DontNeed, 0, 0);
+    }
 }
 
 impl Root {

@@ -33,6 +33,8 @@ pub(super) struct Territory {
     pub(super) top_is_changed: AtomicBool,
     /// Something was written that no sync covers yet.
     pub(super) is_dirty: AtomicBool,
+    /// What stood there before us was synced by us.
+    pub(super) past_is_durable: AtomicBool,
     /// The top directory's own mode, where it was opened for us for the time being.
     pub(super) mode_before: Mutex<Option<u32>>,
     staging: Mutex<Option<Arc<Staging>>>,
@@ -53,6 +55,7 @@ impl Territory {
             top_mtime: stat.mtime,
             top_is_changed: AtomicBool::new(false),
             is_dirty: AtomicBool::new(false),
+            past_is_durable: AtomicBool::new(false),
             mode_before: Mutex::new(None),
             staging: Mutex::new(None),
         }

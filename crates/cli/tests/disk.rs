@@ -1,0 +1,461 @@
+//! Disks that are full, read-only, or lose what they took: the copy ends in time, says where and why, harms nothing
+//! that was done, and comes to its end with the same command when there is room. Rows D-1 to D-4, P11 and P12.
+//!
+//! `THALWEG_TORTURE=1` runs the long forms. Everything here needs root for its volumes, but the size limit.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::chance::{quick_or_torture, skipped};
+use support::copies::LIMIT;
+use support::job::{Ran, Running, Strace, bytes_allocated, with};
+use support::proxy::Proxy;
+use support::volume::{Volume, can_mount};
+use support::{Scratch, assert_no_litter, assert_same, facts, noise, wait_until};
+
+const STAGING: &str = ".thalweg-staging";
+
+fn copy(scratch: &Scratch, from: &Path, to: &Path) -> Command {
+    with(with(scratch.thalweg(), ["cp", "--json", "--quiet", "--chunk", "1MiB"]), [slashed(from), to.to_owned()])
+}
+
+fn slashed(path: &Path) -> PathBuf {
+    path.join("")
+}
+
+/// A refusal as it must be: in time, code 6, one line with the path and the cause, and a hint.
+#[track_caller]
+fn assert_refused(ran: &Ran, cause: &[&str], place: &[&str]) {
+    assert_eq!(ran.code, Some(6), "{}\n{}", ran.stdout, ran.stderr);
+    assert!(ran.took < Duration::from_secs(30), "{:?}", ran.took);
+    let line = ran.stderr.lines().find(|line| line.starts_with("error:")).unwrap_or("").to_owned();
+    assert!(cause.iter().any(|cause| line.contains(cause)), "no cause in `{}`", ran.stderr);
+    assert!(place.iter().any(|place| line.contains(place)), "no place in `{}`", ran.stderr);
+    assert!(ran.stderr.contains("hint:"), "no hint in `{}`", ran.stderr);
+}
+
+/// P12: all that is hidden is in one named place, and everything with a final name is whole.
+#[track_caller]
+fn assert_only_whole_names(from: &Path, to: &Path) {
+    let expected = facts(from);
+    for (name, fact) in facts(to) {
+        let text = String::from_utf8_lossy(&name).into_owned();
+        if text == "lost+found" || text.split('/').next() == Some(STAGING) {
+            continue;
+        }
+        let kind = |fact: &str| fact.split(" of inode").next().unwrap_or("").split(" mode").next().unwrap_or("").to_owned();
+        let whole = expected.get(&name).unwrap_or_else(|| panic!("{text} is not of the source"));
+        assert_eq!(kind(&fact), kind(whole), "{text}");
+    }
+}
+
+/// A mount has things of its own in it; the copy goes below.
+fn inside(volume: &Volume) -> PathBuf {
+    volume.path.join("to")
+}
+
+#[test]
+fn d1_a_disk_that_fills_up_in_the_middle() {
+    let row = "D-1 full";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    for i in 0..24u64 {
+        std::fs::write(from.join(format!("file-{i:02}")), noise(i, (2 << 20) + 5)).unwrap();
+    }
+    for kind in quick_or_torture(&["ext4"][..], &["ext4", "xfs", "btrfs"]) {
+        let size = if *kind == "xfs" { 320 } else if *kind == "btrfs" { 128 } else { 64 };
+        let Some(volume) = Volume::new(scratch.root(), &format!("{kind}.img"), kind, size) else { continue };
+        let filler = volume.path.join("filler");
+        fill_up_to(&volume.path, &filler, 20 << 20);
+        let to = inside(&volume);
+        // What is there from before must survive it.
+        std::fs::create_dir(&to).unwrap();
+        std::fs::write(to.join("file-00"), b"old").unwrap();
+        let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT);
+        assert_refused(&ran, &["No space left"], &["file-", "to"]);
+        let old = std::fs::read(to.join("file-00")).unwrap();
+        assert!(old == b"old" || old == noise(0, (2 << 20) + 5));
+        if old == b"old" {
+            std::fs::remove_file(to.join("file-00")).unwrap();
+        }
+        assert_only_whole_names(&from, &to);
+        // Full again: nothing is harmed, nothing grows.
+        let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT);
+        assert_refused(&ran, &["No space left"], &["file-", "to"]);
+        std::fs::remove_file(&filler).unwrap();
+        Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+        assert_same(&from, &to);
+        assert_no_litter(&to);
+    }
+}
+
+/// Leaves so many bytes free.
+fn fill_up_to(mount: &Path, filler: &Path, leave: u64) {
+    let free = || {
+        let output = Command::new("stat").args(["-f", "-c", "%a %S"]).arg(mount).output().unwrap().stdout;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let mut numbers = text.split_whitespace().map(|text| text.parse::<u64>().unwrap());
+        numbers.next().unwrap() * numbers.next().unwrap()
+    };
+    let bytes = free().saturating_sub(leave);
+    let made = Command::new("dd")
+        .args(["if=/dev/zero", "bs=1M", "conv=fsync", "status=none"])
+        .arg(format!("count={}", bytes >> 20))
+        .arg(format!("of={}", filler.display()))
+        .output()
+        .unwrap();
+    assert!(made.status.success());
+}
+
+#[test]
+fn d1_a_file_that_does_not_fit_is_refused_before_its_bytes_come() {
+    let row = "D-1 preallocation";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("a-small"), noise(1, 100_000)).unwrap();
+    std::fs::write(from.join("too-large"), noise(2, 40 << 20)).unwrap();
+    let volume = Volume::in_memory(scratch.root(), "small", "size=24m");
+    let to = inside(&volume);
+    let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT);
+    assert_refused(&ran, &["No space left"], &["too-large"]);
+    assert_only_whole_names(&from, &to);
+    assert!(bytes_allocated(&to) < 4 << 20, "{} bytes stay", bytes_allocated(&to));
+    volume.remount("size=96m");
+    Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    assert_same(&from, &to);
+    assert_no_litter(&to);
+}
+
+/// Holes cost nothing until they are filled: the disk fills while it is written, not when room is asked for.
+#[test]
+fn d1_a_sparse_file_fills_the_disk_while_it_is_written() {
+    let row = "D-1 mid-file";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    let file = std::fs::File::create(from.join("sparse")).unwrap();
+    file.set_len(200 << 20).unwrap();
+    for island in 0..10u64 {
+        let content = noise(island, 3 << 20);
+        std::os::unix::fs::FileExt::write_all_at(&file, &content, island * (20 << 20)).unwrap();
+    }
+    drop(file);
+    let volume = Volume::in_memory(scratch.root(), "small", "size=16m");
+    let to = inside(&volume);
+    let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT);
+    assert_refused(&ran, &["No space left"], &["sparse"]);
+    assert_only_whole_names(&from, &to);
+    volume.remount("size=64m");
+    Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    assert_same(&from, &to);
+    assert_no_litter(&to);
+}
+
+#[test]
+fn d1_a_journal_that_cannot_be_written_ends_the_copy_in_order() {
+    let row = "D-1 journal";
+    if !Strace::available(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("large"), noise(1, 24 << 20)).unwrap();
+    let to = scratch.path("to");
+    let slow_and_full = "pwrite64:error=ENOSPC:when=14+";
+    for what in [slow_and_full, "fdatasync:error=ENOSPC:when=2+", "syncfs:error=ENOSPC:when=1+", "renameat2:error=ENOSPC:when=1+"] {
+        let ran = Running::start(Strace::inject(what).around(&copy(&scratch, &from, &to))).end(LIMIT);
+        if ran.code == Some(0) {
+            // This call was not made so often.
+            std::fs::remove_dir_all(&to).unwrap();
+            continue;
+        }
+        assert_eq!(ran.code, Some(6), "{what}: {}\n{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains("No space left") && ran.stderr.contains("hint:"), "{what}: {}", ran.stderr);
+        assert_only_whole_names(&from, &to);
+    }
+    Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    assert_same(&from, &to);
+    assert_no_litter(&to);
+}
+
+#[test]
+fn d1_a_full_disk_at_the_daemon_is_told_to_the_client() {
+    let row = "D-1 daemon";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    for i in 0..20u64 {
+        std::fs::write(from.join(format!("file-{i:02}")), noise(i, 2 << 20)).unwrap();
+    }
+    let volume = Volume::in_memory(scratch.root(), "small", "size=16m");
+    let daemon = scratch.daemon(&[("data", &volume.path)]);
+    let ticket = scratch.path("ticket").display().to_string();
+    let place = daemon.place("data", "to");
+    let push = || {
+        let command = with(scratch.thalweg(), ["cp", "--json", "--quiet", "--chunk", "1MiB", "--ticket", &ticket]);
+        Running::start(with(with(command, [slashed(&from)]), [&place])).end(LIMIT)
+    };
+    let ran = push();
+    assert_refused(&ran, &["No space left"], &["file-", "to"]);
+    let to = inside(&volume);
+    assert_only_whole_names(&from, &to);
+    volume.remount("size=96m");
+    let ran = push().expect(0);
+    assert!(ran.number("bytes_received") < 40 << 20);
+    assert_same(&from, &to);
+    assert_no_litter(&to);
+}
+
+#[test]
+fn d1_a_full_state_directory_costs_no_copy() {
+    let row = "D-1 state";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    for i in 0..2000u64 {
+        std::fs::write(from.join(format!("file-{i:04}")), noise(i, 100)).unwrap();
+    }
+    let volume = Volume::in_memory(scratch.root(), "state", "size=1m");
+    let to = scratch.path("to");
+    let state = volume.path.join("state");
+    let run = || Running::start(with(with(copy(&scratch, &from, &to), ["--state"]), [&state])).end(LIMIT);
+    run().expect(0);
+    std::fs::write(volume.path.join("filler"), vec![1; 2 << 20]).unwrap_err();
+    std::fs::write(from.join("file-new"), noise(5000, 3000)).unwrap();
+    let ran = run();
+    assert!(matches!(ran.code, Some(0 | 6)), "{:?} {}", ran.code, ran.stderr);
+    std::fs::remove_file(volume.path.join("filler")).unwrap();
+    run().expect(0);
+    assert_same(&from, &to);
+    assert_no_litter(&to);
+}
+
+#[test]
+fn d2_a_limit_on_file_sizes_is_a_refusal_not_a_signal() {
+    let row = "D-2 size limit";
+    if !support::chance::has("prlimit") {
+        skipped(row, "no prlimit");
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("fits"), noise(1, 3 << 20)).unwrap();
+    std::fs::write(from.join("large"), noise(2, 12 << 20)).unwrap();
+    let to = scratch.path("to");
+    let plain = copy(&scratch, &from, &to);
+    let mut limited = Command::new("prlimit");
+    limited.args(["--fsize=8388608", "--"]).arg(plain.get_program()).args(plain.get_args());
+    for (key, value) in plain.get_envs() {
+        value.map(|value| limited.env(key, value));
+    }
+    let ran = Running::start(limited).end(LIMIT);
+    assert_refused(&ran, &["File too large"], &["large"]);
+    assert_only_whole_names(&from, &to);
+    Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    assert_same(&from, &to);
+    assert_no_litter(&to);
+}
+
+#[test]
+fn d2_a_disk_without_inodes() {
+    let row = "D-2 inodes";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    for i in 0..300u64 {
+        std::fs::write(from.join(format!("file-{i:03}")), noise(i, 200)).unwrap();
+    }
+    let volume = Volume::in_memory(scratch.root(), "few", "size=64m,nr_inodes=120");
+    let to = inside(&volume);
+    let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT);
+    assert_refused(&ran, &["No space left"], &["file-", "to"]);
+    assert_only_whole_names(&from, &to);
+    volume.remount("nr_inodes=2000");
+    Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    assert_same(&from, &to);
+    assert_no_litter(&to);
+}
+
+#[test]
+fn d2_a_quota_that_is_used_up() {
+    let row = "D-2 quota";
+    if !can_mount(row) || !support::chance::has("btrfs") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    for i in 0..12u64 {
+        std::fs::write(from.join(format!("file-{i:02}")), noise(i, 2 << 20)).unwrap();
+    }
+    let Some(volume) = Volume::new(scratch.root(), "btrfs.img", "btrfs", 192) else { return };
+    let to = inside(&volume);
+    let btrfs = |args: &[&str]| {
+        let output = Command::new("btrfs").args(args).arg(&to).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    btrfs(&["subvolume", "create"]);
+    btrfs(&["quota", "enable"]);
+    btrfs(&["qgroup", "limit", "10M"]);
+    let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT);
+    assert_refused(&ran, &["quota"], &["file-", "to"]);
+    assert_only_whole_names(&from, &to);
+    btrfs(&["qgroup", "limit", "none"]);
+    Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    assert_same(&from, &to);
+    assert_no_litter(&to);
+}
+
+#[test]
+fn d3_a_file_system_that_becomes_read_only() {
+    let row = "D-3 read-only";
+    if !can_mount(row) || !Strace::available(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    for i in 0..10u64 {
+        std::fs::write(from.join(format!("file-{i}")), noise(i, 6 << 20)).unwrap();
+    }
+    let Some(volume) = Volume::with_options(scratch.root(), "ext4.img", "ext4", 128, &[], "errors=remount-ro")
+    else {
+        return;
+    };
+    let to = inside(&volume);
+    let slow = Strace::inject("pwrite64:delay_enter=25000").around(&copy(&scratch, &from, &to));
+    let mut job = Running::start(slow);
+    wait_until(LIMIT, || bytes_allocated(&to) > 12 << 20 || job.is_over());
+    assert!(!job.is_over());
+    // As the kernel does after an error: writers do not hold it off.
+    let forced = Command::new("mount").args(["-o", "remount,abort"]).arg(&volume.path).output().unwrap();
+    if !forced.status.success() && !is_read_only(&volume.path) {
+        skipped(row, &format!("cannot be aborted: {}", String::from_utf8_lossy(&forced.stderr).trim()));
+        return;
+    }
+    let ran = job.end(LIMIT);
+    assert!(matches!(ran.code, Some(6)), "{:?}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("hint:") && ran.stderr.contains("error:"), "{}", ran.stderr);
+}
+
+fn is_read_only(path: &Path) -> bool {
+    std::fs::write(path.join("probe"), b"x").is_err()
+}
+
+#[test]
+fn d3_a_read_only_destination_is_said_at_once() {
+    let row = "D-3 from the start";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("file"), b"x").unwrap();
+    let volume = Volume::in_memory(scratch.root(), "ro", "size=8m");
+    let to = inside(&volume);
+    std::fs::create_dir(&to).unwrap();
+    volume.remount("ro");
+    let since = Instant::now();
+    let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT);
+    assert_refused(&ran, &["Read-only file system"], &["to", "staging"]);
+    assert!(since.elapsed() < Duration::from_secs(5));
+    volume.remount("rw");
+    Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    assert_same(&from, &to);
+}
+
+/// The file system takes every write; the disk below it is smaller than it says, and loses them at write-back.
+#[test]
+fn d4_a_disk_that_loses_what_it_took_is_never_believed() {
+    let row = "D-4";
+    if !can_mount(row) {
+        return;
+    }
+    for kind in quick_or_torture(&["ext4"][..], &["ext4", "xfs", "btrfs"]) {
+        let scratch = Scratch::new();
+        let from = scratch.path("from");
+        std::fs::create_dir(&from).unwrap();
+        for i in 0..4u64 {
+            std::fs::write(from.join(format!("large-{i}")), noise(i, 12 << 20)).unwrap();
+        }
+        for i in 0..200u64 {
+            std::fs::write(from.join(format!("small-{i:03}")), noise(i, 30_000)).unwrap();
+        }
+        let thin = Volume::in_memory(scratch.root(), "thin", "size=24m");
+        let bytes = if *kind == "xfs" { 320 } else { 192 };
+        let Some(mut volume) = Volume::new(&thin.path, &format!("{kind}.img"), kind, bytes) else { continue };
+        let to = inside(&volume);
+        let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT);
+        assert!(ran.took < Duration::from_secs(60), "{:?}", ran.took);
+        if ran.code == Some(0) {
+            volume.mount_again();
+            assert_same(&from, &to);
+        } else {
+            assert!(matches!(ran.code, Some(2 | 3 | 6)), "{kind}: {:?} {}", ran.code, ran.stderr);
+            assert!(ran.stderr.contains("error:"), "{}", ran.stderr);
+        }
+        drop(volume);
+        drop(thin);
+    }
+}
+
+/// P12: whatever a copy over the wire leaves when it is stopped is in one place, and goes with the next one.
+#[test]
+fn p12_after_a_failure_all_that_is_hidden_is_in_one_place() {
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir_all(from.join("a/b/c")).unwrap();
+    for (i, place) in ["one", "a/two", "a/b/three", "a/b/c/four"].iter().enumerate() {
+        std::fs::write(from.join(place), noise(i as u64, 8 << 20)).unwrap();
+        std::fs::write(from.join(format!("{place}-small")), noise(i as u64, 800)).unwrap();
+    }
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let to = scratch.path("to");
+    let daemon = scratch.daemon(&[("data", &to)]);
+    let proxy = Proxy::new(&daemon.address());
+    proxy.limit(12 << 20);
+    let push = || {
+        let command = with(scratch.thalweg(), ["cp", "--json", "--quiet", "--chunk", "1MiB", "--ticket"]);
+        with(with(with(command, [scratch.path("ticket")]), [slashed(&from)]), [proxy.place("data", "")])
+    };
+    let mut job = Running::start(push());
+    wait_until(LIMIT, || bytes_allocated(&to) > 8 << 20 || job.is_over());
+    std::thread::sleep(Duration::from_millis(300));
+    job.kill();
+    daemon.kill();
+    let hidden: Vec<_> = facts(&to).into_keys().map(|name| String::from_utf8_lossy(&name).into_owned()).collect();
+    assert!(hidden.iter().any(|name| name.starts_with(STAGING)), "{hidden:?}");
+    assert_only_whole_names(&from, &to);
+    let daemon = scratch.daemon(&[("data", &to)]);
+    let place = daemon.place("data", "");
+    let again = with(scratch.thalweg(), ["cp", "--quiet", "--json", "--chunk", "1MiB", "--ticket"]);
+    let again = with(with(with(again, [scratch.path("ticket")]), [slashed(&from)]), [place]);
+    Running::start(again).end(LIMIT).expect(0);
+    assert_same(&from, &to);
+    assert_no_litter(&to);
+}

@@ -1,0 +1,333 @@
+//! Copies by ssh: the real program, the system's ssh, a real sshd.
+
+mod support;
+
+#[path = "support/sshd.rs"]
+mod sshd;
+
+use sshd::Sshd;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::{Scratch, assert_no_litter, assert_same, finish, make_tree, noise};
+
+/// Runs `thalweg cp` with the options that lead to `sshd`.
+fn cp<S: AsRef<OsStr>>(scratch: &Scratch, sshd: &Sshd, arguments: &[S]) -> Output {
+    finish(command(scratch, sshd, arguments).spawn().expect("start"))
+}
+
+fn command<S: AsRef<OsStr>>(scratch: &Scratch, sshd: &Sshd, arguments: &[S]) -> Command {
+    let mut command = scratch.thalweg();
+    command.args(["cp", "-e", &sshd.rsh]).args(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn ok<S: AsRef<OsStr>>(scratch: &Scratch, sshd: &Sshd, arguments: &[S]) -> String {
+    let output = cp(scratch, sshd, arguments);
+    assert!(output.status.success(), "{}\n{}", output.status, said(&output));
+    said(&output)
+}
+
+/// Everything that a command said.
+fn said(output: &Output) -> String {
+    format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn a_tree_goes_by_ssh_and_comes_back_the_same() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch);
+    make_tree(&scratch.path("from"));
+    let out = ok(&scratch, &sshd, &[text(&scratch.path("from")), sshd.url(&scratch.path("far/"))]);
+    assert!(!out.contains("ride in ssh"), "{out}");
+    assert_same(&scratch.path("from"), &scratch.path("far/from"));
+    assert_no_litter(&scratch.path("far"));
+    ok(&scratch, &sshd, &[sshd.url(&scratch.path("far/from/")), text(&scratch.path("back"))]);
+    assert_same(&scratch.path("from"), &scratch.path("back"));
+    assert_no_litter(&scratch.path("back"));
+    sshd.assert_no_movers(Duration::from_secs(10));
+}
+
+#[test]
+fn paths_without_a_slash_in_front_are_below_the_far_home() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch);
+    std::fs::write(scratch.path("file"), noise(1, 100_000)).unwrap();
+    let file = text(&scratch.path("file"));
+    let port = sshd.port.to_string();
+    ok(&scratch, &sshd, &["--port", &port, &file, "127.0.0.1:one"]);
+    ok(&scratch, &sshd, &["--port", &port, &file, "127.0.0.1:sub/~/two"]);
+    ok(&scratch, &sshd, &["--port", &port, &file, "127.0.0.1:~/three"]);
+    ok(&scratch, &sshd, &["--port", &port, &file, "127.0.0.1:"]);
+    ok(&scratch, &sshd, &[&file, &format!("ssh://127.0.0.1:{port}/~/four")]);
+    for name in ["one", "sub/~/two", "three", "file", "four"] {
+        assert_eq!(std::fs::read(sshd.home.join(name)).unwrap(), noise(1, 100_000), "{name}");
+    }
+    ok(&scratch, &sshd, &["--port", &port, "127.0.0.1:sub/~/two", "127.0.0.1:one", &text(&scratch.path("all"))]);
+    assert_eq!(std::fs::read(scratch.path("all/two")).unwrap(), noise(1, 100_000));
+    assert_eq!(std::fs::read(scratch.path("all/one")).unwrap(), noise(1, 100_000));
+}
+
+#[test]
+fn names_with_blanks_quotes_and_new_lines_reach_the_far_side_unharmed() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch);
+    let name = OsStr::from_bytes(b"it's a \"name\"\nof $(touch pwned) `id` \\ ; \xff");
+    let from = scratch.path("from").join(name);
+    make_tree(&from);
+    let mut place = OsString::from(format!("ssh://127.0.0.1:{}", sshd.port));
+    place.push(scratch.path("far").join(name));
+    ok(&scratch, &sshd, &[&from.join("").into_os_string(), &place]);
+    assert_same(&from, &scratch.path("far").join(name));
+    place.push("/");
+    ok(&scratch, &sshd, &[&place, scratch.path("back").as_os_str()]);
+    assert_same(&from, &scratch.path("back"));
+    assert!(!sshd.home.join("pwned").exists());
+}
+
+#[test]
+fn what_login_scripts_print_is_skipped() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch);
+    let line = "THALWEG-MOVER? THALWEG-BRIDGE \\033[31mWelcome to the machine\\n";
+    let script = format!("printf '{line}'; for i in $(seq 500); do echo 'line of a long greeting'; done; printf 'no end'\n");
+    for name in [".bashrc", ".zshenv", ".profile"] {
+        std::fs::write(sshd.home.join(name), &script).unwrap();
+    }
+    let banner = Command::new("ssh").args(["-V"]).output().expect("ssh");
+    assert!(banner.status.success());
+    std::fs::write(scratch.path("file"), noise(2, 3 << 20)).unwrap();
+    let file = text(&scratch.path("file"));
+    ok(&scratch, &sshd, &[&file, &sshd.url(&scratch.path("far-1"))]);
+    ok(&scratch, &sshd, &["--via-ssh", &file, &sshd.url(&scratch.path("far-2"))]);
+    for name in ["far-1", "far-2"] {
+        assert_eq!(std::fs::read(scratch.path(name)).unwrap(), noise(2, 3 << 20));
+    }
+    // Endless noise costs a bounded time and names itself.
+    std::fs::write(sshd.home.join(".bashrc"), "yes noise\n").unwrap();
+    let begun = Instant::now();
+    let out = cp(&scratch, &sshd, &[&file, &sshd.url(&scratch.path("far-3"))]);
+    assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn with_every_port_shut_data_ride_in_ssh_and_the_user_is_told() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch);
+    make_tree(&scratch.path("from"));
+    let out = ok(&scratch, &sshd, &["--via-ssh", &text(&scratch.path("from/")), &sshd.url(&scratch.path("far"))]);
+    assert!(out.contains("ride in ssh") && out.contains("2 MB per round trip"), "{out}");
+    assert_same(&scratch.path("from"), &scratch.path("far"));
+    ok(&scratch, &sshd, &["--via-ssh", &sshd.url(&scratch.path("far/")), &text(&scratch.path("back"))]);
+    assert_same(&scratch.path("from"), &scratch.path("back"));
+    sshd.assert_no_movers(Duration::from_secs(10));
+}
+
+#[test]
+fn hosts_that_are_options_or_commands_never_reach_ssh() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let proof = scratch.path("pwned");
+    let touch = format!("touch {}", proof.display());
+    // Stands for ssh and tells that it was started at all.
+    let trap = scratch.path("trap");
+    std::fs::write(&trap, format!("#!/bin/sh\n{touch}\n")).unwrap();
+    std::fs::set_permissions(&trap, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for host in [
+        format!("-oProxyCommand={touch}"),
+        "-oProxyCommand=x".into(),
+        format!("me@-oProxyCommand={touch}"),
+        "-lroot".into(),
+        "host;id".into(),
+        "$(id)".into(),
+        "a`id`".into(),
+        "me$(id)@host".into(),
+        "host\nProxyCommand".into(),
+        "@host".into(),
+        "me@".into(),
+    ] {
+        for place in [format!("{host}:x"), format!("ssh://{host}/x"), format!("ssh://{host}:22/x")] {
+            let mut command = scratch.thalweg();
+            command.args(["cp", "-e"]).arg(&trap).arg("--").arg(scratch.path("file")).arg(&place);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).current_dir(scratch.path(""));
+            let out = finish(command.spawn().expect("start"));
+            // `-o…/…:x` has a slash before its colon and is a local path; nothing is started for that either.
+            assert!(out.status.code() == Some(1) || !place.starts_with("ssh:"), "{place}: {}", said(&out));
+            assert!(!proof.exists(), "{place}");
+        }
+    }
+}
+
+#[test]
+fn a_far_side_without_thalweg_is_told_from_a_host_that_is_not_reached() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start_with(&scratch, false, &[]);
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let file = text(&scratch.path("file"));
+    let out = cp(&scratch, &sshd, &[&file, &sshd.url(&scratch.path("far"))]);
+    assert_eq!(out.status.code(), Some(3));
+    assert!(said(&out).contains("no `thalweg` at 127.0.0.1"), "{}", said(&out));
+    assert!(said(&out).contains("--bootstrap"), "{}", said(&out));
+    let out = cp(&scratch, &sshd, &["--far-path", "/bin/false", &file, &sshd.url(&scratch.path("far"))]);
+    assert_eq!(out.status.code(), Some(3));
+    assert!(said(&out).contains("ended with exit code 1 before it was ready"), "{}", said(&out));
+    let shut = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let out = cp(&scratch, &sshd, &[&file, &format!("ssh://127.0.0.1:{shut}/x")]);
+    assert_eq!(out.status.code(), Some(3));
+    assert!(said(&out).contains("ssh did not reach 127.0.0.1"), "{}", said(&out));
+    let mut command = scratch.thalweg();
+    command.args(["cp", "-e", "/nonexistent/ssh", &file, "host:x"]).stderr(Stdio::piped());
+    let out = finish(command.spawn().unwrap());
+    assert_eq!(out.status.code(), Some(3));
+    assert!(said(&out).contains("/nonexistent/ssh"), "{}", said(&out));
+    assert!(!scratch.path("far").exists());
+}
+
+#[test]
+fn a_far_side_of_another_version_says_which_to_update() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start_with(&scratch, false, &[]);
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let far = sshd.bin().join("thalweg");
+    let ready = format!(
+        r#"{{"port":1,"addresses":[],"bridge_port":1,"dials_back":false,"fingerprint":"{}","versions":[700,701],"version":"9.0"}}"#,
+        "ab".repeat(32)
+    );
+    for (line, expected) in [
+        (format!("THALWEG-MOVER 1 {ready}"), "speaks protocol versions 700 to 701"),
+        ("THALWEG-MOVER 2 {}".to_owned(), "started in another way"),
+        ("THALWEG-MOVER 1 {\"port\":".to_owned(), "not what was expected"),
+    ] {
+        std::fs::write(&far, format!("#!/bin/sh\necho '{line}'\ncat >/dev/null\n")).unwrap();
+        std::fs::set_permissions(&far, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let out = cp(&scratch, &sshd, &[text(&scratch.path("file")), sshd.url(&scratch.path("far"))]);
+        assert_eq!(out.status.code(), Some(3));
+        assert!(said(&out).contains(expected), "{}", said(&out));
+    }
+}
+
+#[test]
+fn a_client_that_was_killed_leaves_nothing_behind_and_its_next_attempt_resumes() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch);
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for i in 0..12 {
+        std::fs::write(scratch.path(&format!("from/file-{i}")), noise(i, 8 << 20)).unwrap();
+    }
+    let arguments = ["--json".to_owned(), text(&scratch.path("from/")), sshd.url(&scratch.path("far"))];
+    let mut slow = command(&scratch, &sshd, &["--bwlimit", "20MB"]);
+    slow.args(&arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = slow.spawn().unwrap();
+    let durable = || std::fs::read_dir(scratch.path("far")).map_or(0, |names| names.flatten().count());
+    let until = Instant::now() + Duration::from_secs(60);
+    while durable() < 4 {
+        assert!(Instant::now() < until, "no progress");
+        assert!(matches!(child.try_wait(), Ok(None)), "it was over too soon");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let out = ok(&scratch, &sshd, &arguments);
+    let last = out.lines().rfind(|line| line.contains("\"finished\"")).expect("a last event");
+    let last: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert!(last["bytes_received"].as_u64().unwrap() < 80 << 20, "{last}");
+    assert_same(&scratch.path("from"), &scratch.path("far"));
+    assert_no_litter(&scratch.path("far"));
+    sshd.assert_no_movers(Duration::from_secs(15));
+}
+
+#[test]
+fn an_ssh_that_dies_in_the_middle_costs_a_copy_nothing() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch);
+    std::fs::write(scratch.path("file"), noise(7, 48 << 20)).unwrap();
+    let mut slow = command(&scratch, &sshd, &["--bwlimit", "20MB"]);
+    slow.arg(scratch.path("file")).arg(sshd.url(&scratch.path("far")));
+    let child = slow.spawn().unwrap();
+    kill_ssh_of(child.id(), &sshd);
+    let out = finish(child);
+    assert!(out.status.success(), "{}", said(&out));
+    assert_eq!(std::fs::read(scratch.path("far")).unwrap(), noise(7, 48 << 20));
+    sshd.assert_no_movers(Duration::from_secs(15));
+}
+
+#[test]
+fn bridges_that_are_cut_and_a_far_mover_that_is_killed_are_replaced() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch);
+    for (number, options) in [["--via-ssh", "--bwlimit", "20MB"].as_slice(), &["--bwlimit", "20MB"]].iter().enumerate() {
+        let far = scratch.path(&format!("far-{number}"));
+        std::fs::write(scratch.path("file"), noise(8, 48 << 20)).unwrap();
+        let mut slow = command(&scratch, &sshd, options);
+        slow.arg(scratch.path("file")).arg(sshd.url(&far));
+        let child = slow.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1200));
+        for pid in sshd.movers() {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+        let out = finish(child);
+        assert!(out.status.success(), "{}", said(&out));
+        assert!(said(&out).contains("starting another"), "{}", said(&out));
+        assert_eq!(std::fs::read(&far).unwrap(), noise(8, 48 << 20));
+        sshd.assert_no_movers(Duration::from_secs(15));
+    }
+}
+
+/// Waits until `client` has dialled, then kills its ssh.
+fn kill_ssh_of(client: u32, sshd: &Sshd) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while sshd.movers().is_empty() {
+        assert!(Instant::now() < until, "no far mover");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(800));
+    let children = std::fs::read_to_string(format!("/proc/{client}/task/{client}/children")).unwrap();
+    assert!(!children.trim().is_empty(), "ssh has ended already");
+    for pid in children.split_whitespace() {
+        assert!(Command::new("kill").args(["-9", pid]).status().unwrap().success());
+    }
+}
+
+#[test]
+fn a_mover_whose_client_says_nothing_or_does_not_come_ends() {
+    let scratch = Scratch::new();
+    let begun = Instant::now();
+    let mut command = scratch.thalweg();
+    let mut child = command
+        .arg("mover")
+        .env("SSH_CONNECTION", "127.0.0.1 1 127.0.0.1 22")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let order = format!(
+        r#"{{"versions":[1,1],"client":"{}","patience_ms":60000,"stall_timeout_ms":30000}}"#,
+        "cd".repeat(32)
+    );
+    use std::io::Write;
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(order.as_bytes()).unwrap();
+    stdin.write_all(b"\n").unwrap();
+    let out = finish(child);
+    assert!(out.status.success(), "{}", said(&out));
+    assert!(said(&out).contains("THALWEG-MOVER 1 {"), "{}", said(&out));
+    assert!((9..14).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    drop(stdin);
+    // Nonsense instead of an order, and none.
+    for order in ["nonsense\n", ""] {
+        let mut child =
+            scratch.thalweg().arg("mover").stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(order.as_bytes()).unwrap();
+        assert!(!finish(child).status.success());
+    }
+}
