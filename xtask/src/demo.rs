@@ -58,7 +58,11 @@ fn step(text: &str) {
     println!("\n==> {text}");
 }
 
-fn make_large_file(tree: &Path, file: &Path, bytes: u64) -> Result<()> {
+/// A file of `bytes`, made of the files of a tree, one after the other.
+///
+/// # Errors
+/// What the file system says.
+pub fn make_large_file(tree: &Path, file: &Path, bytes: u64) -> Result<()> {
     let mut out = File::create(file)?;
     let mut left = bytes;
     let mut files: Vec<PathBuf> = tools::files_below(tree)?;

@@ -10,6 +10,8 @@ mod test;
 
 mod check;
 
+mod bench;
+
 mod sim;
 
 #[derive(Parser)]
@@ -27,6 +29,8 @@ enum Chore {
     Test(test::Args),
     /// Layers and other rules of the house
     Check,
+    /// thalweg beside rsync: wall time and CPU of both sides
+    Bench(bench::Args),
     /// Runs transfers in virtual time, with faults, and checks every promise at every step
     Sim(sim::Args),
 }
@@ -46,6 +50,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Demo(args) => demo::run(&args),
         Chore::Test(args) => test::run(&args),
         Chore::Check => check::run(),
+        Chore::Bench(args) => bench::run(&args),
         Chore::Sim(args) => sim::run(&args),
     }
 }

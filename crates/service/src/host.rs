@@ -57,6 +57,9 @@ const IN_FLIGHT: Duration = Duration::from_millis(500);
 /// Time for a session that ends to put away what it received.
 const CLOSING: Duration = Duration::from_secs(5);
 
+/// How long a session without link and transfers is kept.
+const IDLE_PATIENCE: Duration = Duration::from_secs(10);
+
 /// See the module.
 pub struct Host {
     identity: Identity,
@@ -213,7 +216,12 @@ impl Host {
         let gone: Vec<Arc<Session>> = {
             let mut sessions = self.sessions();
             let is_gone = |session: &Session| {
-                session.is_closed() || session.lost_since().is_some_and(|at| at.elapsed() > self.limits.patience)
+                // With nothing under way there is nothing to come back for.
+                let patience = match session.transfers().is_empty() {
+                    true => self.limits.patience.min(IDLE_PATIENCE),
+                    false => self.limits.patience,
+                };
+                session.is_closed() || session.lost_since().is_some_and(|at| at.elapsed() > patience)
             };
             let ids: Vec<SessionId> =
                 sessions.iter().filter(|(_, session)| is_gone(session)).map(|(id, _)| *id).collect();

@@ -69,9 +69,8 @@ impl Line {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let mut head = [0; 4];
-            let mut body;
             let result = self.connection.read_exact(&mut head, left).and_then(|()| {
-                body = vec![0; u32::from_be_bytes(head) as usize];
+                let mut body = vec![0; u32::from_be_bytes(head) as usize];
                 self.connection.read_exact(&mut body, left.max(SOON))?;
                 Ok(Message::decode(&body).expect("an honest peer's message"))
             });

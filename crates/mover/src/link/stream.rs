@@ -150,6 +150,13 @@ impl StopHandle {
         // The only error is that it is not connected any more.
         let _ = socket::shutdown(&*self.0);
     }
+
+    /// Bytes that the peer's kernel acknowledged, and whether some that were sent again wait for that. `None` where
+    /// the kernel does not say.
+    pub fn delivered(&self) -> Option<(u64, bool)> {
+        let info = socket::tcp_info(&*self.0).ok()?;
+        Some((info.bytes_acked, info.unacked_packets > 0 && info.retransmits_total > 0))
+    }
 }
 
 impl fmt::Debug for StopHandle {

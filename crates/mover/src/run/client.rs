@@ -21,6 +21,8 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 /// A link that is silent for so long, four heartbeats, is dialled anew beside the old one; the first that works wins.
 /// The kernel's own tries to send again double their distance each time and would find a healed path too late.
 const SILENCE: Duration = Duration::from_secs(4);
+/// Time that the last words may take.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time in which a server must answer a question or begin its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -284,6 +286,7 @@ impl Client {
     pub fn close(&self) {
         self.session.close(None);
         self.mail.knock_now();
+        self.session.flush(GOODBYE_TIMEOUT);
     }
 }
 

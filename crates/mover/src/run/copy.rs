@@ -16,7 +16,7 @@ use crate::run::local::LocalTransfer;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
 use crate::run::session::Transfer;
-use crate::run::Ended;
+use crate::run::{Ended, LineSink};
 use crate::transfer::{receiver, sender};
 use rustls::ClientConfig;
 use std::path::PathBuf;
@@ -95,6 +95,8 @@ pub struct Wishes {
     pub link: LinkSettings,
     /// Where what destinations hold is remembered.
     pub state: Option<PathBuf>,
+    /// Takes the lines of the receipt. Called at the beginning of each attempt: its sink starts over.
+    pub lines: Option<Arc<dyn Fn() -> LineSink + Send + Sync>>,
 }
 
 impl Default for Wishes {
@@ -124,6 +126,7 @@ impl Default for Wishes {
             only: Vec::new(),
             link: LinkSettings::default(),
             state: None,
+            lines: None,
         }
     }
 }
@@ -301,7 +304,9 @@ impl Job<'_> {
         let terms = self.terms(&plan);
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
-        let transfer = LocalTransfer::start(source, destination, terms, plan.streams.value, self.events.clone())?;
+        let lines = self.lines();
+        let transfer =
+            LocalTransfer::start(source, destination, terms, plan.streams.value, self.events.clone(), lines)?;
         let ended = loop {
             let ended = transfer.wait(Duration::from_millis(100));
             self.measure_sender(&transfer.sender);
@@ -338,6 +343,9 @@ impl Job<'_> {
         let mut limits = sender::Limits::for_segment(terms.segment_bytes);
         limits.concurrency = plan.concurrency.value;
         let run = SendRun::new(NUMBER, source, terms, limits, client.session.outbox(), self.events.clone());
+        if let Some(lines) = self.lines() {
+            run.tell_lines(lines);
+        }
         client.session.add(NUMBER, Transfer::Send(run.clone()))?;
         client.want_streams(plan.streams.value);
         run.start().map_err(|error| failure::of_io("start", &error))?;
@@ -375,6 +383,9 @@ impl Job<'_> {
             self.events.clone(),
         )
         .map_err(|error| failure::of_io("start", &error))?;
+        if let Some(lines) = self.lines() {
+            run.tell_lines(lines);
+        }
         if let Err(failure) = client.session.add(NUMBER, Transfer::Receive(run.clone())) {
             run.close();
             return Err(failure);
@@ -482,6 +493,10 @@ impl Job<'_> {
         let mut key = [0; 16];
         key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         key
+    }
+
+    fn lines(&self) -> Option<LineSink> {
+        self.wishes.lines.as_ref().map(|begin| begin())
     }
 
     fn source(&self) -> Result<(Arc<dyn Source>, SourceForm)> {

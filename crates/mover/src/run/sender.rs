@@ -462,7 +462,7 @@ impl SendRun {
         // The old number will never settle, unless it was given up.
         if let Some(root) = &mut state.root {
             let ready = root.skip(entry.id);
-                        state.told(ready);
+            state.told(ready);
         }
         self.pump(&mut state);
     }

@@ -33,6 +33,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 const TICK: Duration = Duration::from_millis(100);
 /// Time between two tellings of accounts.
 const ACCOUNTS_EVERY: Duration = Duration::from_secs(1);
+/// A stream that tries for so long and gets nothing across, while the peer is heard, is given up.
+const STUCK: Duration = Duration::from_secs(3);
 /// Messages kept for a transfer that is not there yet.
 const EARLY_MAX: usize = 4096;
 
@@ -72,6 +74,8 @@ pub struct Session {
     /// Held while a link is put in place, so that nothing is heard before the transfers know of it.
     gate: Mutex<()>,
     bell: Bell,
+    /// Control channels that have not ended yet.
+    links: AtomicUsize,
     /// Largest payload that a transfer of this session may carry: what receiving streams have memory for.
     payload_max: AtomicUsize,
     this: Weak<Session>,
@@ -85,6 +89,8 @@ struct State {
     early: BTreeMap<TransferNumber, Vec<TransferMessage>>,
     streams: BTreeMap<u16, (u64, StopHandle)>,
     stream_serial: u64,
+    /// Bytes that each stream got across, and since when there were no more though it tries.
+    delivered: BTreeMap<u16, (u64, Instant)>,
     closed: bool,
     failed: Option<Failure>,
     lost_at: Option<Instant>,
@@ -118,6 +124,7 @@ impl Session {
             state: Mutex::default(),
             gate: Mutex::default(),
             bell: Bell::default(),
+            links: AtomicUsize::new(0),
             payload_max: AtomicUsize::new(limits::SEGMENT_BYTES_MIN as usize),
             this: this.clone(),
         });
@@ -150,6 +157,7 @@ impl Session {
             state.epoch
         };
         let (heard, ended, told) = (self.this.clone(), self.this.clone(), self.this.clone());
+        self.links.fetch_add(1, Ordering::AcqRel);
         let handle = ControlChannel::spawn(
             connection,
             Box::new(move |message| {
@@ -159,12 +167,16 @@ impl Session {
             }),
             Box::new(move |end| {
                 if let Some(session) = ended.upgrade() {
+                    session.links.fetch_sub(1, Ordering::AcqRel);
                     session.control_ended(epoch, end);
                 }
             }),
             Box::new(move || told.upgrade().map(|session| session.heartbeat()).unwrap_or_default()),
             self.limits,
-        )?;
+        )
+        .inspect_err(|_| {
+            self.links.fetch_sub(1, Ordering::AcqRel);
+        })?;
         let (old, streams, transfers, was_lost) = {
             let mut state = self.lock();
             let old = state.control.replace(handle);
@@ -197,7 +209,7 @@ impl Session {
     /// # Errors
     /// If the session is closed, has too many streams, or there are no threads to be had.
     pub fn attach_stream(&self, stream: u16, writer: FrameWriter, reader: FrameReader) -> Result<()> {
-        let serial = {
+        let (serial, old) = {
             let mut state = self.lock();
             if state.closed || state.control.is_none() {
                 return Err(Failure::new(FailureKind::Connection, "add a stream", "the session has no link"));
@@ -207,12 +219,18 @@ impl Session {
             }
             state.stream_serial += 1;
             let serial = state.stream_serial;
-            if let Some((_, old)) = state.streams.insert(stream, (serial, writer.stop_handle())) {
-                old.stop();
-            }
-            serial
+            let old = state.streams.insert(stream, (serial, writer.stop_handle()));
+            state.delivered.remove(&stream);
+            (serial, old)
         };
+        if let Some((_, old)) = &old {
+            old.stop();
+        }
         for run in self.senders() {
+            if old.is_some() {
+                // What the old one carried may never have arrived.
+                run.stream_lost(stream);
+            }
             run.stream_up(stream);
         }
         let (sending, receiving) = (self.strong()?, self.strong()?);
@@ -239,17 +257,19 @@ impl Session {
         if let Transfer::Receive(run) = &transfer {
             self.payload_max.fetch_max(payload_max(&run.terms), Ordering::AcqRel);
         }
-        let early = {
+        let (early, streams) = {
             let mut state = self.lock();
             if state.transfers.len() >= limits::TRANSFERS_MAX || state.transfers.contains_key(&number) {
                 return Err(Failure::new(FailureKind::Protocol, "open", "too many transfers in one session"));
             }
-            if let Transfer::Send(run) = &transfer {
-                state.streams.keys().for_each(|&stream| run.stream_up(stream));
-            }
             state.transfers.insert(number, transfer.clone());
-            state.early.remove(&number).unwrap_or_default()
+            let streams: Vec<u16> = state.streams.keys().copied().collect();
+            (state.early.remove(&number).unwrap_or_default(), streams)
         };
+        // Not under our own lock: a transfer calls us while it holds its own.
+        if let Transfer::Send(run) = &transfer {
+            streams.into_iter().for_each(|stream| run.stream_up(stream));
+        }
         for message in early {
             hear_transfer(&transfer, message)?;
         }
@@ -357,6 +377,14 @@ impl Session {
         }
         // Whoever still sends or waits on a stream has nothing to say any more.
         streams.values().for_each(|(_, stop)| stop.stop());
+    }
+
+    /// Waits until what was said last is on its way, at most so long. Not to be called by who carries it out.
+    pub fn flush(&self, at_most: Duration) {
+        let until = Instant::now() + at_most;
+        while self.links.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// The peer broke the protocol, or we cannot go on: ends the session.
@@ -587,6 +615,10 @@ impl Session {
             }
             (state.transfers.values().cloned().collect::<Vec<_>>(), tell && state.control.is_some())
         };
+        if tell && let Some(stream) = self.stuck_stream() {
+            let cause = format!("stream {stream} gets nothing across, though the peer is heard");
+            self.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
+        }
         for transfer in transfers {
             match transfer {
                 Transfer::Receive(run) => {
@@ -600,6 +632,32 @@ impl Session {
             }
         }
         true
+    }
+
+    /// A stream whose bytes do not arrive while the control connection lives: after an outage the kernel tries ever
+    /// more rarely, and the path may be good again for a long time before it does.
+    fn stuck_stream(&self) -> Option<u16> {
+        let mut state = self.lock();
+        let is_heard = state.heard_at.is_some_and(|at| at.elapsed() < STUCK / 2);
+        let State { streams, delivered, .. } = &mut *state;
+        delivered.retain(|stream, _| streams.contains_key(stream));
+        let mut stuck = None;
+        for (&stream, (_, handle)) in streams.iter() {
+            let now = match handle.delivered() {
+                Some((bytes, true)) => bytes,
+                _ => {
+                    delivered.remove(&stream);
+                    continue;
+                }
+            };
+            let known = delivered.entry(stream).or_insert((now, Instant::now()));
+            if known.0 != now {
+                *known = (now, Instant::now());
+            } else if is_heard && known.1.elapsed() >= STUCK {
+                stuck = Some(stream);
+            }
+        }
+        stuck
     }
 
     fn strong(&self) -> Result<Arc<Session>> {
