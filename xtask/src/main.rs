@@ -14,6 +14,10 @@ mod bench;
 
 mod sim;
 
+mod torture;
+
+mod gen_docs;
+
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Project chores")]
 struct Cli {
@@ -31,8 +35,12 @@ enum Chore {
     Check,
     /// thalweg beside rsync: wall time and CPU of both sides
     Bench(bench::Args),
+    /// Man pages, completions and the reference, made from the code
+    Gen(gen_docs::Args),
     /// Runs transfers in virtual time, with faults, and checks every promise at every step
     Sim(sim::Args),
+    /// Real processes under faults, again and again with other seeds, and a table of what failed
+    Torture(torture::Args),
 }
 
 fn main() -> std::process::ExitCode {
@@ -52,5 +60,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Check => check::run(),
         Chore::Bench(args) => bench::run(&args),
         Chore::Sim(args) => sim::run(&args),
+        Chore::Torture(args) => torture::run(&args),
+        Chore::Gen(args) => gen_docs::run(&args),
     }
 }

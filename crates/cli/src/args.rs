@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::exit;
+use crate::filters::FilterArgs;
 use crate::units;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -8,18 +10,36 @@ use std::time::Duration;
 
 /// Moves huge data sets: encrypted, verified, durable, resumable, and says which stage is the narrowest.
 #[derive(Debug, Parser)]
-#[command(name = "thalweg", version, max_term_width = 100)]
+#[command(name = "thalweg", version, max_term_width = 100, after_help = exit::help())]
 pub struct Args {
+    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
+/// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Copy files and trees
     Cp(CopyArgs),
     /// Make a destination the same as a source
     Sync(CopyArgs),
+    /// Check that what a receipt says is still there, and undamaged
+    Verify(VerifyArgs),
+    /// Compare two places by content, changing nothing
+    Check(CheckArgs),
+    /// List what is at a place
+    Ls(LsArgs),
+    /// Sum up the bytes below a place
+    Du(DuArgs),
+    /// Print files, compared with their digests
+    Cat(CatArgs),
+    /// Remove files and trees
+    Rm(RmArgs),
+    /// Find and remove what unfinished copies left behind
+    Gc(GcArgs),
+    /// Say which rule takes a path in or leaves it out
+    ExplainFilter(ExplainArgs),
     /// Serve directories to other machines
     Serve(ServeArgs),
     /// The far side of a copy by ssh; not for people
@@ -27,8 +47,26 @@ pub enum Command {
     Mover(MoverArgs),
 }
 
+impl Command {
+    /// Whether events are to be told as JSON.
+    pub fn wants_json(&self) -> bool {
+        match self {
+            Command::Cp(args) | Command::Sync(args) => args.json,
+            Command::Verify(args) => args.ask.json,
+            Command::Check(args) => args.ask.json,
+            Command::Ls(args) => args.ask.json,
+            Command::Du(args) => args.ask.json,
+            Command::Cat(args) => args.ask.json,
+            Command::Rm(args) => args.ask.json,
+            Command::Gc(args) => args.json,
+            Command::ExplainFilter(_) | Command::Serve(_) | Command::Mover(_) => false,
+        }
+    }
+}
+
 /// Options of cp and sync.
 #[derive(Debug, clap::Args)]
+#[command(after_help = exit::help())]
 pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, zero:SIZE, null:.
     /// A trailing slash on a source means its contents
@@ -83,12 +121,9 @@ pub struct CopyArgs {
     /// sync: refuse to remove more than this many entries
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub max_delete: u64,
-    /// Leave out names that match (rsync patterns); one ordered list with --include
-    #[arg(long, value_name = "PATTERN")]
-    pub exclude: Vec<String>,
-    /// Take in names that match, before a later --exclude
-    #[arg(long, value_name = "PATTERN")]
-    pub include: Vec<String>,
+    /// Which names.
+    #[command(flatten)]
+    pub filter: FilterArgs,
     /// How to recognise what is there already
     #[arg(long, value_enum, default_value_t = CheckBy::Evidence)]
     pub check: CheckBy,
@@ -116,6 +151,7 @@ pub struct CopyArgs {
     /// What `thalweg serve` wrote: whom to expect and who we are
     #[arg(long, value_name = "FILE", env = "THALWEG_TICKET")]
     pub ticket: Option<PathBuf>,
+    /// Places that ssh reaches.
     #[command(flatten)]
     pub ssh: SshArgs,
     /// Drop a link that acknowledges nothing for so long, and dial again
@@ -127,9 +163,141 @@ pub struct CopyArgs {
     /// Where thalweg keeps its keys and what it remembers
     #[arg(long, value_name = "DIR", env = "THALWEG_STATE")]
     pub state: Option<PathBuf>,
+    /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub receipt: Option<PathBuf>,
+    /// Write how each entry ended, as JSON lines, to a file
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of everything that only asks.
+#[derive(Debug, clap::Args)]
+pub struct AskArgs {
+    /// What `thalweg serve` wrote: whom to expect and who we are
+    #[arg(long, value_name = "FILE", env = "THALWEG_TICKET")]
+    pub ticket: Option<PathBuf>,
+    /// Events as JSON, one a line, on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of ls.
+#[derive(Debug, clap::Args)]
+pub struct LsArgs {
+    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "PLACE", default_value = ".")]
+    pub place: OsString,
+    /// With kind, mode, owner, bytes and time
+    #[arg(short = 'l', long)]
+    pub long: bool,
+    /// All levels
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of du.
+#[derive(Debug, clap::Args)]
+pub struct DuArgs {
+    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "PLACE", default_value = ".")]
+    pub place: OsString,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of cat.
+#[derive(Debug, clap::Args)]
+pub struct CatArgs {
+    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "PLACE", required = true)]
+    pub places: Vec<OsString>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of rm.
+#[derive(Debug, clap::Args)]
+pub struct RmArgs {
+    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "PLACE", required = true)]
+    pub places: Vec<OsString>,
+    /// Directories, with everything in them
+    #[arg(short = 'r', long)]
+    pub recursive: bool,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of check.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exits with 0 if both are the same, with 2 if not.")]
+pub struct CheckArgs {
+    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "SRC")]
+    pub source: OsString,
+    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "DST")]
+    pub destination: OsString,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of verify.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exits with 0 if everything is as the receipt says, with 2 if something is missing (or \
+extra, with --strict), with 4 if something is damaged or the receipt is not what was signed.")]
+pub struct VerifyArgs {
+    /// What `--receipt` wrote
+    #[arg(value_name = "RECEIPT")]
+    pub receipt: PathBuf,
+    /// Where it was copied to: PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "PLACE")]
+    pub place: OsString,
+    /// Also report what is there and not in the receipt
+    #[arg(long)]
+    pub strict: bool,
+    /// Public keys that may have signed, in hexadecimal
+    #[arg(long, value_name = "FINGERPRINT", value_delimiter = ',', value_parser = parse_key)]
+    pub keys: Vec<String>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of gc.
+#[derive(Debug, clap::Args)]
+pub struct GcArgs {
+    /// A directory of this machine
+    #[arg(value_name = "DIR", required = true)]
+    pub places: Vec<OsString>,
+    /// Remove what no copy uses; without it only list. Copies that would resume from it begin anew
+    #[arg(long)]
+    pub yes: bool,
+    /// Events as JSON, one a line, on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of explain-filter.
+#[derive(Debug, clap::Args)]
+pub struct ExplainArgs {
+    /// Which names.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Paths relative to the source; with a trailing slash a directory
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<OsString>,
 }
 
 /// Options for places that ssh reaches.
@@ -166,6 +334,7 @@ pub struct MoverArgs {
     pub state: Option<PathBuf>,
 }
 
+/// How what is there already is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum CheckBy {
     /// Size, time of change, and what is remembered of the last copy
@@ -176,6 +345,7 @@ pub enum CheckBy {
     Nothing,
 }
 
+/// How far a copy is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Verify {
     /// Digest compared before each write, everything synced
@@ -186,6 +356,7 @@ pub enum Verify {
     Paranoid,
 }
 
+/// How data streams are protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum CipherArg {
     /// Sealed frames, AES-128-GCM
@@ -231,6 +402,13 @@ fn parse_chunk(text: &str) -> Result<u64, String> {
         return Err("a chunk is a power of two from 64KiB to 64MiB".into());
     }
     Ok(bytes)
+}
+
+fn parse_key(text: &str) -> Result<String, String> {
+    match text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("a public key has 64 hexadecimal digits".into()),
+    }
 }
 
 fn parse_ports(text: &str) -> Result<(u16, u16), String> {

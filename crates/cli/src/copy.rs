@@ -3,19 +3,21 @@
 use crate::args::{CheckBy, CipherArg, CopyArgs, Verify};
 use crate::exit::Exit;
 use crate::place::Named;
-use crate::progress::Progress;
-use crate::{identity, show, ssh, units};
+use crate::receipt::ReceiptFile;
+use crate::tell::Listener;
+use crate::{identity, json, show, ssh};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex};
-use thalweg_mover::event::{Event, Events};
+use std::sync::Arc;
+use thalweg_mover::event::Events;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
 use thalweg_mover::plan::Asked;
 use thalweg_mover::run::client::{LinkSettings, TcpConnect};
-use thalweg_mover::run::copy::{self, Far, From, Meter, Report, Stop, To, Wishes};
+use thalweg_mover::run::copy::{self, Far, From, Meter, Stop, To, Wishes};
 use thalweg_wire::hello::Cipher;
-use thalweg_wire::message::{Check, FilterRule, Outcome, Place, VerifyLevel};
+use thalweg_wire::message::{Check, Place, VerifyLevel};
+use thalweg_wire::{RelativePath, limits};
 
 /// `thalweg cp`.
 ///
@@ -42,43 +44,46 @@ fn run(args: &CopyArgs) -> Result<Exit> {
     let mut places = args.places.iter().map(|text| Named::parse(text)).collect::<Result<Vec<_>>>()?;
     let destination = places.pop().ok_or_else(|| usage("the destination is missing"))?;
     let state = identity::state_directory(args.state.as_deref())?;
+    let only = args.filter.only()?;
+    if only.is_some() {
+        places.iter_mut().for_each(Named::mean_contents);
+    }
     let (from, from_identity) = source(places, args)?;
+    if matches!(from, From::Far(..)) && only.as_ref().is_some_and(|only| only.len() > limits::MESSAGE_DIGESTS_MAX) {
+        return Err(usage("a far source takes at most 32768 names of --files-from: run thalweg at the source"));
+    }
     let (to, to_identity) = target(destination, args)?;
     let signer = match from_identity.or(to_identity) {
         Some(identity) => identity,
         None => identity::own(&state)?,
     };
-    let wishes = wishes(args, &state);
+    let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
 
     let stop = Arc::new(Stop::default());
     let signal = on_signals(stop.clone())?;
     let meter = Arc::new(Meter::default());
-    let listener = Arc::new(Listener {
-        verbose: if args.quiet { 0 } else { args.verbose },
-        progress: Mutex::new(Progress::start(meter.clone(), args.progress, args.quiet || args.json)),
-        failed: Mutex::default(),
-        json: args.json,
-    });
+    let receipt = args.receipt.as_deref().map(ReceiptFile::begin).transpose()?;
+    wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
+    let listener = Arc::new(Listener::start(args, meter.clone())?);
     let hears = listener.clone();
     let events: Events = Arc::new(move |event| hears.hear(&event));
     let result = copy::copy(&from, &to, &wishes, &signer, &events, &meter, &stop);
-    listener.progress.lock().unwrap_or_else(|p| p.into_inner()).take();
+    listener.stop();
     match result {
         Ok(report) => {
-            let failed = listener.failed.lock().unwrap_or_else(|p| p.into_inner());
-            let exit = Exit::of_entries(failed.iter().copied());
-            if args.json {
-                println!("{}", finished_json(&report, exit));
+            if let Some(receipt) = receipt {
+                receipt.finish(args, &report)?;
             }
-            if !args.quiet {
-                last_line(&report, args.verify, args.dry_run);
-            }
-            Ok(exit)
+            listener.finish(args, &report)
         }
         Err(failure) if failure.kind == FailureKind::Stopped && signal.load(Ordering::Acquire) != 0 => {
-            show::failure(&failure);
             let is_term = signal.load(Ordering::Acquire) == signal_hook::consts::SIGTERM;
-            Ok(if is_term { Exit::Terminated } else { Exit::Interrupted })
+            let exit = if is_term { Exit::Terminated } else { Exit::Interrupted };
+            if args.json {
+                json::tell(&json::error(&failure, Some(exit)));
+            }
+            show::failure(&failure);
+            Ok(exit)
         }
         Err(failure) => Err(failure),
     }
@@ -159,7 +164,7 @@ fn daemon(address: &str, args: &CopyArgs) -> Result<(Far, Identity)> {
     Ok((Far { connect, tls, server_name: "thalweg".to_owned() }, identity))
 }
 
-fn wishes(args: &CopyArgs, state: &Path) -> Wishes {
+fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
     let mut wishes = Wishes {
         asked: Asked { streams: args.streams, chunk_bytes: args.chunk, concurrency: args.concurrency },
         verify: match args.verify {
@@ -179,7 +184,8 @@ fn wishes(args: &CopyArgs, state: &Path) -> Wishes {
         ignore_existing: args.ignore_existing,
         update: args.update,
         one_file_system: args.one_file_system,
-        filter: rules(args),
+        filter: args.filter.rules()?,
+        only,
         link: LinkSettings {
             streams: args.streams,
             stall_timeout: args.stall_timeout,
@@ -200,13 +206,7 @@ fn wishes(args: &CopyArgs, state: &Path) -> Wishes {
             CipherArg::Tls => Cipher::Tls,
         };
     }
-    wishes
-}
-
-/// Includes before excludes. (Their order among each other comes with `--filter`.)
-fn rules(args: &CopyArgs) -> Vec<FilterRule> {
-    let rule = |include: bool| move |pattern: &String| FilterRule { include, pattern: pattern.clone() };
-    args.include.iter().map(rule(true)).chain(args.exclude.iter().map(rule(false))).collect()
+    Ok(wishes)
 }
 
 /// Stops the copy in order at the first signal, at once at the second.
@@ -225,129 +225,4 @@ fn on_signals(stop: Arc<Stop>) -> Result<Arc<AtomicI32>> {
         }
     });
     Ok(seen)
-}
-
-struct Listener {
-    verbose: u8,
-    progress: Mutex<Option<Progress>>,
-    failed: Mutex<Vec<FailureKind>>,
-    json: bool,
-}
-
-impl Listener {
-    fn hear(&self, event: &Event) {
-        match event {
-            Event::Settled(entry, outcome) => self.outcome(&entry.path, outcome),
-            Event::Aside(path, outcome) => self.outcome(path, outcome),
-            Event::LinkLost(why) => self.line(&format!("link lost: {why}; trying again")),
-            Event::LinkUp(after) => self.line(&format!("link is back after {:.1} s", after.as_secs_f64())),
-            Event::StreamLost(stream, why) if self.verbose > 0 => self.line(&format!("stream {stream}: {why}")),
-            Event::Repaired(count) => self.line(&format!("{count} damaged, sent again")),
-            Event::Note(text) => self.line(text),
-            Event::ScanEnded(_) | Event::Finished(_) | Event::StreamLost(..) => {}
-        }
-    }
-
-    fn outcome(&self, path: &thalweg_wire::RelativePath, outcome: &Outcome) {
-        if self.json {
-            println!("{}", outcome_json(path, outcome));
-        }
-        match outcome {
-            Outcome::Done { losses, .. } => {
-                for loss in losses {
-                    self.line(&format!("warning: `{path}`: {} not kept: {}", loss.what, loss.why));
-                }
-                if self.verbose > 0 {
-                    self.line(&path.to_string());
-                }
-            }
-            Outcome::Unchanged { .. } if self.verbose > 1 => self.line(&format!("{path} (unchanged)")),
-            Outcome::Skipped(why) if self.verbose > 0 => self.line(&format!("{path} (skipped: {why})")),
-            Outcome::Failed(failure) => {
-                self.failed.lock().unwrap_or_else(|p| p.into_inner()).push(failure.kind);
-                self.line(&format!("error: {failure}"));
-            }
-            _ => {}
-        }
-    }
-
-    fn line(&self, text: &str) {
-        match &*self.progress.lock().unwrap_or_else(|p| p.into_inner()) {
-            Some(progress) => progress.line(text),
-            None => eprintln!("{text}"),
-        }
-    }
-}
-
-fn last_line(report: &Report, verify: Verify, dry_run: bool) {
-    let totals = &report.totals;
-    let seconds = report.elapsed.as_secs_f64();
-    if dry_run {
-        println!("dry run: {} entries would be copied, nothing was changed", units::count(totals.done));
-        return;
-    }
-    let mut line = format!(
-        "{} in {} entries copied in {seconds:.2} s, {}",
-        units::size(totals.bytes_done),
-        units::count(totals.done),
-        units::rate(totals.bytes_done, seconds),
-    );
-    for (count, word) in [
-        (totals.unchanged, "unchanged"),
-        (totals.skipped, "skipped"),
-        (totals.deleted, "deleted"),
-        (totals.failed, "failed"),
-    ] {
-        if count > 0 {
-            line.push_str(&format!(", {} {word}", units::count(count)));
-        }
-    }
-    line.push_str(match verify {
-        Verify::Written => "; verified as written, durable",
-        Verify::Readback => "; verified by reading back, durable",
-        Verify::Paranoid => "; verified by reading twice and back, durable",
-    });
-    if let Some(narrowest) = &report.narrowest {
-        let place = if narrowest.place == "path" { String::new() } else { format!(" at the {}", narrowest.place) };
-        line.push_str(&format!(
-            "; narrowest stage: {}{place} ({:.0} % busy)",
-            narrowest.stage,
-            narrowest.busy * 100.0
-        ));
-    }
-    println!("{line}");
-}
-
-fn outcome_json(path: &thalweg_wire::RelativePath, outcome: &Outcome) -> serde_json::Value {
-    let path = path.to_string();
-    match outcome {
-        Outcome::Done { digest, losses } => serde_json::json!({
-            "event": "entry", "outcome": "done", "path": path, "blake3": digest.map(|d| d.to_string()),
-            "losses": losses.iter().map(|l| serde_json::json!({"what": l.what, "why": l.why})).collect::<Vec<_>>(),
-        }),
-        Outcome::Unchanged { digest } => serde_json::json!({
-            "event": "entry", "outcome": "unchanged", "path": path, "blake3": digest.map(|d| d.to_string()),
-        }),
-        Outcome::Skipped(why) => {
-            serde_json::json!({"event": "entry", "outcome": "skipped", "path": path, "why": why})
-        }
-        Outcome::Failed(failure) => serde_json::json!({
-            "event": "entry", "outcome": "failed", "path": path, "kind": format!("{:?}", failure.kind),
-            "operation": failure.operation, "range": failure.range, "cause": failure.cause,
-        }),
-    }
-}
-
-fn finished_json(report: &Report, exit: Exit) -> serde_json::Value {
-    let totals = &report.totals;
-    serde_json::json!({
-        "event": "finished", "exit": exit.code(), "seconds": report.elapsed.as_secs_f64(),
-        "done": totals.done, "unchanged": totals.unchanged, "skipped": totals.skipped, "failed": totals.failed,
-        "deleted": totals.deleted, "bytes_done": totals.bytes_done, "bytes_received": totals.bytes_received,
-        "bytes_resumed": totals.bytes_resumed, "chunks_repaired": totals.chunks_repaired,
-        "root": report.agreed.receiver.statement.root.to_string(), "attempts": report.attempts,
-        "narrowest": report.narrowest.as_ref().map(|n| serde_json::json!({
-            "stage": n.stage, "place": n.place, "busy": n.busy,
-        })),
-    })
 }

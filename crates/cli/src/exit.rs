@@ -25,6 +25,25 @@ pub enum Exit {
     Terminated,
 }
 
+/// Every code with its meaning: `--help` and docs/reference/exit-codes.md are made from it.
+pub const TABLE: [(Exit, &str); 9] = [
+    (Exit::Done, "everything was done; of a copy: everything is verified and durable"),
+    (Exit::Usage, "the command line makes no sense"),
+    (Exit::Partial, "some entries failed, or differ; each was listed"),
+    (Exit::Nothing, "nothing could be done: connection, permission, no such place"),
+    (Exit::Damage, "damage that could not be repaired, or a receipt that is not what was signed"),
+    (Exit::Changed, "a source changed while it was read, again and again"),
+    (Exit::Space, "no space, quota used up, or read-only"),
+    (Exit::Interrupted, "stopped in order by SIGINT; the same command resumes"),
+    (Exit::Terminated, "stopped in order by SIGTERM; the same command resumes"),
+];
+
+/// The table, for `--help`.
+pub fn help() -> String {
+    let lines = TABLE.iter().map(|(exit, meaning)| format!("\n  {:>3}  {meaning}", exit.code()));
+    format!("Exit codes:{}", lines.collect::<String>())
+}
+
 impl Exit {
     /// The code for a command that failed as a whole.
     pub fn of(kind: FailureKind) -> Exit {

@@ -43,6 +43,8 @@ const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
 const CONCLUDE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A bridge of which one direction has ended lives so long, at most.
 const HALF_OPEN: Duration = Duration::from_secs(60);
+/// Read and written at once in a bridge; a channel of ssh has packets of 32 KiB.
+const BRIDGE_PIECE_BYTES: usize = 128 << 10;
 /// Connections that are being dialled back at the same time.
 const DIALS_MAX: usize = 64;
 
@@ -266,13 +268,13 @@ fn bridge(port: u16) -> Result<Exit> {
     let (told, hears) = mpsc::channel();
     let inward = told.clone();
     std::thread::spawn(move || {
-        let _ = std::io::copy(&mut stdin, &mut to_mover);
+        carry(&mut stdin, &mut to_mover);
         let _ = to_mover.shutdown(Shutdown::Write);
         let _ = inward.send(());
     });
     let mut from_mover = socket;
     std::thread::spawn(move || {
-        let _ = std::io::copy(&mut from_mover, &mut stdout);
+        carry(&mut from_mover, &mut stdout);
         // ssh hears of the end when this process ends.
         let _ = told.send(());
     });
@@ -280,4 +282,17 @@ fn bridge(port: u16) -> Result<Exit> {
     // The other direction ends soon or never: no chapter of ours goes on in one direction only.
     let _ = hears.recv_timeout(HALF_OPEN);
     Ok(Exit::Done)
+}
+
+/// Until one of the two has ended. (With `std::io::copy`, which splices, handshakes through a bridge stood still.)
+fn carry(from: &mut impl Read, to: &mut impl Write) {
+    let mut piece = vec![0; BRIDGE_PIECE_BYTES];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return,
+            Ok(read) if to.write_all(&piece[..read]).is_ok() => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => return,
+        }
+    }
 }

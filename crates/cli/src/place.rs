@@ -38,6 +38,15 @@ pub enum Named {
 }
 
 impl Named {
+    /// As if it ended with a slash: its contents are meant.
+    pub fn mean_contents(&mut self) {
+        match self {
+            Named::Local(local) if !local.as_os_str().as_bytes().ends_with(b"/") => local.as_mut_os_string().push("/"),
+            Named::Daemon { path, .. } | Named::Ssh { path, .. } if !path.ends_with(b"/") => path.push(b'/'),
+            _ => {}
+        }
+    }
+
     /// Reads a place.
     ///
     /// # Errors

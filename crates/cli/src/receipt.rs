@@ -41,7 +41,8 @@ impl ReceiptFile {
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{}.tmp", std::process::id()));
         let hidden = path.with_file_name(name);
-        let file = File::create(&hidden).map_err(|error| of_io(path, &error))?;
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&hidden);
+        let file = file.map_err(|error| of_io(path, &error))?;
         let file = BufWriter::with_capacity(256 << 10, file);
         Ok(ReceiptFile { path: path.to_owned(), hidden, inner: Arc::new(Mutex::new(Inner { file, error: None })) })
     }

@@ -4,9 +4,12 @@ use thalweg_wire::message::{Failure, FailureKind};
 
 /// `error:` and, where there is one, `hint:`, on stderr.
 pub fn failure(failure: &Failure) {
-    eprintln!("error: {failure}");
+    use std::io::Write;
+    let mut err = std::io::stderr().lock();
+    // Nothing is to be done about a reader that is gone.
+    let _ = writeln!(err, "error: {failure}");
     if let Some(hint) = hint(failure) {
-        eprintln!("hint: {hint}");
+        let _ = writeln!(err, "hint: {hint}");
     }
 }
 

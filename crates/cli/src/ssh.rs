@@ -47,7 +47,7 @@ pub fn place(path: Vec<u8>) -> Place {
     // `ssh://host/~/x` is how a URL says it.
     let below_home = path.strip_prefix(b"/~/").or(path.strip_prefix(b"~/"));
     let path = match below_home {
-        Some(rest) if rest.is_empty() => b"./".to_vec(),
+        Some(b"") => b"./".to_vec(),
         Some(rest) => rest.iter().skip_while(|b| **b == b'/').copied().collect(),
         None if path == b"~" || path == b"/~" => b".".to_vec(),
         None => path,

@@ -38,10 +38,12 @@ const WORKERS: (usize, usize) = (4, 16);
 pub fn verify(args: &VerifyArgs) -> Result<Exit> {
     let seal = authenticate(&args.receipt, &args.keys)?;
     if !args.ask.json {
-        eprintln!("signed by the sender {}", json::hex(&seal.sender));
-        eprintln!("    and the receiver {}", json::hex(&seal.receiver));
+        use std::io::Write;
+        let mut err = std::io::stderr().lock();
+        let _ = writeln!(err, "signed by the sender {}", json::hex(&seal.sender));
+        let _ = writeln!(err, "    and the receiver {}", json::hex(&seal.receiver));
         if args.keys.is_empty() {
-            eprintln!("warning: anybody can sign a receipt; give the keys that you expect with --keys");
+            let _ = writeln!(err, "warning: anybody can sign a receipt; give the keys that you expect with --keys");
         }
     }
     let reach = Reach::open(&args.place, &args.ask)?;

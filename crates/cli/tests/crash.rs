@@ -6,6 +6,9 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use support::chance::{Random, quick_or_torture};
 use support::copies::{
@@ -13,7 +16,8 @@ use support::copies::{
 };
 use support::job::{Ran, Running, Strace, bytes_written, with};
 use support::proxy::Proxy;
-use support::{Scratch, assert_no_litter, assert_same, wait_until};
+use support::volume::{Volume, can_mount};
+use support::{Scratch, assert_no_litter, assert_same, noise, wait_until};
 
 /// What was written until the kill, and how fast.
 struct Killed {
@@ -42,7 +46,7 @@ fn may_be_sent_again(killed: &Killed) -> u64 {
 
 #[track_caller]
 fn check_resumed(ran: &Ran, killed: &Killed, total: u64, words: &str) {
-    assert_eq!(ran.code, Some(0), "{words}: {}\n{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.code, Some(0), "{words}: {}", ran.stderr);
     let received = ran.number("bytes_received");
     // Names, journal and metadata are among the bytes written: never more than content, so the bound is on the safe side.
     let there = killed.bytes.min(total);
@@ -226,4 +230,348 @@ fn c2_a_push_outlives_its_daemon() {
 #[test]
 fn c2_a_pull_outlives_its_daemon() {
     kill_the_daemon("C-2 pull", false);
+}
+
+/// A small tree, so that a copy of it makes each system call a few times and is over soon.
+fn make_small_source(root: &Path) {
+    std::fs::create_dir_all(root.join("a/b")).unwrap();
+    std::fs::write(root.join("a/large"), noise(1, (5 << 20) + 99)).unwrap();
+    std::fs::write(root.join("a/b/large-too"), noise(2, 3 << 20)).unwrap();
+    for i in 0..12u64 {
+        std::fs::write(root.join(format!("a/small-{i}")), noise(i, 1500 * i as usize)).unwrap();
+    }
+    std::os::unix::fs::symlink("large", root.join("a/link")).unwrap();
+    std::fs::hard_link(root.join("a/large"), root.join("a/b/second-name")).unwrap();
+}
+
+/// Calls that change something, here or at the peer.
+const CALLS: [&str; 19] = [
+    "write", "pwrite64", "fsync", "fdatasync", "syncfs", "renameat2", "renameat", "linkat", "unlinkat", "ftruncate",
+    "fallocate", "mkdirat", "symlinkat", "utimensat", "fchmod", "fchown", "flock", "openat2", "copy_file_range",
+];
+/// The same for a client that only sends.
+const WIRE_CALLS: [&str; 5] = ["sendto", "sendmsg", "writev", "write", "recvfrom"];
+
+/// Runs `command` and has it killed at the `when`-th `call`. `None`: there are not so many of them.
+fn killed_at(command: &Command, call: &str, when: u32) -> Option<()> {
+    let inject = Strace::inject(&format!("{call}:signal=KILL:when={when}"));
+    let ran = Running::start(inject.around(command)).end(LIMIT);
+    (ran.code != Some(0)).then_some(())
+}
+
+#[test]
+fn c3_a_local_copy_killed_at_each_call_it_makes() {
+    let row = "C-3 local";
+    if !Strace::available(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    make_small_source(&scratch.path("from"));
+    let expected = digests(&scratch.path("from"));
+    let limit = Duration::from_secs(quick_or_torture(35, 3600));
+    let since = Instant::now();
+    let mut moments = 0;
+    // First the first of each call, then the second of each, then later ones: the clock may end it anywhere.
+    let whens: Vec<u32> = quick_or_torture(vec![1, 2, 4, 9], (1..=200).collect());
+    let mut over: Vec<&str> = Vec::new();
+    for when in whens {
+        for call in CALLS {
+            if over.contains(&call) || since.elapsed() > limit {
+                continue;
+            }
+            let to = scratch.path("to");
+            let command = local_copy(&scratch, &to);
+            if killed_at(&command, call, when).is_none() {
+                over.push(call);
+            } else {
+                moments += 1;
+            }
+            let words = format!("killed at {call} number {when}");
+            assert_eq!(wrong_names(&to, &expected, &mut BTreeMap::new()), Vec::<String>::new(), "{words}");
+            let ran = Running::start(local_copy(&scratch, &to)).end(LIMIT);
+            assert_eq!(ran.code, Some(0), "{words}: {}", ran.stderr);
+            assert_same(&scratch.path("from"), &to);
+            assert_no_litter(&to);
+            std::fs::remove_dir_all(&to).unwrap();
+            if when % 2 == 1 {
+                // Sometimes without what was remembered.
+                let _ = std::fs::remove_dir_all(scratch.path("client-state"));
+            }
+        }
+    }
+    assert!(moments > 5, "only {moments} kills landed");
+}
+
+#[test]
+fn c3_a_daemon_killed_at_each_call_it_makes() {
+    let row = "C-3 daemon";
+    if !Strace::available(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    make_small_source(&scratch.path("from"));
+    let expected = digests(&scratch.path("from"));
+    let to = scratch.path("to");
+    let limit = Duration::from_secs(quick_or_torture(20, 3600));
+    let since = Instant::now();
+    let whens: Vec<u32> = quick_or_torture(vec![3, 7], (1..=200).collect());
+    for when in whens {
+        for call in ["pwrite64", "syncfs", "fdatasync", "renameat2", "unlinkat", "fallocate", "linkat", "sendto"] {
+            if since.elapsed() > limit {
+                return;
+            }
+            std::fs::create_dir(&to).unwrap();
+            let inject = Strace::inject(&format!("{call}:signal=KILL:when={when}"));
+            let mut daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &to)], &[], |command| inject.around(&command));
+            let address = daemon.address();
+            let place = daemon.place("data", "");
+            let mut job = Running::start(with(push(&scratch, &place), ["--patience", "30s"]));
+            wait_until(LIMIT, || job.is_over() || !daemon.is_alive());
+            let words = format!("daemon killed at {call} number {when}");
+            assert_eq!(wrong_names(&to, &expected, &mut BTreeMap::new()), Vec::<String>::new(), "{words}");
+            daemon.kill();
+            let daemon = scratch.daemon_at(&address, &[("data", &to)], &[], |command| command);
+            let ran = job.end(LIMIT);
+            // Before the session stood there was nothing to come back to.
+            assert!(matches!(ran.code, Some(0 | 3)), "{words}: {:?} {}", ran.code, ran.stderr);
+            Running::start(push(&scratch, &place)).end(LIMIT).expect(0);
+            assert_same(&scratch.path("from"), &to);
+            assert_no_litter(&to);
+            drop(daemon);
+            std::fs::remove_dir_all(&to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn c3_a_client_killed_at_each_call_on_the_wire() {
+    let row = "C-3 wire";
+    if !Strace::available(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    make_small_source(&scratch.path("from"));
+    let expected = digests(&scratch.path("from"));
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let limit = Duration::from_secs(quick_or_torture(12, 3600));
+    let since = Instant::now();
+    let to = scratch.path("export/to");
+    let whens: Vec<u32> = quick_or_torture(vec![2, 8, 20], (1..=200).collect());
+    for when in whens {
+        for call in WIRE_CALLS {
+            if since.elapsed() > limit {
+                return;
+            }
+            let place = daemon.place("data", "to");
+            let _ = killed_at(&push(&scratch, &place), call, when);
+            let words = format!("client killed at {call} number {when}");
+            assert_eq!(wrong_names(&to, &expected, &mut BTreeMap::new()), Vec::<String>::new(), "{words}");
+            let ran = Running::start(push(&scratch, &place)).end(LIMIT);
+            assert_eq!(ran.code, Some(0), "{words}: {}", ran.stderr);
+            assert_same(&scratch.path("from"), &to);
+            assert_no_litter(&scratch.path("export"));
+            std::fs::remove_dir_all(&to).unwrap();
+        }
+    }
+}
+
+/// File systems whose power can be cut.
+fn kinds() -> &'static [&'static str] {
+    quick_or_torture(&["ext4"], &["ext4", "xfs", "btrfs"])
+}
+
+fn volume(scratch: &Scratch, name: &str, kind: &str) -> Option<Volume> {
+    let mebibytes = if kind == "xfs" { 400 } else { 256 };
+    Volume::new(scratch.root(), name, kind, mebibytes)
+}
+
+#[test]
+fn c5_a_power_cut_right_after_exit_0_loses_nothing() {
+    let row = "C-5";
+    if !can_mount(row) {
+        return;
+    }
+    for kind in kinds() {
+        let scratch = Scratch::new();
+        make_source(&scratch.path("from"));
+        let Some(disk) = volume(&scratch, &format!("{kind}.img"), kind) else { continue };
+        // The state directory is on it as well; new directories above the destination too.
+        let to = disk.path.join("new/and/newer/to");
+        let command = with(with(local_copy(&scratch, &to), ["--state"]), [disk.path.join("state")]);
+        Running::start(command).end(LIMIT).expect(0);
+        if !disk.cut_power(row) {
+            continue;
+        }
+        let after = disk.after_the_cut(&format!("{kind}-after.img"));
+        assert_same(&scratch.path("from"), &to);
+        assert_no_litter(&to);
+        // And what is remembered of it is no hindrance.
+        let again = with(with(local_copy(&scratch, &to), ["--state"]), [after.path.join("state")]);
+        assert_eq!(Running::start(again).end(LIMIT).expect(0).number("bytes_received"), 0);
+    }
+}
+
+#[test]
+fn c5_a_power_cut_at_the_daemon_right_after_the_client_ended_loses_nothing() {
+    let row = "C-5 daemon";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    make_small_source(&scratch.path("from"));
+    let Some(disk) = volume(&scratch, "ext4.img", "ext4") else { return };
+    let daemon = scratch.daemon(&[("data", &disk.path)]);
+    Running::start(push(&scratch, &daemon.place("data", "x/y"))).end(LIMIT).expect(0);
+    if !disk.cut_power(row) {
+        return;
+    }
+    daemon.kill();
+    let after = disk.after_the_cut("after.img");
+    assert_same(&scratch.path("from"), &after.path.join("x/y"));
+}
+
+#[test]
+fn c6_a_power_cut_at_any_moment_leaves_only_whole_names_and_resumes() {
+    let row = "C-6";
+    if !can_mount(row) || !Strace::available(row) {
+        return;
+    }
+    let mut random = Random::new(row);
+    for kind in kinds() {
+        for cut in 0..quick_or_torture(3, 70) {
+            let scratch = Scratch::new();
+            let total = make_source(&scratch.path("from"));
+            let expected = digests(&scratch.path("from"));
+            let Some(disk) = volume(&scratch, &format!("{kind}.img"), kind) else { break };
+            let to = disk.path.join("to");
+            let state = |disk: &Volume| disk.path.join("state");
+            let command = with(with(local_copy(&scratch, &to), ["--state"]), [state(&disk)]);
+            let mut job = Running::start(Strace::inject("pwrite64:delay_enter=12000").around(&command));
+            let moment = random.below(total);
+            let pid = job.pid();
+            wait_until(LIMIT, || bytes_written(pid).is_none_or(|bytes| bytes >= moment) || job.is_over());
+            if !disk.cut_power(row) {
+                break;
+            }
+            let ran = job.end(LIMIT);
+            let words = format!("{kind}: power cut {cut} after {moment} bytes");
+            let after = disk.after_the_cut(&format!("{kind}-after.img"));
+            if ran.code == Some(0) {
+                assert_same(&scratch.path("from"), &to);
+                continue;
+            }
+            assert_eq!(wrong_names(&to, &expected, &mut BTreeMap::new()), Vec::<String>::new(), "{words}");
+            let again = with(with(local_copy(&scratch, &to), ["--state"]), [state(&after)]);
+            let ran = Running::start(again).end(LIMIT);
+            assert_eq!(ran.code, Some(0), "{words}: {}", ran.stderr);
+            assert_same(&scratch.path("from"), &to);
+            assert_no_litter(&to);
+        }
+    }
+}
+
+/// Stops a local copy in the middle, and returns the files that it left in its staging directory.
+fn interrupted(scratch: &Scratch, to: &Path) -> Vec<PathBuf> {
+    let slow = Strace::inject("pwrite64:delay_enter=80000");
+    let mut job = Running::start(slow.around(&local_copy(scratch, to)));
+    let pid = job.pid();
+    wait_until(LIMIT, || bytes_written(pid).is_none_or(|bytes| bytes > 30 << 20) || job.is_over());
+    job.kill();
+    let staging = std::fs::read_dir(to.join(".thalweg-staging")).expect("a staging directory").next();
+    let staging = staging.expect("a job's directory").unwrap().path();
+    std::fs::read_dir(staging).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect()
+}
+
+fn is_named(path: &Path, start: &str) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start))
+}
+
+/// Changes bytes of a file and gives it its times again.
+fn rot(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let meta = std::fs::metadata(path).unwrap();
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut content = vec![0; meta.len() as usize];
+    file.read_exact_at(&mut content, 0).unwrap();
+    change(&mut content);
+    file.set_len(content.len() as u64).unwrap();
+    file.write_all_at(&content, 0).unwrap();
+    let times = std::fs::FileTimes::new().set_modified(meta.modified().unwrap()).set_accessed(meta.accessed().unwrap());
+    file.set_times(times).unwrap();
+}
+
+#[test]
+fn i8_a_partial_that_rots_between_kill_and_resume_is_not_believed() {
+    let row = "I-8";
+    if !Strace::available(row) {
+        return;
+    }
+    let mut random = Random::new(row);
+    let scratch = Scratch::new();
+    make_source(&scratch.path("from"));
+    for round in 0..quick_or_torture(2, 50) {
+        let to = scratch.path("to");
+        let left = interrupted(&scratch, &to);
+        let partials: Vec<_> = left.iter().filter(|path| is_named(path, "partial-")).collect();
+        assert!(!partials.is_empty(), "{left:?}");
+        for partial in &partials {
+            // One bit in each eighth of it, or only one at all.
+            let flips = if round % 2 == 0 { 8 } else { 1 };
+            rot(partial, |content| {
+                for flip in 0..flips {
+                    let part = content.len() as u64 / flips;
+                    let at = (part * flip + random.below(part)) as usize;
+                    content[at] ^= 1 << random.below(8);
+                }
+            });
+        }
+        let ran = Running::start(local_copy(&scratch, &to)).end(LIMIT).expect(0);
+        assert!(ran.number("bytes_resumed") > 0 || round % 2 == 0, "nothing was resumed: {}", ran.finished());
+        assert_same(&scratch.path("from"), &to);
+        assert_no_litter(&to);
+        std::fs::remove_dir_all(&to).unwrap();
+    }
+}
+
+#[test]
+fn i9_a_journal_that_rots_never_gives_wrong_content() {
+    let row = "I-9";
+    if !Strace::available(row) {
+        return;
+    }
+    let mut random = Random::new(row);
+    let scratch = Scratch::new();
+    make_source(&scratch.path("from"));
+    let to = scratch.path("to");
+    let kept = scratch.path("kept");
+    let left = interrupted(&scratch, &to);
+    let journal = left.iter().find(|path| is_named(path, "journal")).expect("a journal").clone();
+    let bytes = std::fs::metadata(&journal).unwrap().len();
+    assert!(bytes > 100, "an empty journal proves nothing");
+    let copy_tree = |from: &Path, to: &Path| {
+        let _ = std::fs::remove_dir_all(to);
+        let copied = Command::new("cp").args(["-a", "--sparse=always"]).arg(from).arg(to).output().unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+    };
+    copy_tree(&to, &kept);
+    for round in 0..quick_or_torture(6, 400) {
+        copy_tree(&kept, &to);
+        let at = random.below(bytes) as usize;
+        rot(&journal, |content| match round % 4 {
+            0 => content[at] ^= 1 << random.below(8),
+            1 => content.truncate(at),
+            2 => content[at..].iter_mut().for_each(|byte| *byte = 0),
+            _ => {
+                // Two pieces change places.
+                let half = content.len() / 2;
+                let end = (at % half + 64).min(half);
+                let (front, back) = content.split_at_mut(half);
+                front[at % half..end].swap_with_slice(&mut back[at % half..end]);
+            }
+        });
+        let ran = Running::start(local_copy(&scratch, &to)).end(LIMIT);
+        assert_eq!(ran.code, Some(0), "round {round}, byte {at}: {}\n{}", ran.stdout, ran.stderr);
+        assert_same(&scratch.path("from"), &to);
+        assert_no_litter(&to);
+    }
 }

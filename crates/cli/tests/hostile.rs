@@ -440,43 +440,43 @@ fn frames_that_fit_no_entry_end_the_session() {
     let mut world = World::new();
     let chunk = CHUNK as usize;
     let bytes = noise(5, 3 * chunk);
-    let cases: Vec<(&str, Box<dyn Fn(&mut Stream)>)> = vec![
-        ("never offered", Box::new(|s| drop(s.send(segment(99, 0, 5, Digest([1; 32])), b"hello")))),
-        ("the last number", Box::new(|s| drop(s.send(segment(u64::MAX, 0, 5, Digest([1; 32])), b"hello")))),
-        ("beyond the end", Box::new(|s| drop(s.send(segment(0, 3 * CHUNK, 5, Digest([1; 32])), b"hello")))),
-        ("far beyond the end", Box::new(|s| drop(s.send(segment(0, (1 << 62) & !(CHUNK - 1), 5, Digest([1; 32])), b"hello")))),
-        ("not where segments begin", Box::new(|s| drop(s.send(segment(0, 17, 5, Digest([1; 32])), b"hello")))),
-        ("shorter than the segment", Box::new(|s| drop(s.send(segment(0, 0, 5, Digest([1; 32])), b"hello")))),
-        ("longer than the segment", Box::new(move |s| drop(s.send(segment(0, 0, 2 * chunk, Digest([1; 32])), &vec![0; 2 * chunk])))),
-        ("empty", Box::new(|s| drop(s.send(segment(0, 0, 0, Digest([1; 32])), b"")))),
-        ("zeros beyond the end", Box::new(|s| drop(s.send(Inner { kind: FrameKind::Zeros, ..segment(0, 4 << 20, 4 << 20, Digest::default()) }, b"")))),
-        ("zeros of no segment", Box::new(|s| drop(s.send(Inner { kind: FrameKind::Zeros, ..segment(0, 1, 7, Digest::default()) }, b"")))),
+    let cases: Vec<(&str, Box<dyn Fn(&mut Stream) -> bool>)> = vec![
+        ("never offered", Box::new(|s| s.send(segment(99, 0, 5, Digest([1; 32])), b"hello"))),
+        ("the last number", Box::new(|s| s.send(segment(u64::MAX, 0, 5, Digest([1; 32])), b"hello"))),
+        ("beyond the end", Box::new(|s| s.send(segment(0, 3 * CHUNK, 5, Digest([1; 32])), b"hello"))),
+        ("far beyond the end", Box::new(|s| s.send(segment(0, (1 << 62) & !(CHUNK - 1), 5, Digest([1; 32])), b"hello"))),
+        ("not where segments begin", Box::new(|s| s.send(segment(0, 17, 5, Digest([1; 32])), b"hello"))),
+        ("shorter than the segment", Box::new(|s| s.send(segment(0, 0, 5, Digest([1; 32])), b"hello"))),
+        ("longer than the segment", Box::new(move |s| s.send(segment(0, 0, 2 * chunk, Digest([1; 32])), &vec![0; 2 * chunk]))),
+        ("empty", Box::new(|s| s.send(segment(0, 0, 0, Digest([1; 32])), b""))),
+        ("zeros beyond the end", Box::new(|s| s.send(Inner { kind: FrameKind::Zeros, ..segment(0, 4 << 20, 4 << 20, Digest::default()) }, b""))),
+        ("zeros of no segment", Box::new(|s| s.send(Inner { kind: FrameKind::Zeros, ..segment(0, 1, 7, Digest::default()) }, b""))),
         ("a pack that does not add up", Box::new(|s| {
             let item = PackItem { entry: EntryId(1), bytes: 500, digest: digest_of(b"five!") };
             let payload = [&b"five!"[..], &item.encode()].concat();
-            s.send(Inner { kind: FrameKind::Pack, entry: EntryId(1), ..segment(0, 0, payload.len(), Digest::default()) }, &payload);
+            s.send(Inner { kind: FrameKind::Pack, entry: EntryId(1), ..segment(0, 0, payload.len(), Digest::default()) }, &payload)
         })),
         ("a pack of more files than it has", Box::new(|s| {
-            s.send(Inner { kind: FrameKind::Pack, entry: EntryId(4096), ..segment(0, 0, 5, Digest::default()) }, b"five!");
+            s.send(Inner { kind: FrameKind::Pack, entry: EntryId(4096), ..segment(0, 0, 5, Digest::default()) }, b"five!")
         })),
         ("a pack with bytes of nobody", Box::new(|s| {
-            s.send(Inner { kind: FrameKind::Pack, entry: EntryId(0), ..segment(0, 0, 5, Digest::default()) }, b"five!");
+            s.send(Inner { kind: FrameKind::Pack, entry: EntryId(0), ..segment(0, 0, 5, Digest::default()) }, b"five!")
         })),
         ("a packed file of another size", Box::new(|s| {
             let item = PackItem { entry: EntryId(1), bytes: 4, digest: digest_of(b"five") };
             let payload = [&b"five"[..], &item.encode()].concat();
-            s.send(Inner { kind: FrameKind::Pack, entry: EntryId(1), ..segment(0, 0, payload.len(), Digest::default()) }, &payload);
+            s.send(Inner { kind: FrameKind::Pack, entry: EntryId(1), ..segment(0, 0, payload.len(), Digest::default()) }, &payload)
         })),
         ("a bomb", Box::new(move |s| {
             let bomb = zstd_bomb(8 << 20);
-            s.send(Inner { encoding: Encoding::Zstd, ..segment(0, 0, chunk, Digest([1; 32])) }, &bomb);
+            s.send(Inner { encoding: Encoding::Zstd, ..segment(0, 0, chunk, Digest([1; 32])) }, &bomb)
         })),
         ("a bomb with a window of 2 GiB", Box::new(move |s| {
             // Magic, no content size, window exponent at its top, then an RLE block.
             let bomb = [&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8][..], &rle_block(chunk as u32, true)].concat();
-            s.send(Inner { encoding: Encoding::Zstd, ..segment(0, 0, chunk, Digest([1; 32])) }, &bomb);
+            s.send(Inner { encoding: Encoding::Zstd, ..segment(0, 0, chunk, Digest([1; 32])) }, &bomb)
         })),
-        ("no zstd", Box::new(move |s| drop(s.send(Inner { encoding: Encoding::Zstd, ..segment(0, 0, chunk, Digest([1; 32])) }, b"none")))),
+        ("no zstd", Box::new(move |s| s.send(Inner { encoding: Encoding::Zstd, ..segment(0, 0, chunk, Digest([1; 32])) }, b"none"))),
     ];
     for (words, lie) in cases {
         let (mut client, mut stream) = world.pushing("frames");
@@ -612,9 +612,7 @@ fn a_receiver_that_wants_what_is_not_there_loses_its_session() {
     std::fs::create_dir(world.export("tree")).unwrap();
     std::fs::write(world.export("tree/large"), noise(8, 5 * CHUNK as usize)).unwrap();
     std::fs::write(world.export("tree/small"), b"five!").unwrap();
-    let want = |id: EntryId, first, count| T::Want(vec![(id, Want::Missing(vec![Run { first, count }]))]);
     type Lie = (&'static str, fn(EntryId, EntryId) -> Vec<T>);
-    let _ = want;
     let lies: Vec<Lie> = vec![
         ("want beyond the end", |large, _| vec![T::Want(vec![(large, Want::Missing(vec![Run { first: 5, count: 1 }]))])]),
         ("want that overflows", |large, _| vec![T::Want(vec![(large, Want::Missing(vec![Run { first: u64::MAX, count: 2 }]))])]),

@@ -244,3 +244,29 @@ fn n2_a_link_that_works_one_way_only_is_no_link() {
     job.end(LIMIT).expect(0);
     wire.assert_exact();
 }
+
+/// A chunk that takes longer than the stall timeout is on its way all the same.
+#[test]
+fn p16_a_slow_path_is_not_a_stalled_one() {
+    for is_push in [true, false] {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("from")).unwrap();
+        std::fs::create_dir(scratch.path("to")).unwrap();
+        std::fs::write(scratch.path("from/file"), support::noise(1, 12 << 20)).unwrap();
+        let export = scratch.path(if is_push { "to" } else { "from" });
+        let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", "3s"]);
+        let proxy = Proxy::new(&daemon.address());
+        proxy.limit(1 << 20);
+        let ticket = scratch.path("ticket").display().to_string();
+        let options = ["cp", "--json", "--quiet", "--chunk", "4MiB", "--streams", "1", "--stall-timeout", "3s"];
+        let command = with(with(scratch.thalweg(), options), ["--ticket", &ticket]);
+        let command = match is_push {
+            true => with(with(command, [scratch.path("from/")]), [proxy.place("data", "")]),
+            false => with(with(command, [proxy.place("data", "")]), [scratch.path("to")]),
+        };
+        let ran = Running::start(command).end(LIMIT).expect(0);
+        assert_eq!(ran.number("attempts"), 1);
+        assert!(proxy.passed() < 16 << 20, "{} bytes for 12 MiB", proxy.passed());
+        assert_same(&scratch.path("from"), &scratch.path("to"));
+    }
+}

@@ -132,6 +132,168 @@ fn with_every_port_shut_data_ride_in_ssh_and_the_user_is_told() {
     sshd.assert_no_movers(Duration::from_secs(10));
 }
 
+/// A far `thalweg` that tells untruths about itself: `edit` is for sed.
+fn lying_program(sshd: &Sshd, edit: &str) {
+    let far = sshd.bin().join("thalweg");
+    // Bridges are left as they are: sed would spoil what they carry.
+    let script = format!(
+        "#!/bin/sh\ncase \"$2\" in --bridge) exec {program} \"$@\";; esac\n{program} \"$@\" | sed -u '{edit}'\n",
+        program = env!("CARGO_BIN_EXE_thalweg")
+    );
+    std::fs::write(&far, script).unwrap();
+    std::fs::set_permissions(&far, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_far_side_whose_port_is_shut_dials_back_and_else_data_ride_in_ssh() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start_with(&scratch, false, &[]);
+    make_tree(&scratch.path("from"));
+    // Port 1 is shut.
+    lying_program(&sshd, r#"s/"port":[0-9]*/"port":1/"#);
+    let out = ok(&scratch, &sshd, &[text(&scratch.path("from/")), sshd.url(&scratch.path("far-1"))]);
+    assert!(!out.contains("ride in ssh"), "{out}");
+    assert_same(&scratch.path("from"), &scratch.path("far-1"));
+    ok(&scratch, &sshd, &[sshd.url(&scratch.path("far-1/")), text(&scratch.path("back-1"))]);
+    assert_same(&scratch.path("from"), &scratch.path("back-1"));
+    lying_program(&sshd, r#"s/"port":[0-9]*/"port":1/;s/"dials_back":true/"dials_back":false/"#);
+    let out = ok(&scratch, &sshd, &[text(&scratch.path("from/")), sshd.url(&scratch.path("far-2"))]);
+    assert!(out.contains("ride in ssh (no port of 127.0.0.1"), "{out}");
+    assert_same(&scratch.path("from"), &scratch.path("far-2"));
+    sshd.assert_no_movers(Duration::from_secs(10));
+}
+
+#[test]
+fn another_machine_at_the_far_port_is_not_taken_for_the_far_mover() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start_with(&scratch, false, &[]);
+    std::fs::write(scratch.path("file"), noise(3, 1 << 20)).unwrap();
+    // It accepts and is silent, like many a firewall; then a mover with the wrong certificate would be refused as well.
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = stranger.local_addr().unwrap().port();
+    lying_program(&sshd, &format!(r#"s/"port":[0-9]*/"port":{port}/;s/"dials_back":true/"dials_back":false/"#));
+    let begun = Instant::now();
+    let out = ok(&scratch, &sshd, &[text(&scratch.path("file")), sshd.url(&scratch.path("far"))]);
+    assert!(out.contains("ride in ssh"), "{out}");
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    lying_program(&sshd, r#"s/"fingerprint":"..../"fingerprint":"0000/"#);
+    let out = cp(&scratch, &sshd, &[text(&scratch.path("file")), sshd.url(&scratch.path("far-2"))]);
+    assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+    assert!(!scratch.path("far-2").exists());
+}
+
+#[test]
+fn a_range_of_ports_is_kept() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start_with(&scratch, false, &[]);
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (taken, port) = (free(), free().local_addr().unwrap().port());
+    let told = sshd.home.join("told");
+    lying_program(&sshd, &format!("w {}", told.display()));
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let arguments = [text(&scratch.path("file")), sshd.url(&scratch.path("far"))];
+    let ports = format!("{port}-{port}");
+    ok(&scratch, &sshd, &[&["--far-ports".to_owned(), ports], arguments.as_slice()].concat());
+    let line = std::fs::read_to_string(&told).unwrap();
+    assert!(line.contains(&format!("\"port\":{port},")), "{line}");
+    let taken = taken.local_addr().unwrap().port();
+    let ports = format!("{taken}-{taken}");
+    let out = cp(&scratch, &sshd, &[&["--far-ports".to_owned(), ports], arguments.as_slice()].concat());
+    assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+}
+
+/// A static program of ours: as `THALWEG_STATIC` names it, else made here, once.
+fn static_program() -> std::path::PathBuf {
+    if let Some(named) = std::env::var_os("THALWEG_STATIC") {
+        return named.into();
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = std::path::absolute(env!("CARGO_BIN_EXE_thalweg")).unwrap();
+    let target = target.ancestors().nth(2).unwrap().to_owned();
+    let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let made = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "-p", "thalweg", "--target", &triple, "--target-dir"])
+        .arg(&target)
+        .current_dir(root)
+        .status()
+        .expect("cargo");
+    assert!(
+        made.success(),
+        "no static program: rustup target add {triple}, apt-get install musl-tools, or name one with THALWEG_STATIC"
+    );
+    target.join(triple).join("debug/thalweg")
+}
+
+#[test]
+fn bootstrap_places_our_own_program_once_and_never_a_damaged_one() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start_with(&scratch, false, &[]);
+    let program = static_program();
+    make_tree(&scratch.path("from"));
+    let bootstrap = |name: &str| {
+        let mut command = command(&scratch, &sshd, &["--bootstrap"]);
+        command.env("THALWEG_STATIC", &program).arg(scratch.path("from/")).arg(sshd.url(&scratch.path(name)));
+        finish(command.spawn().unwrap())
+    };
+    let out = bootstrap("far-1");
+    assert!(out.status.success(), "{}", said(&out));
+    assert_same(&scratch.path("from"), &scratch.path("far-1"));
+    let cache = sshd.cache().join("thalweg");
+    let entries = || std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let [directory] = entries().try_into().expect("one program in the cache");
+    let placed = directory.join("thalweg");
+    assert_eq!(std::fs::read(&placed).unwrap(), std::fs::read(&program).unwrap());
+    assert_eq!(placed.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "nothing else");
+
+    // A second time it is there; a damaged one is replaced.
+    let before = placed.metadata().unwrap().modified().unwrap();
+    assert!(bootstrap("far-2").status.success());
+    assert_eq!(placed.metadata().unwrap().modified().unwrap(), before);
+    std::fs::OpenOptions::new().append(true).open(&placed).unwrap().set_len(1000).unwrap();
+    let out = bootstrap("far-3");
+    assert!(out.status.success(), "{}", said(&out));
+    assert_eq!(std::fs::read(&placed).unwrap(), std::fs::read(&program).unwrap());
+    sshd.assert_no_movers(Duration::from_secs(10));
+
+    // Bytes that change on the way in are neither started nor left there.
+    std::fs::remove_dir_all(&cache).unwrap();
+    let cat = sshd.bin().join("cat");
+    std::fs::write(&cat, "#!/bin/sh\nhead -c 100000\n").unwrap();
+    std::fs::set_permissions(&cat, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let out = bootstrap("far-4");
+    assert_eq!(out.status.code(), Some(4), "{}", said(&out));
+    assert!(said(&out).contains("did not arrive whole"), "{}", said(&out));
+    assert_eq!(std::fs::read_dir(&entries()[0]).unwrap().count(), 0);
+    std::fs::remove_file(&cat).unwrap();
+
+    // Another kind of machine.
+    let uname = sshd.bin().join("uname");
+    std::fs::write(&uname, "#!/bin/sh\necho Plan9 vax\n").unwrap();
+    std::fs::set_permissions(&uname, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let out = bootstrap("far-5");
+    assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+    assert!(said(&out).contains("`Plan9 vax`"), "{}", said(&out));
+}
+
+#[test]
+fn bootstrap_without_a_static_program_says_how_to_get_one() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start_with(&scratch, false, &[]);
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let arguments = ["--bootstrap".to_owned(), text(&scratch.path("file")), sshd.url(&scratch.path("far"))];
+    let mut named = command(&scratch, &sshd, &arguments);
+    let out = finish(named.env("THALWEG_STATIC", "/bin/sh").spawn().unwrap());
+    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+    assert!(said(&out).contains("`/bin/sh` is no static program"), "{}", said(&out));
+    if cfg!(target_env = "gnu") {
+        let mut unnamed = command(&scratch, &sshd, &arguments);
+        let out = finish(unnamed.env_remove("THALWEG_STATIC").spawn().unwrap());
+        assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+        assert!(said(&out).contains("thalweg-static"), "{}", said(&out));
+    }
+}
+
 #[test]
 fn hosts_that_are_options_or_commands_never_reach_ssh() {
     let scratch = Scratch::new();

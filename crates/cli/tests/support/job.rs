@@ -109,7 +109,8 @@ impl Ran {
 
     #[track_caller]
     pub fn expect(self, code: i32) -> Ran {
-        assert_eq!(self.code, Some(code), "after {:?}\n{}\n{}", self.took, self.stdout, self.stderr);
+        let end: String = self.stdout.lines().rev().take(3).collect::<Vec<_>>().join("\n");
+        assert_eq!(self.code, Some(code), "after {:?}\n{end}\n{}", self.took, self.stderr);
         self
     }
 }

@@ -199,7 +199,7 @@ impl Stream {
     fn of(connection: Connection, session: &SessionId, number: u16, role: Role) -> Stream {
         let (writer, reader) = connection.into_streams(CIPHER, session, number, role).expect("a stream");
         writer.set_timeouts(Some(SOON), Some(SOON)).expect("timeouts");
-        let buffer = FrameBuffer::new(5 << 20).expect("memory");
+        let buffer = FrameBuffer::new(4 << 20).expect("memory");
         Stream { writer, reader, buffer }
     }
 
@@ -291,7 +291,7 @@ pub fn entry(id: u64, at: &str, kind: Kind, size: u64) -> Entry {
         mode: 0o644,
         uid: 0,
         gid: 0,
-        evidence: Evidence { size, mtime: time, ctime: time, device: 1, inode: 1000 + id },
+        evidence: Evidence { size, mtime: time, ctime: time, device: 1, inode: id.wrapping_add(1000) },
         xattrs: Vec::new(),
     }
 }

@@ -54,6 +54,10 @@ impl Volume {
 
     fn mount_image(image: PathBuf, kind: &str, options: &str) -> Volume {
         let path = PathBuf::from(format!("{}.mnt", image.display()));
+        Volume::mount_at(image, path, kind, options)
+    }
+
+    fn mount_at(image: PathBuf, path: PathBuf, kind: &str, options: &str) -> Volume {
         std::fs::create_dir_all(&path).unwrap();
         let options = if options.is_empty() { "loop".to_owned() } else { format!("loop,{options}") };
         // A copy of an image has the same identity as the image.
@@ -97,13 +101,16 @@ impl Volume {
         }
     }
 
-    /// What the disk holds after the cut: a copy of the image, mounted. A copy, because somebody else's mount name
-    /// space may pin the dead one.
-    pub fn after_the_cut(&self, name: &str) -> Volume {
-        let image = self.image.as_ref().expect("a loop image");
+    /// What the disk holds after the cut: a copy of the image, mounted at the same place. A copy, because somebody
+    /// else's mount name space may pin the dead one.
+    pub fn after_the_cut(mut self, name: &str) -> Volume {
+        let image = self.image.take().expect("a loop image");
         let copy = image.with_file_name(name);
-        run(Command::new("cp").arg("--sparse=always").arg(image).arg(&copy));
-        Volume::mount_image(copy, &self.kind, "")
+        run(Command::new("cp").arg("--sparse=always").arg(&image).arg(&copy));
+        let (path, kind) = (self.path.clone(), self.kind.clone());
+        drop(self);
+        let _ = std::fs::remove_file(image);
+        Volume::mount_at(copy, path, &kind, "")
     }
 
     /// Unmounts and mounts it again: only what the disk holds counts.

@@ -308,16 +308,20 @@ pub fn bridge(ssh: &Ssh, program: &FarProgram, port: u16, deadline: Duration) ->
         if line.last() != Some(&b'\n') {
             continue;
         }
-        let Some(at) = line::find(&line, BRIDGE_MAGIC.as_bytes()) else {
-            noise_bytes += line.len();
-            line.clear();
-            continue;
-        };
-        if line[at + BRIDGE_MAGIC.len()..].starts_with(b"up") {
-            let _ = ours.set_read_timeout(None);
-            return Ok((ours.into(), child));
+        match line.strip_prefix(BRIDGE_MAGIC.as_bytes()).map(<[u8]>::trim_ascii_end) {
+            Some(b"up") => {
+                let _ = ours.set_read_timeout(None);
+                return Ok((ours.into(), child));
+            }
+            Some(b"gone") => {
+                let cause = format!("{}: the far mover is gone", ssh.name());
+                return failed(&mut child, FailureKind::NotFound, cause);
+            }
+            _ => {
+                noise_bytes += line.len();
+                line.clear();
+            }
         }
-        return failed(&mut child, FailureKind::NotFound, format!("{}: the far mover is gone", ssh.name()));
     }
 }
 

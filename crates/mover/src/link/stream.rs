@@ -151,11 +151,11 @@ impl StopHandle {
         let _ = socket::shutdown(&*self.0);
     }
 
-    /// Bytes that the peer's kernel acknowledged, and whether some that were sent again wait for that. `None` where
-    /// the kernel does not say.
+    /// Bytes that the peer's kernel acknowledged, and whether more are on their way. `None` where the kernel does not
+    /// say. Bytes for which the peer has no room are not on their way.
     pub fn delivered(&self) -> Option<(u64, bool)> {
         let info = socket::tcp_info(&*self.0).ok()?;
-        Some((info.bytes_acked, info.unacked_packets > 0 && info.retransmits_total > 0))
+        Some((info.bytes_acked, info.unacked_packets > 0))
     }
 }
 

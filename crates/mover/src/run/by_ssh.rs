@@ -21,6 +21,7 @@ use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::process::Child;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ const BRIDGE_LIMIT: Duration = Duration::from_secs(60);
 const SILENT_IS_GONE: Duration = Duration::from_secs(60);
 /// Between two tries to start a far mover anew.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
+/// ssh logins of bridges at the same time: sshd turns strangers away at random from ten on (`MaxStartups 10:30:100`).
+const LOGINS_MAX: usize = 4;
 /// Addresses of one host that are tried.
 const ADDRESSES_MAX: usize = 8;
 
@@ -73,6 +76,8 @@ pub fn reach(wishes: SshWishes, events: Events) -> Result<Far> {
         tls: tls.clone(),
         events,
         bridges: Mutex::default(),
+        logins: Default::default(),
+        next_login: AtomicUsize::new(0),
     };
     connect.summon(&mut connect.lock(), true)?;
     Ok(Far { connect: Arc::new(connect), tls, server_name: "thalweg".to_owned() })
@@ -87,6 +92,9 @@ struct SshConnect {
     state: Mutex<State>,
     /// ssh processes that carry connections; each ends with its connection.
     bridges: Mutex<Vec<Child>>,
+    /// Each is held during a bridge's login.
+    logins: [Mutex<()>; LOGINS_MAX],
+    next_login: AtomicUsize,
 }
 
 struct State {
@@ -262,7 +270,6 @@ impl SshConnect {
             std::thread::Builder::new().name("dial".into()).spawn(try_it).is_ok()
         };
         let mut tried = addresses.iter().filter(|address| race(**address)).count();
-        // Loopback is the same everywhere: only if ssh itself dials it, or nobody would know whose it is.
         let host = self.wishes.ssh.dialled_host();
         let (named, names) = mpsc::channel();
         let look_up = move || {
@@ -305,6 +312,8 @@ impl SshConnect {
             }),
             Way::Bridge(port) => {
                 let program = self.lock().program.clone();
+                let gate = &self.logins[self.next_login.fetch_add(1, Ordering::Relaxed) % LOGINS_MAX];
+                let _login = gate.lock().unwrap_or_else(|p| p.into_inner());
                 let (fd, child) = ssh::bridge(&self.wishes.ssh, &program, *port, BRIDGE_LIMIT)?;
                 let mut bridges = self.bridges.lock().unwrap_or_else(|p| p.into_inner());
                 bridges.retain_mut(|child| matches!(child.try_wait(), Ok(None)));

@@ -35,8 +35,13 @@ const TICK: Duration = Duration::from_millis(100);
 const ACCOUNTS_EVERY: Duration = Duration::from_secs(1);
 /// A stream that tries for so long and gets nothing across, while the peer is heard, is given up.
 const STUCK: Duration = Duration::from_secs(3);
-/// Messages kept for a transfer that is not there yet.
+/// Messages kept for transfers that are not there yet, and their bytes as they unfold: a sender may offer all that may
+/// be under way before the receiver's side stands.
 const EARLY_MAX: usize = 4096;
+/// See [`EARLY_MAX`].
+const EARLY_BYTES_MAX: usize = limits::ENTRY_BYTES_IN_FLIGHT_MAX
+    + limits::MESSAGE_BYTES_MAX
+    + limits::ENTRIES_IN_FLIGHT_MAX * size_of::<thalweg_wire::Entry>();
 
 /// One side of a transfer.
 #[derive(Clone)]
@@ -441,13 +446,17 @@ impl Session {
     }
 
     fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {
+        let bytes = early_bytes(&message);
         let mut state = self.lock();
-        let early = state.early.entry(number).or_default();
-        if early.len() < EARLY_MAX {
-            early.push(message);
-            return Ok(());
+        let waiting = state.early.values().flatten();
+        let (count, held) = waiting.fold((1, bytes), |(count, sum), m| (count + 1, sum + early_bytes(m)));
+        let is_new = !state.early.contains_key(&number);
+        if count > EARLY_MAX || held > EARLY_BYTES_MAX || (is_new && state.early.len() >= limits::TRANSFERS_MAX) {
+            let cause = "too much was said to transfers that are not open";
+            return Err(Failure::new(FailureKind::Protocol, "hear", cause));
         }
-        Err(Failure::new(FailureKind::Protocol, "hear", "too much was said to a transfer that is not open"))
+        state.early.entry(number).or_default().push(message);
+        Ok(())
     }
 
     fn control_ended(&self, epoch: u64, end: ControlEnd) {
@@ -667,6 +676,20 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// About what a message takes in memory.
+fn early_bytes(message: &TransferMessage) -> usize {
+    let unfolded = match message {
+        TransferMessage::Offer(entries) => {
+            entries.iter().map(|entry| entry.heap_bytes() + size_of::<thalweg_wire::Entry>()).sum()
+        }
+        TransferMessage::Have { digests, .. } => size_of_val(&digests[..]),
+        TransferMessage::Receipt(_) | TransferMessage::OfferEnd(_) | TransferMessage::Heard(_) => 0,
+        // No sender says much of these before it is answered.
+        _ => EARLY_BYTES_MAX / EARLY_MAX,
+    };
+    unfolded + size_of::<TransferMessage>()
 }
 
 struct SessionOutbox(Weak<Session>);

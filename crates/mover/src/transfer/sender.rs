@@ -661,11 +661,11 @@ impl Sender {
         }
         let size = item.entry.evidence.size;
         let large = large_of(item, chunk_bytes);
+        if first.checked_add(digests.len() as u64).is_none_or(|end| end > large.tree.chunks()) {
+            return Err(protocol("a digest beyond the end of its file"));
+        }
         let mut bytes = 0;
         for (chunk, digest) in (first..).zip(digests) {
-            if chunk >= large.tree.chunks() {
-                return Err(protocol("a digest beyond the end of its file"));
-            }
             if large.tree.insert(chunk, *digest) {
                 bytes += digest::chunk_length(chunk, size, chunk_bytes);
             }

@@ -407,6 +407,9 @@ impl Destination for LocalDestination {
     }
 
     fn stage(&self, lane: u32, entry: &Entry, content: &[u8]) -> Result<Staged> {
+        if self.terms.dry_run {
+            return Err(Failure::new(FailureKind::Internal, "stage", "a dry run writes nothing"));
+        }
         self.stage_file(lane, entry, content)
     }
 

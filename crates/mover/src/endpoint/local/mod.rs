@@ -51,6 +51,8 @@ mod conclude;
 
 pub mod survey;
 
+pub mod leftover;
+
 pub use destination::{DestinationPlace, LocalDestination};
 pub use source::{LocalSource, ScanOptions, SourceRoot};
 

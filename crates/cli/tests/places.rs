@@ -1,0 +1,230 @@
+//! Listing, summing, printing, removing, comparing and cleaning up, here and at a daemon, by the real program.
+
+mod support;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Output, Stdio};
+use support::{Daemon, Scratch, facts, finish, make_tree, noise};
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or(-1)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A daemon with the directory `export` as `data`, and again, read-only, as `ro`.
+fn daemon(scratch: &Scratch) -> Daemon {
+    let export = scratch.path("export");
+    std::fs::create_dir_all(&export).unwrap();
+    let read_only = format!("ro={}:ro", export.display());
+    scratch.daemon_with(&[("data", &export)], &["--export", &read_only])
+}
+
+fn with_ticket(scratch: &Scratch, daemon: &Daemon) -> Command {
+    let mut command = scratch.thalweg();
+    command.env("THALWEG_TICKET", &daemon.ticket).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn ask(scratch: &Scratch, daemon: &Daemon, words: &[&str]) -> Output {
+    finish(with_ticket(scratch, daemon).args(words).spawn().unwrap())
+}
+
+#[test]
+fn a_listing_is_the_same_here_and_at_a_daemon_and_shows_every_name_inert() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("export"));
+    let daemon = daemon(&scratch);
+    let here = scratch.ok(["ls".into(), "-lR".into(), scratch.path("export")]);
+    let there = ask(&scratch, &daemon, &["ls", "-lR", &daemon.place("data", "")]);
+    assert_eq!(code(&there), 0, "{}", text(&there.stderr));
+    assert_eq!(here, text(&there.stdout));
+    assert_eq!(here.lines().count(), facts(&scratch.path("export")).len());
+    assert!(here.contains("not utf-8 \\xff\\xfe") && here.contains("line\\x0abreak and \\x1b[31m"), "{here}");
+    assert!(!here.bytes().any(|byte| byte < 0x20 && byte != b'\n'));
+    let one = ask(&scratch, &daemon, &["ls", &daemon.place("ro", "deep")]);
+    assert!(text(&one.stdout).lines().all(|line| !line.trim_end_matches('/').contains('/')));
+}
+
+#[test]
+fn usage_counts_a_file_with_two_names_once() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("export")).unwrap();
+    std::fs::write(scratch.path("export/a"), noise(1, 5000)).unwrap();
+    std::fs::hard_link(scratch.path("export/a"), scratch.path("export/b")).unwrap();
+    let daemon = daemon(&scratch);
+    assert!(scratch.ok(["du".into(), scratch.path("export")]).contains("(5,000 bytes) in 1 files"));
+    assert!(text(&ask(&scratch, &daemon, &["du", &daemon.place("ro", "")]).stdout).contains("(5,000 bytes) in 1 files"));
+}
+
+#[test]
+fn a_printed_file_has_exactly_its_bytes() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("export")).unwrap();
+    // More than two windows, and exactly one.
+    for (name, bytes) in [("large", (17 << 20) + 3), ("window", 8 << 20), ("empty", 0)] {
+        let content = noise(bytes as u64, bytes);
+        std::fs::write(scratch.path("export").join(name), &content).unwrap();
+        let daemon = daemon(&scratch);
+        let out = ask(&scratch, &daemon, &["cat", &daemon.place("ro", name)]);
+        assert_eq!(code(&out), 0, "{}", text(&out.stderr));
+        assert!(out.stdout == content, "{name}");
+    }
+    assert_eq!(scratch.run(["cat".into(), scratch.path("export/window")]).stdout, noise(8 << 20, 8 << 20));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("export")).unwrap();
+    std::fs::write(scratch.path("export/large"), noise(1, 20 << 20)).unwrap();
+    let daemon = daemon(&scratch);
+    for place in [scratch.path("export/large").display().to_string(), daemon.place("ro", "large")] {
+        let mut child = with_ticket(&scratch, &daemon).args(["cat", &place]).spawn().unwrap();
+        drop(child.stdout.take());
+        let out = finish(child);
+        assert_eq!(code(&out), 0, "{}", text(&out.stderr));
+        assert_eq!(text(&out.stderr), "");
+    }
+}
+
+#[test]
+fn output_that_does_not_fit_is_exit_6() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 1 << 20)).unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = scratch.thalweg();
+    command.arg("cat").arg(scratch.path("file")).stdout(full).stderr(Stdio::piped());
+    let out = finish(command.spawn().unwrap());
+    assert_eq!(code(&out), 6, "{}", text(&out.stderr));
+}
+
+#[test]
+fn removing_goes_no_further_than_it_was_asked_and_a_read_only_export_stays() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("export/tree"));
+    std::os::unix::fs::symlink(scratch.path("outside"), scratch.path("export/tree/out")).unwrap();
+    std::fs::create_dir(scratch.path("outside")).unwrap();
+    std::fs::write(scratch.path("outside/kept"), b"x").unwrap();
+    let daemon = daemon(&scratch);
+    let refused = ask(&scratch, &daemon, &["rm", "-r", &daemon.place("ro", "tree")]);
+    assert_eq!(code(&refused), 3);
+    assert!(text(&refused.stderr).contains("error: ") && text(&refused.stderr).contains("read-only"));
+    assert_eq!(code(&ask(&scratch, &daemon, &["rm", &daemon.place("data", "tree")])), 3);
+    assert_eq!(code(&ask(&scratch, &daemon, &["rm", "-r", &daemon.place("data", "")])), 1);
+    let out = ask(&scratch, &daemon, &["rm", "-r", &daemon.place("data", "tree")]);
+    assert_eq!(code(&out), 0, "{}", text(&out.stderr));
+    assert!(!scratch.path("export/tree").exists() && scratch.path("outside/kept").exists());
+}
+
+#[test]
+fn what_is_outside_of_an_export_fails_in_the_words_of_what_is_not_there() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("export")).unwrap();
+    std::fs::write(scratch.path("secret"), b"canary").unwrap();
+    std::os::unix::fs::symlink(scratch.path("secret"), scratch.path("export/absolute")).unwrap();
+    std::os::unix::fs::symlink("../secret", scratch.path("export/up")).unwrap();
+    std::os::unix::fs::symlink("..", scratch.path("export/dir")).unwrap();
+    let daemon = daemon(&scratch);
+    let absent = ask(&scratch, &daemon, &["cat", &daemon.place("data", "absent")]);
+    assert_eq!(code(&absent), 3);
+    for path in ["absolute", "up", "dir/secret", "dir/absent"] {
+        let out = ask(&scratch, &daemon, &["cat", &daemon.place("data", path)]);
+        assert_eq!((code(&out), &out.stderr, &out.stdout[..]), (3, &absent.stderr, &b""[..]), "{path}");
+    }
+    let up = ask(&scratch, &daemon, &["cat", &daemon.place("data", "../secret")]);
+    assert!(code(&up) != 0 && up.stdout.is_empty());
+    let outside = ask(&scratch, &daemon, &["ls", "-R", &daemon.place("data", "dir")]);
+    assert!(!text(&outside.stdout).contains("secret"));
+}
+
+#[test]
+fn check_finds_what_is_missing_extra_and_different_and_changes_nothing() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("from"));
+    make_tree(&scratch.path("export"));
+    let daemon = daemon(&scratch);
+    let from = scratch.path("from").display().to_string();
+    let far = daemon.place("ro", "");
+    let same = ask(&scratch, &daemon, &["check", &from, &far]);
+    assert_eq!(code(&same), 0, "{}{}", text(&same.stdout), text(&same.stderr));
+    std::fs::remove_file(scratch.path("export/deep/small-7")).unwrap();
+    std::fs::write(scratch.path("export/deep/zz"), b"x").unwrap();
+    // One bit, and the time it had.
+    let large = scratch.path("export/deep/er/large");
+    let mut content = std::fs::read(&large).unwrap();
+    content[5 << 20] ^= 1;
+    std::fs::write(&large, &content).unwrap();
+    std::fs::remove_file(scratch.path("export/dangling")).unwrap();
+    std::os::unix::fs::symlink("/elsewhere", scratch.path("export/dangling")).unwrap();
+    let before = facts(&scratch.path("export"));
+    for destination in [far, scratch.path("export").display().to_string()] {
+        let out = ask(&scratch, &daemon, &["check", &from, &destination]);
+        let told = text(&out.stdout);
+        assert_eq!(code(&out), 2, "{told}");
+        for line in ["missing  deep/small-7 ", "extra  deep/zz ", "differs  deep/er/large ", "differs  dangling "] {
+            assert!(told.contains(line), "{line}: {told}");
+        }
+        // The large file has a second name.
+        assert_eq!(told.lines().count(), 6, "{told}");
+    }
+    assert_eq!(facts(&scratch.path("export")), before);
+}
+
+#[test]
+fn check_compares_two_files_whatever_their_names() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("a"), noise(1, 70000)).unwrap();
+    std::fs::write(scratch.path("b"), noise(1, 70000)).unwrap();
+    std::fs::write(scratch.path("c"), noise(2, 70000)).unwrap();
+    scratch.ok(["check".into(), scratch.path("a"), scratch.path("b")]);
+    assert_eq!(code(&scratch.run(["check".into(), scratch.path("a"), scratch.path("c")])), 2);
+}
+
+#[test]
+fn leftovers_are_listed_kept_while_they_are_locked_and_removed_if_asked() {
+    let scratch = Scratch::new();
+    let job = scratch.path("dst/sub/.thalweg-staging/0123");
+    std::fs::create_dir_all(job.join("lane-0")).unwrap();
+    std::fs::write(job.join("lane-0/1"), b"x").unwrap();
+    std::fs::write(job.join("partial-7"), noise(1, 100_000)).unwrap();
+    std::fs::write(job.join("lock"), b"").unwrap();
+    let dst = scratch.path("dst");
+    let listed = scratch.ok(["gc".into(), dst.clone()]);
+    assert!(listed.starts_with("left  ") && listed.contains("sub/.thalweg-staging/0123"), "{listed}");
+    let lock = std::fs::File::open(job.join("lock")).unwrap();
+    lock.lock().unwrap();
+    assert!(scratch.ok(["gc".into(), "--yes".into(), dst.clone()]).starts_with("in-use  "));
+    assert!(job.join("partial-7").exists());
+    drop(lock);
+    assert!(scratch.ok(["gc".into(), "--yes".into(), dst.clone()]).starts_with("removed  "));
+    assert!(!scratch.path("dst/sub/.thalweg-staging").exists() && scratch.path("dst/sub").exists());
+}
+
+#[test]
+fn a_listing_of_many_entries_comes_whole() {
+    let scratch = Scratch::new();
+    for directory in 0..8 {
+        let directory = scratch.path(&format!("export/d{directory}"));
+        std::fs::create_dir_all(&directory).unwrap();
+        for file in 0..2500 {
+            std::fs::File::create(directory.join(format!("a-rather-long-name-of-a-file-{file}"))).unwrap();
+        }
+    }
+    let daemon = daemon(&scratch);
+    let out = ask(&scratch, &daemon, &["ls", "-R", &daemon.place("ro", "")]);
+    assert_eq!(text(&out.stdout).lines().count(), 8 * 2501);
+}
+
+#[test]
+fn a_name_that_is_an_option_is_a_name_after_two_dashes() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("d")).unwrap();
+    std::fs::write(scratch.path("d").join(OsStr::from_bytes(b"-rf")), b"x").unwrap();
+    let child = scratch.thalweg().current_dir(scratch.path("d")).args(["rm", "--", "-rf"]).stdout(Stdio::piped()).spawn();
+    assert_eq!(code(&finish(child.unwrap())), 0);
+    assert!(!scratch.path("d/-rf").exists());
+}

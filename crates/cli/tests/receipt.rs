@@ -1,0 +1,206 @@
+//! Receipts, reports and `thalweg verify`, by the real program.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use support::{Scratch, make_tree, noise};
+
+/// A tree copied with a receipt; returns the receipt and where the copy is.
+fn copied(scratch: &Scratch) -> (PathBuf, PathBuf) {
+    make_tree(&scratch.path("from"));
+    let (receipt, to) = (scratch.path("receipt"), scratch.path("to"));
+    scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), scratch.path("from/"), to.clone()]);
+    (receipt, to)
+}
+
+fn verify(scratch: &Scratch, receipt: &Path, place: &Path, more: &[&str]) -> (i32, String, String) {
+    let out = scratch.run(
+        [Path::new("verify").as_os_str(), receipt.as_os_str(), place.as_os_str()]
+            .into_iter()
+            .chain(more.iter().map(std::ffi::OsStr::new)),
+    );
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (out.status.code().unwrap_or(-1), text(&out.stdout), text(&out.stderr))
+}
+
+#[test]
+fn a_receipt_of_a_whole_copy_is_verified_here_and_at_a_daemon() {
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    let (code, out, err) = verify(&scratch, &receipt, &to, &["--strict"]);
+    assert_eq!(code, 0, "{out}{err}");
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let (ticket, far) = (daemon.ticket.display().to_string(), daemon.place("data", "x"));
+    let (from, pushed) = (scratch.path("from/").display().to_string(), scratch.path("pushed").display().to_string());
+    scratch.ok(["cp", "--ticket", &ticket, "--receipt", &pushed, &from, &far]);
+    let (code, out, err) = verify(&scratch, &scratch.path("pushed"), Path::new(&far), &["--strict", "--ticket", &ticket]);
+    assert_eq!(code, 0, "{out}{err}");
+    // Pulled, the receipt is the receiver's.
+    let (back, pulled) = (scratch.path("back").display().to_string(), scratch.path("pulled").display().to_string());
+    scratch.ok(["cp", "--ticket", &ticket, "--receipt", &pulled, &format!("{far}/"), &back]);
+    let (code, out, err) = verify(&scratch, &scratch.path("pulled"), &scratch.path("back"), &["--strict"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let hidden = std::fs::read_dir(scratch.root()).unwrap().filter(|e| {
+        e.as_ref().unwrap().file_name().as_encoded_bytes().starts_with(b".")
+    });
+    assert_eq!(hidden.count(), 0);
+}
+
+#[test]
+fn the_root_can_be_computed_from_the_lines_alone() {
+    let scratch = Scratch::new();
+    let (receipt, _) = copied(&scratch);
+    let text = std::fs::read_to_string(receipt).unwrap();
+    let values: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values[0]["thalweg_receipt"], 1);
+    let mut hasher = blake3::Hasher::new();
+    for value in &values[1..values.len() - 1] {
+        hasher.update(value["line"].as_str().unwrap().as_bytes());
+    }
+    let footer = values.last().unwrap();
+    assert_eq!(footer["root"], hasher.finalize().to_hex().as_str());
+    assert_eq!(footer["entries"], values.len() - 2);
+    assert!(!text.contains("PRIVATE KEY"));
+}
+
+/// I-7: one bit in one file, a truncation, two files of one length exchanged.
+#[test]
+fn damage_after_the_copy_is_found_and_named_and_nothing_else_is() {
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    let flip = to.join("deep/er/exactly-a-chunk");
+    let mut content = std::fs::read(&flip).unwrap();
+    content[(4 << 20) - 1] ^= 0x80;
+    std::fs::write(&flip, content).unwrap();
+    let short = std::fs::File::options().write(true).open(to.join("deep/er/medium")).unwrap();
+    short.set_len(1 << 20).unwrap();
+    let (code, out, _) = verify(&scratch, &receipt, &to, &[]);
+    assert_eq!(code, 4, "{out}");
+    assert!(out.contains("differs  deep/er/exactly-a-chunk") && out.contains("differs  deep/er/medium"), "{out}");
+    assert_eq!(out.lines().count(), 3, "{out}");
+}
+
+#[test]
+fn two_files_of_one_length_that_changed_places_are_found() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for name in ["a", "b", "c"] {
+        std::fs::write(scratch.path("from").join(name), noise(name.as_bytes()[0].into(), 5000)).unwrap();
+    }
+    let receipt = scratch.path("receipt");
+    scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), scratch.path("from/"), scratch.path("to")]);
+    std::fs::rename(scratch.path("to/a"), scratch.path("to/t")).unwrap();
+    std::fs::rename(scratch.path("to/b"), scratch.path("to/a")).unwrap();
+    std::fs::rename(scratch.path("to/t"), scratch.path("to/b")).unwrap();
+    let (code, out, _) = verify(&scratch, &receipt, &scratch.path("to"), &[]);
+    assert_eq!(code, 4);
+    assert!(out.contains("differs  a") && out.contains("differs  b") && !out.contains("differs  c"), "{out}");
+}
+
+#[test]
+fn what_is_missing_is_exit_2_and_what_is_extra_only_with_strict() {
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    std::fs::write(to.join("deep/new"), b"x").unwrap();
+    assert_eq!(verify(&scratch, &receipt, &to, &[]).0, 0);
+    let (code, out, _) = verify(&scratch, &receipt, &to, &["--strict"]);
+    assert_eq!(code, 2);
+    assert!(out.contains("extra  deep/new"), "{out}");
+    std::fs::remove_file(to.join("empty-file")).unwrap();
+    std::fs::remove_file(to.join("link")).unwrap();
+    let (code, out, _) = verify(&scratch, &receipt, &to, &[]);
+    assert_eq!(code, 2, "{out}");
+    assert!(out.contains("missing  empty-file") && out.contains("missing  link"), "{out}");
+}
+
+#[test]
+fn a_receipt_that_was_changed_is_damage_and_no_receipt_is_usage() {
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    let forged = scratch.path("forged");
+    for (from, into) in [("  1  file", "  2  file"), ("one-byte", "one-bite")] {
+        std::fs::write(&forged, text.replacen(from, into, 1)).unwrap();
+        let (code, _, err) = verify(&scratch, &forged, &to, &[]);
+        assert_eq!(code, 4, "{err}");
+    }
+    let without_a_line: Vec<&str> = text.lines().enumerate().filter(|(at, _)| *at != 3).map(|(_, line)| line).collect();
+    std::fs::write(&forged, without_a_line.join("\n")).unwrap();
+    assert_eq!(verify(&scratch, &forged, &to, &[]).0, 4);
+    let lines: Vec<&str> = text.lines().collect();
+    std::fs::write(&forged, lines[..lines.len() - 1].join("\n")).unwrap();
+    assert_eq!(verify(&scratch, &forged, &to, &[]).0, 1);
+    std::fs::write(&forged, noise(1, 10_000)).unwrap();
+    assert_eq!(verify(&scratch, &forged, &to, &[]).0, 1);
+}
+
+#[test]
+fn only_the_keys_that_are_expected_may_have_signed() {
+    let scratch = Scratch::new();
+    let (receipt, to) = copied(&scratch);
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    let footer: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let key = footer["receiver"]["public_key"].as_str().unwrap();
+    assert_eq!(verify(&scratch, &receipt, &to, &["--keys", key]).0, 0);
+    assert_eq!(verify(&scratch, &receipt, &to, &["--keys", &"ab".repeat(32)]).0, 4);
+    assert_eq!(verify(&scratch, &receipt, &to, &["--keys", "abc"]).0, 1);
+}
+
+#[test]
+fn a_file_with_marked_holes_is_verified_by_its_segments() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    let file = std::fs::File::create(scratch.path("from/hole")).unwrap();
+    file.set_len(1 << 40).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"island", 700 << 30).unwrap();
+    let receipt = scratch.path("receipt");
+    scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), scratch.path("from/"), scratch.path("to")]);
+    assert!(std::fs::read_to_string(&receipt).unwrap().contains("file-marked-holes"));
+    let (code, out, err) = verify(&scratch, &receipt, &scratch.path("to"), &[]);
+    assert_eq!(code, 0, "{out}{err}");
+    let copy = std::fs::File::options().write(true).open(scratch.path("to/hole")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&copy, b"x", 3 << 30).unwrap();
+    assert_eq!(verify(&scratch, &receipt, &scratch.path("to"), &[]).0, 4);
+}
+
+#[test]
+fn a_single_file_is_verified_under_its_new_name() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 100_000)).unwrap();
+    let receipt = scratch.path("receipt");
+    scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), scratch.path("file"), scratch.path("new")]);
+    assert_eq!(verify(&scratch, &receipt, &scratch.path("new"), &[]).0, 0);
+    std::fs::write(scratch.path("new"), noise(2, 100_000)).unwrap();
+    assert_eq!(verify(&scratch, &receipt, &scratch.path("new"), &[]).0, 4);
+}
+
+#[test]
+fn a_report_has_every_name_and_its_counts_add_up() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("from"));
+    std::os::unix::net::UnixListener::bind(scratch.path("from/socket")).unwrap();
+    let report = scratch.path("report");
+    let out = scratch.ok([
+        "cp".into(), "--json".into(), "--report".into(), report.clone(), scratch.path("from/"), scratch.path("to"),
+    ]);
+    let finished: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    let text = std::fs::read_to_string(report).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let count = |outcome: &str| lines.iter().filter(|line| line["outcome"] == outcome).count() as u64;
+    for outcome in ["done", "unchanged", "skipped", "failed"] {
+        assert_eq!(finished[outcome], count(outcome), "{outcome}");
+    }
+    assert!(lines.iter().any(|line| line["path"] == "socket" && line["outcome"] == "skipped"));
+    // The root of the tree itself, and everything in it.
+    assert_eq!(lines.len(), 1 + support::facts(&scratch.path("from")).len());
+}
+
+#[test]
+fn a_receipt_that_cannot_be_written_is_known_before_anything_is_copied() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let out = scratch.run(["cp".into(), "--receipt".into(), scratch.path("no/such/place"), scratch.path("file"), scratch.path("to")]);
+    assert_eq!(out.status.code(), Some(3));
+    assert!(!scratch.path("to").exists());
+}

@@ -1,0 +1,172 @@
+//! Staging directories that no transfer uses any more: found, and removed if asked.
+//!
+//! A job's staging is in use while somebody holds the lock in it. Staging on other file systems of the same job has
+//! no lock of its own: it goes with the one that has, and stays where none is found below the place.
+
+use super::walk::{Step, Walk};
+use super::{STAGING_NAME, failed, failed_at_words};
+use crate::failure::{Failure, Result};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use thalweg_sys::{Dir, File, Kind, Links};
+use thalweg_wire::RelativePath;
+
+/// What one job left in one directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// The staging of the job, below the place.
+    pub path: RelativePath,
+    /// Bytes that it takes.
+    pub bytes: u64,
+    /// What is to become of it.
+    pub state: LeftoverState,
+}
+
+/// Whether a staging directory may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftoverState {
+    /// A transfer uses it.
+    InUse,
+    /// Its lock is not below the place: nobody can say.
+    Unknown,
+    /// Nobody uses it. The next attempt of the same command would resume from it.
+    Left,
+    /// It was removed.
+    Removed,
+}
+
+/// Looks for staging directories at and below `path`, and removes those that nobody uses if `remove`.
+///
+/// # Errors
+/// For the place itself; what could not be looked at or removed goes to `trouble`.
+pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) -> Result<Vec<Leftover>> {
+    let root = Arc::new(Dir::open(path).map_err(|error| failed_at_words("open", path, &error))?);
+    let mut found = Vec::new();
+    for staging in find(&root, trouble).map_err(|error| failed_at_words("list", path, &error))? {
+        let jobs = root.open_beneath(staging.as_bytes(), Links::Refuse).and_then(|dir| {
+            let names = dir.entries()?.collect::<io::Result<Vec<_>>>()?;
+            Ok((dir, names))
+        });
+        match jobs {
+            Ok((dir, names)) => {
+                let dir = Arc::new(dir);
+                if names.is_empty() && remove {
+                    remove_empty(&root, &staging);
+                }
+                found.extend(names.into_iter().map(|entry| (staging.clone(), dir.clone(), entry.name)));
+            }
+            Err(error) => trouble(failed("open", &staging, &error)),
+        }
+    }
+    // Locks are taken here and held until the end.
+    let mut held: HashMap<Vec<u8>, File> = HashMap::new();
+    let mut in_use: HashSet<Vec<u8>> = HashSet::new();
+    for (staging, dir, job) in &found {
+        let lock = dir.open_beneath(job, Links::Refuse).and_then(|job| job.open_read_write(b"lock"));
+        match lock.and_then(|lock| Ok((lock.lock_exclusive()?, lock))) {
+            Ok((true, lock)) => drop(held.insert(job.clone(), lock)),
+            Ok((false, _)) => drop(in_use.insert(job.clone())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => trouble(failed("lock", staging, &error)),
+        }
+    }
+    let mut left = Vec::new();
+    for (staging, dir, job) in &found {
+        let path = staging.join(job).unwrap_or_else(|_| staging.clone());
+        let bytes = dir.open_beneath(job, Links::Refuse).and_then(|dir| sweep(&dir, false)).unwrap_or(0);
+        let mut state = match (in_use.contains(job), held.contains_key(job)) {
+            (true, _) => LeftoverState::InUse,
+            (false, true) => LeftoverState::Left,
+            (false, false) => LeftoverState::Unknown,
+        };
+        if remove && state == LeftoverState::Left {
+            let removed = dir
+                .open_beneath(job, Links::Refuse)
+                .and_then(|own| sweep(&own, true))
+                .and_then(|_| dir.remove_dir(job));
+            match removed {
+                Ok(()) => {
+                    state = LeftoverState::Removed;
+                    remove_empty(&root, staging);
+                }
+                Err(error) => trouble(failed("remove", &path, &error)),
+            }
+        }
+        left.push(Leftover { path, bytes, state });
+    }
+    Ok(left)
+}
+
+/// Paths of the staging directories.
+fn find(root: &Arc<Dir>, trouble: &mut dyn FnMut(Failure)) -> io::Result<Vec<RelativePath>> {
+    let reopen = |path: &[u8]| root.open_beneath(path, Links::Refuse);
+    let mut walk = Walk::new(Box::new(reopen));
+    walk.enter(b"", root.clone())?;
+    let mut found = Vec::new();
+    loop {
+        match walk.next() {
+            Step::End => return Ok(found),
+            Step::Left(_) => {}
+            Step::Trouble(error) => {
+                trouble(failed("list", &RelativePath::new(walk.path().to_vec()).unwrap_or_default(), &error));
+            }
+            Step::Name(name, kind) if matches!(kind, Kind::Dir | Kind::Unknown) => {
+                let Ok(path) = RelativePath::new(walk.path_of(&name)) else { continue };
+                let child = walk.dir().and_then(|dir| match dir.stat(&name)?.kind {
+                    Kind::Dir => dir.open_beneath(&name, Links::Refuse).map(Some),
+                    _ => Ok(None),
+                });
+                match child {
+                    Ok(Some(_)) if name == STAGING_NAME => found.push(path),
+                    Ok(Some(child)) => {
+                        if let Err(error) = walk.enter(&name, Arc::new(child)) {
+                            trouble(failed("list", &path, &error));
+                        }
+                    }
+                    Ok(None) => {}
+                    Err(error) => trouble(failed("open", &path, &error)),
+                }
+            }
+            Step::Name(..) => {}
+        }
+    }
+}
+
+/// Counts the bytes of a job's staging, or removes what is in it: files, and lanes of files.
+fn sweep(dir: &Dir, remove: bool) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in dir.entries()? {
+        let name = entry?.name;
+        let stat = dir.stat(&name)?;
+        if stat.kind == Kind::Dir {
+            let lane = dir.open_beneath(&name, Links::Refuse)?;
+            for file in lane.entries()? {
+                let file = file?.name;
+                bytes += lane.stat(&file)?.blocks_512.saturating_mul(512);
+                if remove {
+                    lane.remove_file(&file)?;
+                }
+            }
+            if remove {
+                dir.remove_dir(&name)?;
+            }
+        } else {
+            bytes += stat.blocks_512.saturating_mul(512);
+            if remove {
+                dir.remove_file(&name)?;
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// Removes a staging directory if no job is left in it.
+fn remove_empty(root: &Dir, staging: &RelativePath) {
+    if let Some((parent, name)) = staging.split()
+        && let Ok(parent) = root.open_beneath(parent, Links::Refuse)
+    {
+        let _ = parent.remove_dir(name);
+    }
+}

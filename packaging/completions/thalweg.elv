@@ -1,0 +1,285 @@
+
+use builtin;
+use str;
+
+set edit:completion:arg-completer[thalweg] = {|@words|
+    fn spaces {|n|
+        builtin:repeat $n ' ' | str:join ''
+    }
+    fn cand {|text desc|
+        edit:complex-candidate $text &display=$text' '(spaces (- 14 (wcswidth $text)))$desc
+    }
+    var command = 'thalweg'
+    for word $words[1..-1] {
+        if (str:has-prefix $word '-') {
+            break
+        }
+        set command = $command';'$word
+    }
+    var completions = [
+        &'thalweg'= {
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand cp 'Copy files and trees'
+            cand sync 'Make a destination the same as a source'
+            cand verify 'Check that what a receipt says is still there, and undamaged'
+            cand check 'Compare two places by content, changing nothing'
+            cand ls 'List what is at a place'
+            cand du 'Sum up the bytes below a place'
+            cand cat 'Print files, compared with their digests'
+            cand rm 'Remove files and trees'
+            cand gc 'Find and remove what unfinished copies left behind'
+            cand explain-filter 'Say which rule takes a path in or leaves it out'
+            cand serve 'Serve directories to other machines'
+            cand mover 'The far side of a copy by ssh; not for people'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;cp'= {
+            cand --bwlimit 'Send no faster than this, for instance 500Mbit/s or 50MB/s'
+            cand --max-delete 'sync: refuse to remove more than this many entries'
+            cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
+            cand --include 'Take in names that match, before a later --exclude'
+            cand --exclude 'Leave out names that match'
+            cand --include-from 'Patterns to take in, one a line, from a file (`-`: stdin)'
+            cand --exclude-from 'Patterns to leave out, one a line, from a file (`-`: stdin)'
+            cand --files-from 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into'
+            cand --check 'How to recognise what is there already'
+            cand --verify 'How far to verify'
+            cand --streams 'TCP connections (default: by round trip and cores)'
+            cand --concurrency 'Files in flight at once'
+            cand --chunk 'Bytes of a chunk: a power of two from 64KiB to 64MiB'
+            cand --window 'Bytes under way in each stream (default: left to the kernel)'
+            cand --cca 'Congestion control of the streams, for instance cubic or bbr'
+            cand --cipher 'Protection of the data streams'
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -e 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --port 'Port of sshd'
+            cand --far-path 'The thalweg to start at the far side'
+            cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
+            cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
+            cand --patience 'Give up without progress for so long'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`'
+            cand --report 'Write how each entry ended, as JSON lines, to a file'
+            cand -a 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
+            cand --archive 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
+            cand -r 'Copy directories. Always on; accepted for your fingers'
+            cand --recursive 'Copy directories. Always on; accepted for your fingers'
+            cand -H 'Keep hard links. Always on; accepted for your fingers'
+            cand --hard-links 'Keep hard links. Always on; accepted for your fingers'
+            cand -S 'Keep holes. Always on; accepted for your fingers'
+            cand --sparse 'Keep holes. Always on; accepted for your fingers'
+            cand -D 'Also copy FIFOs and device nodes'
+            cand --devices 'Also copy FIFOs and device nodes'
+            cand -n 'Say what would be done, change nothing'
+            cand --dry-run 'Say what would be done, change nothing'
+            cand -v 'Name each entry; twice: also those left alone'
+            cand --verbose 'Name each entry; twice: also those left alone'
+            cand -q 'Only errors'
+            cand --quiet 'Only errors'
+            cand -P 'Show progress even when stderr is no terminal'
+            cand --progress 'Show progress even when stderr is no terminal'
+            cand -z 'Compress where it pays'
+            cand --compress 'Compress where it pays'
+            cand -u 'Leave alone what is newer at the destination'
+            cand --update 'Leave alone what is newer at the destination'
+            cand --ignore-existing 'Leave alone what exists at the destination'
+            cand -x 'Do not cross into other file systems'
+            cand --one-file-system 'Do not cross into other file systems'
+            cand --delete 'sync: remove what the source does not have'
+            cand -0 'Names and patterns in those files end with NUL, not with a line'
+            cand --from0 'Names and patterns in those files end with NUL, not with a line'
+            cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
+            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;sync'= {
+            cand --bwlimit 'Send no faster than this, for instance 500Mbit/s or 50MB/s'
+            cand --max-delete 'sync: refuse to remove more than this many entries'
+            cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
+            cand --include 'Take in names that match, before a later --exclude'
+            cand --exclude 'Leave out names that match'
+            cand --include-from 'Patterns to take in, one a line, from a file (`-`: stdin)'
+            cand --exclude-from 'Patterns to leave out, one a line, from a file (`-`: stdin)'
+            cand --files-from 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into'
+            cand --check 'How to recognise what is there already'
+            cand --verify 'How far to verify'
+            cand --streams 'TCP connections (default: by round trip and cores)'
+            cand --concurrency 'Files in flight at once'
+            cand --chunk 'Bytes of a chunk: a power of two from 64KiB to 64MiB'
+            cand --window 'Bytes under way in each stream (default: left to the kernel)'
+            cand --cca 'Congestion control of the streams, for instance cubic or bbr'
+            cand --cipher 'Protection of the data streams'
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -e 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --port 'Port of sshd'
+            cand --far-path 'The thalweg to start at the far side'
+            cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
+            cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
+            cand --patience 'Give up without progress for so long'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`'
+            cand --report 'Write how each entry ended, as JSON lines, to a file'
+            cand -a 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
+            cand --archive 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
+            cand -r 'Copy directories. Always on; accepted for your fingers'
+            cand --recursive 'Copy directories. Always on; accepted for your fingers'
+            cand -H 'Keep hard links. Always on; accepted for your fingers'
+            cand --hard-links 'Keep hard links. Always on; accepted for your fingers'
+            cand -S 'Keep holes. Always on; accepted for your fingers'
+            cand --sparse 'Keep holes. Always on; accepted for your fingers'
+            cand -D 'Also copy FIFOs and device nodes'
+            cand --devices 'Also copy FIFOs and device nodes'
+            cand -n 'Say what would be done, change nothing'
+            cand --dry-run 'Say what would be done, change nothing'
+            cand -v 'Name each entry; twice: also those left alone'
+            cand --verbose 'Name each entry; twice: also those left alone'
+            cand -q 'Only errors'
+            cand --quiet 'Only errors'
+            cand -P 'Show progress even when stderr is no terminal'
+            cand --progress 'Show progress even when stderr is no terminal'
+            cand -z 'Compress where it pays'
+            cand --compress 'Compress where it pays'
+            cand -u 'Leave alone what is newer at the destination'
+            cand --update 'Leave alone what is newer at the destination'
+            cand --ignore-existing 'Leave alone what exists at the destination'
+            cand -x 'Do not cross into other file systems'
+            cand --one-file-system 'Do not cross into other file systems'
+            cand --delete 'sync: remove what the source does not have'
+            cand -0 'Names and patterns in those files end with NUL, not with a line'
+            cand --from0 'Names and patterns in those files end with NUL, not with a line'
+            cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
+            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;verify'= {
+            cand --keys 'Public keys that may have signed, in hexadecimal'
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand --strict 'Also report what is there and not in the receipt'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;check'= {
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;ls'= {
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -l 'With kind, mode, owner, bytes and time'
+            cand --long 'With kind, mode, owner, bytes and time'
+            cand -R 'All levels'
+            cand --recursive 'All levels'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;du'= {
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;cat'= {
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;rm'= {
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -r 'Directories, with everything in them'
+            cand --recursive 'Directories, with everything in them'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;gc'= {
+            cand --yes 'Remove what no copy uses; without it only list. Copies that would resume from it begin anew'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;explain-filter'= {
+            cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
+            cand --include 'Take in names that match, before a later --exclude'
+            cand --exclude 'Leave out names that match'
+            cand --include-from 'Patterns to take in, one a line, from a file (`-`: stdin)'
+            cand --exclude-from 'Patterns to leave out, one a line, from a file (`-`: stdin)'
+            cand --files-from 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into'
+            cand -0 'Names and patterns in those files end with NUL, not with a line'
+            cand --from0 'Names and patterns in those files end with NUL, not with a line'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;serve'= {
+            cand --listen 'Where to listen, ADDRESS:PORT; port 0 lets the kernel choose. May be given several times'
+            cand --export 'A directory that clients may use: NAME=DIR, or NAME=DIR:ro. May be given several times'
+            cand --state 'Where the server keeps its keys and what it remembers'
+            cand --ticket-file 'Write what a client needs (addresses, fingerprint, key) here, readable by you only'
+            cand --advertise 'Address that the ticket names instead of those listened at. May be given several times'
+            cand --patience 'Keep a session without a link for so long'
+            cand --stall-timeout 'Without a sign of life for so long, a link counts as lost'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;mover'= {
+            cand --bridge 'Bridge stdin and stdout to this port of the loopback'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;help'= {
+            cand cp 'Copy files and trees'
+            cand sync 'Make a destination the same as a source'
+            cand verify 'Check that what a receipt says is still there, and undamaged'
+            cand check 'Compare two places by content, changing nothing'
+            cand ls 'List what is at a place'
+            cand du 'Sum up the bytes below a place'
+            cand cat 'Print files, compared with their digests'
+            cand rm 'Remove files and trees'
+            cand gc 'Find and remove what unfinished copies left behind'
+            cand explain-filter 'Say which rule takes a path in or leaves it out'
+            cand serve 'Serve directories to other machines'
+            cand mover 'The far side of a copy by ssh; not for people'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;help;cp'= {
+        }
+        &'thalweg;help;sync'= {
+        }
+        &'thalweg;help;verify'= {
+        }
+        &'thalweg;help;check'= {
+        }
+        &'thalweg;help;ls'= {
+        }
+        &'thalweg;help;du'= {
+        }
+        &'thalweg;help;cat'= {
+        }
+        &'thalweg;help;rm'= {
+        }
+        &'thalweg;help;gc'= {
+        }
+        &'thalweg;help;explain-filter'= {
+        }
+        &'thalweg;help;serve'= {
+        }
+        &'thalweg;help;mover'= {
+        }
+        &'thalweg;help;help'= {
+        }
+    ]
+    $completions[$command]
+}

@@ -1,0 +1,203 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_thalweg_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_thalweg_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_thalweg_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_thalweg_using_subcommand
+    set -l cmd (__fish_thalweg_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c thalweg -n "__fish_thalweg_needs_command" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_needs_command" -s V -l version -d 'Print version'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "cp" -d 'Copy files and trees'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "sync" -d 'Make a destination the same as a source'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "check" -d 'Compare two places by content, changing nothing'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "ls" -d 'List what is at a place'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "du" -d 'Sum up the bytes below a place'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "cat" -d 'Print files, compared with their digests'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "rm" -d 'Remove files and trees'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "serve" -d 'Serve directories to other machines'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bwlimit -d 'Send no faster than this, for instance 500Mbit/s or 50MB/s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l include -d 'Take in names that match, before a later --exclude' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l exclude -d 'Leave out names that match' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l include-from -d 'Patterns to take in, one a line, from a file (`-`: stdin)' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l exclude-from -d 'Patterns to leave out, one a line, from a file (`-`: stdin)' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l files-from -d 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l check -d 'How to recognise what is there already' -r -f -a "evidence\t'Size, time of change, and what is remembered of the last copy'
+digest\t'Compare content'
+nothing\t'Send everything again'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l verify -d 'How far to verify' -r -f -a "written\t'Digest compared before each write, everything synced'
+readback\t'Then read again from the medium'
+paranoid\t'And the source read twice'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l streams -d 'TCP connections (default: by round trip and cores)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l concurrency -d 'Files in flight at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream (default: left to the kernel)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cca -d 'Congestion control of the streams, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l patience -d 'Give up without progress for so long' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Write how each entry ended, as JSON lines, to a file' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s H -l hard-links -d 'Keep hard links. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s S -l sparse -d 'Keep holes. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s D -l devices -d 'Also copy FIFOs and device nodes'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s n -l dry-run -d 'Say what would be done, change nothing'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s v -l verbose -d 'Name each entry; twice: also those left alone'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s q -l quiet -d 'Only errors'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s P -l progress -d 'Show progress even when stderr is no terminal'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s z -l compress -d 'Compress where it pays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s u -l update -d 'Leave alone what is newer at the destination'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ignore-existing -d 'Leave alone what exists at the destination'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s x -l one-file-system -d 'Do not cross into other file systems'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l delete -d 'sync: remove what the source does not have'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bwlimit -d 'Send no faster than this, for instance 500Mbit/s or 50MB/s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l include -d 'Take in names that match, before a later --exclude' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l exclude -d 'Leave out names that match' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l include-from -d 'Patterns to take in, one a line, from a file (`-`: stdin)' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l exclude-from -d 'Patterns to leave out, one a line, from a file (`-`: stdin)' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l files-from -d 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l check -d 'How to recognise what is there already' -r -f -a "evidence\t'Size, time of change, and what is remembered of the last copy'
+digest\t'Compare content'
+nothing\t'Send everything again'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l verify -d 'How far to verify' -r -f -a "written\t'Digest compared before each write, everything synced'
+readback\t'Then read again from the medium'
+paranoid\t'And the source read twice'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l streams -d 'TCP connections (default: by round trip and cores)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l concurrency -d 'Files in flight at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream (default: left to the kernel)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cca -d 'Congestion control of the streams, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
+aes256\t'Sealed frames, AES-256-GCM'
+chacha20\t'Sealed frames, ChaCha20-Poly1305'
+tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l patience -d 'Give up without progress for so long' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l report -d 'Write how each entry ended, as JSON lines, to a file' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s H -l hard-links -d 'Keep hard links. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s S -l sparse -d 'Keep holes. Always on; accepted for your fingers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s D -l devices -d 'Also copy FIFOs and device nodes'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s n -l dry-run -d 'Say what would be done, change nothing'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s v -l verbose -d 'Name each entry; twice: also those left alone'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s q -l quiet -d 'Only errors'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s P -l progress -d 'Show progress even when stderr is no terminal'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s z -l compress -d 'Compress where it pays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s u -l update -d 'Leave alone what is newer at the destination'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ignore-existing -d 'Leave alone what exists at the destination'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s x -l one-file-system -d 'Do not cross into other file systems'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l delete -d 'sync: remove what the source does not have'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l keys -d 'Public keys that may have signed, in hexadecimal' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l strict -d 'Also report what is there and not in the receipt'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s l -l long -d 'With kind, mode, owner, bytes and time'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s R -l recursive -d 'All levels'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s r -l recursive -d 'Directories, with everything in them'
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l yes -d 'Remove what no copy uses; without it only list. Copies that would resume from it begin anew'
+complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l include -d 'Take in names that match, before a later --exclude' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l exclude -d 'Leave out names that match' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l include-from -d 'Patterns to take in, one a line, from a file (`-`: stdin)' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l exclude-from -d 'Patterns to leave out, one a line, from a file (`-`: stdin)' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l files-from -d 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
+complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l listen -d 'Where to listen, ADDRESS:PORT; port 0 lets the kernel choose. May be given several times' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l export -d 'A directory that clients may use: NAME=DIR, or NAME=DIR:ro. May be given several times' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l state -d 'Where the server keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ticket-file -d 'Write what a client needs (addresses, fingerprint, key) here, readable by you only' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l advertise -d 'Address that the ticket names instead of those listened at. May be given several times' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l patience -d 'Keep a session without a link for so long' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l stall-timeout -d 'Without a sign of life for so long, a link counts as lost' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l bridge -d 'Bridge stdin and stdout to this port of the loopback' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "cp" -d 'Copy files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "sync" -d 'Make a destination the same as a source'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "check" -d 'Compare two places by content, changing nothing'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "ls" -d 'List what is at a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "du" -d 'Sum up the bytes below a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "cat" -d 'Print files, compared with their digests'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "rm" -d 'Remove files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "serve" -d 'Serve directories to other machines'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -1,0 +1,172 @@
+//! `cargo xtask gen`: what is written from the code and committed, so that nobody needs a compiler to read it.
+//!
+//! Man pages (packaging/man), completions (packaging/completions), docs/reference/cli.md and
+//! docs/reference/exit-codes.md. With `--check` nothing is written: a file that would change is an error.
+
+use anyhow::{Context, bail};
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use thalweg_cli::{args, exit};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write nothing; fail if a committed file is stale
+    #[arg(long)]
+    check: bool,
+}
+
+/// Directories in which every file is made here: what is not made any more is removed.
+const OWN: [&str; 2] = ["packaging/man", "packaging/completions"];
+
+pub fn run(options: &Args) -> anyhow::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
+    let files = files()?;
+    let mut stale: BTreeSet<PathBuf> = BTreeSet::new();
+    for (path, content) in &files {
+        let there = std::fs::read(root.join(path)).ok();
+        if there.as_deref() != Some(content) {
+            stale.insert(path.clone());
+        }
+    }
+    let mut gone = Vec::new();
+    for directory in OWN {
+        for entry in std::fs::read_dir(root.join(directory)).into_iter().flatten() {
+            let path = Path::new(directory).join(entry?.file_name());
+            if !files.contains_key(&path) {
+                gone.push(path);
+            }
+        }
+    }
+    if options.check {
+        let all: Vec<_> = stale.iter().chain(&gone).map(|path| path.display().to_string()).collect();
+        if !all.is_empty() {
+            bail!("stale, run `cargo xtask gen`: {}", all.join(", "));
+        }
+        return Ok(());
+    }
+    for path in &stale {
+        let to = root.join(path);
+        std::fs::create_dir_all(to.parent().context("a parent")?)?;
+        std::fs::write(&to, &files[path]).with_context(|| to.display().to_string())?;
+        println!("{}", path.display());
+    }
+    for path in gone {
+        std::fs::remove_file(root.join(&path))?;
+        println!("{} (removed)", path.display());
+    }
+    Ok(())
+}
+
+fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    let mut command = args::Args::command();
+    command.build();
+    man("thalweg", &command, &mut files)?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish] {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut args::Args::command(), "thalweg", &mut script);
+        let name = match shell {
+            Shell::Bash => "thalweg.bash",
+            Shell::Zsh => "_thalweg",
+            Shell::Fish => "thalweg.fish",
+            _ => "thalweg.elv",
+        };
+        files.insert(Path::new("packaging/completions").join(name), script);
+    }
+    files.insert("docs/reference/cli.md".into(), reference(&command).into_bytes());
+    files.insert("docs/reference/exit-codes.md".into(), exit_codes().into_bytes());
+    Ok(files)
+}
+
+fn man(name: &str, command: &Command, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
+    let mut page = Vec::new();
+    let titled = command.clone().name(name.to_owned()).display_name(name.to_owned());
+    clap_mangen::Man::new(titled).render(&mut page)?;
+    files.insert(Path::new("packaging/man").join(format!("{name}.1")), page);
+    for sub in visible(command) {
+        man(&format!("{name}-{}", sub.get_name()), sub, files)?;
+    }
+    Ok(())
+}
+
+fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+}
+
+const MADE: &str = "<!-- Made by `cargo xtask gen` from the code. Do not edit. -->\n\n";
+
+fn reference(command: &Command) -> String {
+    let mut page = format!("{MADE}# The command line\n\n");
+    let _ = writeln!(page, "{}\n", text(command.get_about()));
+    for sub in visible(command) {
+        let _ = writeln!(page, "- [`thalweg {0}`](#thalweg-{0}): {1}", sub.get_name(), text(sub.get_about()));
+    }
+    for sub in visible(command) {
+        let _ = writeln!(page, "\n## thalweg {}\n\n{}\n", sub.get_name(), text(sub.get_about()));
+        let usage = sub.clone().render_usage().to_string();
+        let _ = writeln!(page, "```text\n{}\n```\n", usage.trim_start_matches("Usage: "));
+        for argument in sub.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            option(&mut page, argument);
+        }
+        if let Some(after) = sub.get_after_help().filter(|after| !after.to_string().starts_with("Exit codes")) {
+            let _ = writeln!(page, "\n{after}");
+        }
+    }
+    let _ = writeln!(page, "\nExit codes: [exit-codes.md](exit-codes.md).");
+    page
+}
+
+fn option(page: &mut String, argument: &clap::Arg) {
+    if matches!(argument.get_id().as_str(), "help" | "version") {
+        return;
+    }
+    let names: Vec<String> = argument
+        .get_short()
+        .map(|short| format!("-{short}"))
+        .into_iter()
+        .chain(argument.get_long().map(|long| format!("--{long}")))
+        .collect();
+    let takes_value = argument.get_action().takes_values();
+    let values = argument.get_value_names().unwrap_or_default().iter().map(|name| name.to_string());
+    let value = if takes_value { values.collect::<Vec<_>>().join(" ") } else { String::new() };
+    let shown = [names.join(", "), value].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    let _ = write!(page, "- `{shown}`: {}", text(argument.get_help()));
+    let possible = argument.get_possible_values();
+    if takes_value && !possible.is_empty() {
+        let all: Vec<_> = possible
+            .iter()
+            .map(|value| format!("`{}` ({})", value.get_name(), text(value.get_help())))
+            .collect();
+        let _ = write!(page, ". One of {}", all.join(", "));
+    }
+    let defaults: Vec<_> =
+        argument.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
+    if takes_value && !defaults.is_empty() {
+        let _ = write!(page, ". Default: `{}`", defaults.join(" "));
+    }
+    if let Some(variable) = argument.get_env() {
+        let _ = write!(page, ". Environment: `{}`", variable.to_string_lossy());
+    }
+    page.push('\n');
+}
+
+fn text(help: Option<&clap::builder::StyledStr>) -> String {
+    help.map(|help| help.to_string().replace('\n', " ")).unwrap_or_default()
+}
+
+fn exit_codes() -> String {
+    let mut page = format!("{MADE}# Exit codes\n\nNever renumbered. A code that is not here is a failure.\n\n");
+    page.push_str("| code | meaning |\n|---|---|\n");
+    for (exit, meaning) in exit::TABLE {
+        let _ = writeln!(page, "| {} | {meaning} |", exit.code());
+    }
+    page.push_str(
+        "\nOf several failed entries the gravest decides: damage (4), then space (6), then other failures (2), then \
+         changed sources (5). A reader of stdout that goes away (`thalweg ls | head`) is no failure: commands that only \
+         print end with 0, copies go on.\n",
+    );
+    page
+}
