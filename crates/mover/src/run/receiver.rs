@@ -292,7 +292,12 @@ impl ReceiveRun {
             let (id, decision) = match work {
                 Decide::Stop => return,
                 Decide::Look(entry) => {
-                    let decision = self.destination.decide(&entry);
+                    let mut decision = self.destination.decide(&entry);
+                    // A dry run ends here: nothing is asked for, so nothing can be written.
+                    if self.terms.dry_run && matches!(decision, Decision::Fresh | Decision::Resume { .. }) {
+                        let outcome = Outcome::Done { digest: None, losses: Vec::new() };
+                        decision = Decision::Settled { outcome, made: false };
+                    }
                     if let Decision::Resume { partial, .. } = &decision {
                         let file = self.open_for(entry.clone(), partial.clone());
                         self.held().insert(entry.id, Held::Partial(file));

@@ -35,10 +35,8 @@ const TICK: Duration = Duration::from_millis(100);
 const ACCOUNTS_EVERY: Duration = Duration::from_secs(1);
 /// A stream that tries for so long and gets nothing across, while the peer is heard, is given up.
 const STUCK: Duration = Duration::from_secs(3);
-/// Messages kept for transfers that are not there yet, and their bytes as they unfold: a sender may offer all that may
-/// be under way before the receiver's side stands.
-const EARLY_MAX: usize = 4096;
-/// See [`EARLY_MAX`].
+/// What is kept for transfers that are not there yet, as it unfolds in memory: a sender may offer all that may be under
+/// way before the receiver's side stands.
 const EARLY_BYTES_MAX: usize = limits::ENTRY_BYTES_IN_FLIGHT_MAX
     + limits::MESSAGE_BYTES_MAX
     + limits::ENTRIES_IN_FLIGHT_MAX * size_of::<thalweg_wire::Entry>();
@@ -91,7 +89,7 @@ struct State {
     control: Option<ControlHandle>,
     epoch: u64,
     transfers: BTreeMap<TransferNumber, Transfer>,
-    early: BTreeMap<TransferNumber, Vec<TransferMessage>>,
+    early: BTreeMap<TransferNumber, Early>,
     streams: BTreeMap<u16, (u64, StopHandle)>,
     stream_serial: u64,
     /// Bytes that each stream got across, and since when there were no more though it tries.
@@ -269,7 +267,7 @@ impl Session {
             }
             state.transfers.insert(number, transfer.clone());
             let streams: Vec<u16> = state.streams.keys().copied().collect();
-            (state.early.remove(&number).unwrap_or_default(), streams)
+            (state.early.remove(&number).unwrap_or_default().messages, streams)
         };
         // Not under our own lock: a transfer calls us while it holds its own.
         if let Transfer::Send(run) = &transfer {
@@ -448,14 +446,15 @@ impl Session {
     fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {
         let bytes = early_bytes(&message);
         let mut state = self.lock();
-        let waiting = state.early.values().flatten();
-        let (count, held) = waiting.fold((1, bytes), |(count, sum), m| (count + 1, sum + early_bytes(m)));
-        let is_new = !state.early.contains_key(&number);
-        if count > EARLY_MAX || held > EARLY_BYTES_MAX || (is_new && state.early.len() >= limits::TRANSFERS_MAX) {
+        let held: usize = state.early.values().map(|early| early.bytes).sum();
+        let is_one_more = !state.early.contains_key(&number) && state.early.len() >= limits::TRANSFERS_MAX;
+        if is_one_more || held + bytes > EARLY_BYTES_MAX {
             let cause = "too much was said to transfers that are not open";
             return Err(Failure::new(FailureKind::Protocol, "hear", cause));
         }
-        state.early.entry(number).or_default().push(message);
+        let early = state.early.entry(number).or_default();
+        early.messages.push(message);
+        early.bytes += bytes;
         Ok(())
     }
 
@@ -600,8 +599,8 @@ impl Session {
         for transfer in self.transfers() {
             if let Transfer::Receive(run) = transfer {
                 let one = run.progress();
-                sum.verified_bytes += one.verified_bytes;
-                sum.durable_bytes += one.durable_bytes;
+                sum.verified_bytes = sum.verified_bytes.saturating_add(one.verified_bytes);
+                sum.durable_bytes = sum.durable_bytes.saturating_add(one.durable_bytes);
                 sum.settled_entries += one.settled_entries;
                 if one.waiting_for.is_some() && one.waiting_ms >= sum.waiting_ms {
                     (sum.waiting_for, sum.waiting_ms) = (one.waiting_for, one.waiting_ms);
@@ -684,12 +683,17 @@ fn early_bytes(message: &TransferMessage) -> usize {
         TransferMessage::Offer(entries) => {
             entries.iter().map(|entry| entry.heap_bytes() + size_of::<thalweg_wire::Entry>()).sum()
         }
-        TransferMessage::Have { digests, .. } => size_of_val(&digests[..]),
-        TransferMessage::Receipt(_) | TransferMessage::OfferEnd(_) | TransferMessage::Heard(_) => 0,
-        // No sender says much of these before it is answered.
-        _ => EARLY_BYTES_MAX / EARLY_MAX,
+        // Nobody says many others before an answer came; the largest is a message of texts.
+        _ => limits::MESSAGE_BYTES_MAX / 64,
     };
     unfolded + size_of::<TransferMessage>()
+}
+
+/// What was said to a transfer that is not there yet.
+#[derive(Default)]
+struct Early {
+    messages: Vec<TransferMessage>,
+    bytes: usize,
 }
 
 struct SessionOutbox(Weak<Session>);

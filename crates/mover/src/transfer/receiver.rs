@@ -200,7 +200,12 @@ struct Item {
     state: State,
     /// Not offered again since the link was lost.
     unconfirmed: bool,
+    /// How often content of it came damaged.
+    damaged: u32,
 }
+
+/// Beyond this an entry fails. Twice what senders repair, so that an honest one gives up first and says why.
+const DAMAGED_MAX: u32 = 128;
 
 enum State {
     Deciding,
@@ -452,9 +457,9 @@ impl Receiver {
                     large.tree.insert(chunk, digest);
                     bytes += digest::chunk_length(chunk, size, chunk_bytes);
                 }
-                self.totals.bytes_resumed += bytes;
-                self.verified_bytes += bytes;
-                self.durable_bytes += bytes;
+                self.totals.bytes_resumed = self.totals.bytes_resumed.saturating_add(bytes);
+                self.verified_bytes = self.verified_bytes.saturating_add(bytes);
+                self.durable_bytes = self.durable_bytes.saturating_add(bytes);
                 large.have = present;
                 item.state = State::Large(large);
                 self.awaiting.insert(id);
@@ -487,7 +492,7 @@ impl Receiver {
     /// source was another. It must not touch what was verified, nor be mixed with the first: a chunk has one
     /// writer, and a newcomer takes over only from one that is not writing at this moment.
     pub fn claim_chunk(&mut self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> Claim {
-        let Some(Item { entry, state: State::Large(large), unconfirmed }) = self.items.get_mut(&id) else {
+        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id) else {
             return Claim::Unwanted;
         };
         if chunk >= large.tree.chunks() {
@@ -562,8 +567,8 @@ impl Receiver {
             }
             let bytes = item.entry.evidence.size;
             self.awaiting.remove(&id);
-            self.verified_bytes += bytes;
-            self.totals.bytes_received += bytes;
+            self.verified_bytes = self.verified_bytes.saturating_add(bytes);
+            self.totals.bytes_received = self.totals.bytes_received.saturating_add(bytes);
             self.dirty.staged.push(id);
             self.dirty.bytes += bytes;
             self.dirty.since.get_or_insert(now);
@@ -574,11 +579,11 @@ impl Receiver {
 
     /// A chunk was verified and written.
     pub fn chunk_written(&mut self, id: EntryId, chunk: u64, digest: Digest, now: Duration) {
-        let Some(Item { entry, state: State::Large(large), unconfirmed }) = self.items.get_mut(&id) else {
+        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id) else {
             return;
         };
         let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
-        self.totals.bytes_received += bytes;
+        self.totals.bytes_received = self.totals.bytes_received.saturating_add(bytes);
         if chunk >= large.tree.chunks() {
             return;
         }
@@ -591,7 +596,7 @@ impl Receiver {
         large.writers.remove(&chunk);
         large.dropped.remove(&chunk);
         large.written.insert(chunk, chunk + 1);
-        self.verified_bytes += bytes;
+        self.verified_bytes = self.verified_bytes.saturating_add(bytes);
         if !*unconfirmed {
             // It was sent because it was wanted: the sender knows what we have.
             large.have = Vec::new();
@@ -619,6 +624,15 @@ impl Receiver {
         };
         if missing {
             self.totals.chunks_repaired += 1;
+            item.damaged += 1;
+            if item.damaged > DAMAGED_MAX {
+                let cause = format!("it came damaged {DAMAGED_MAX} times");
+                let failure = Failure::new(FailureKind::Damage, "verify", cause).at(&item.entry.path);
+                self.drop_dirty(id);
+                self.actions.push_back(Action::Discard(id));
+                self.tell(id, Outcome::Failed(failure));
+                return;
+            }
             if item.unconfirmed {
                 // The answer to the repeated offer asks for it.
                 return;
@@ -740,7 +754,7 @@ impl Receiver {
         let entry = Arc::new(entry);
         self.item_bytes += entry.heap_bytes();
         self.deciding += 1;
-        self.items.insert(id, Item { entry, state: State::Deciding, unconfirmed: false });
+        self.items.insert(id, Item { entry, state: State::Deciding, unconfirmed: false, damaged: 0 });
         if self.repeating && !replaces {
             self.held.push(id);
         } else {
@@ -855,8 +869,8 @@ impl Receiver {
         let before = large.tree.present();
         large.tree.insert_marked_holes(run.first, run.count, mark);
         let bytes = (large.tree.present() - before) * chunk_bytes;
-        self.verified_bytes += bytes;
-        self.durable_bytes += bytes;
+        self.verified_bytes = self.verified_bytes.saturating_add(bytes);
+        self.durable_bytes = self.durable_bytes.saturating_add(bytes);
         self.dirty.chunks.entry(id).or_default();
         self.dirty.since.get_or_insert(now);
         Ok(())
@@ -1024,7 +1038,7 @@ impl Receiver {
             let Some(item) = self.items.get_mut(&id) else { continue };
             let State::Staged(digest) = item.state else { continue };
             item.state = State::Finishing(digest);
-            self.durable_bytes += item.entry.evidence.size;
+            self.durable_bytes = self.durable_bytes.saturating_add(item.entry.evidence.size);
             round.finish.push((id, digest));
         }
         for (id, chunks) in std::mem::take(&mut round.chunks) {
@@ -1033,7 +1047,7 @@ impl Receiver {
             for &(chunk, digest) in &chunks {
                 large.written.remove(chunk, chunk + 1);
                 large.tree.insert(chunk, digest);
-                self.durable_bytes += digest::chunk_length(chunk, item.entry.evidence.size, chunk_bytes);
+                self.durable_bytes = self.durable_bytes.saturating_add(digest::chunk_length(chunk, item.entry.evidence.size, chunk_bytes));
             }
             match (large.tree.root(), &large.seal) {
                 (Some(root), Some(seal)) if root == seal.digest => {
@@ -1147,7 +1161,7 @@ impl Receiver {
         match outcome {
             Outcome::Done { .. } => {
                 self.totals.done += 1;
-                self.totals.bytes_done += bytes;
+                self.totals.bytes_done = self.totals.bytes_done.saturating_add(bytes);
             }
             Outcome::Unchanged { .. } => self.totals.unchanged += 1,
             Outcome::Skipped(_) => self.totals.skipped += 1,

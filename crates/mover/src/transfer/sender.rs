@@ -187,6 +187,8 @@ struct Large {
     queue: RunSet,
     /// Acknowledged over this link: not to be sent again unless the receiver asks.
     verified: RunSet,
+    /// Acknowledged as durable.
+    durable: RunSet,
     tree: Tree,
     holds_slot: bool,
     being_read: u32,
@@ -684,9 +686,13 @@ impl Sender {
             return Err(protocol("an acknowledgement beyond the end of its file"));
         }
         match (&mut item.state, level) {
-            (_, AckLevel::Durable) => {
-                self.progress.bytes_durable +=
-                    end.saturating_mul(chunk_bytes).min(size).saturating_sub(run.first * chunk_bytes);
+            (State::Large(large), AckLevel::Durable) => {
+                // Once each: who says the same again makes no progress by it.
+                let before = large.durable.len();
+                large.durable.insert(run.first, end);
+                let new = large.durable.len() - before;
+                let short = if end == large.tree.chunks() { large.tree.chunks() * chunk_bytes - size } else { 0 };
+                self.progress.bytes_durable += (new * chunk_bytes).saturating_sub(short);
             }
             (State::Large(large), AckLevel::Verified) => {
                 let before = large.verified.len();
@@ -706,7 +712,7 @@ impl Sender {
                 self.progress.bytes_verified += size;
                 self.drop_small(id);
             }
-            (_, AckLevel::Verified) => {}
+            (_, AckLevel::Verified | AckLevel::Durable) => {}
         }
         Ok(())
     }
@@ -1080,6 +1086,7 @@ fn large_of(item: &mut Item, chunk_bytes: u64) -> &mut Large {
         item.state = State::Large(Box::new(Large {
             queue: RunSet::new(),
             verified: RunSet::new(),
+            durable: RunSet::new(),
             tree: Tree::new(item.entry.evidence.size, chunk_bytes),
             holds_slot: false,
             being_read: 0,

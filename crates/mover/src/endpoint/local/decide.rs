@@ -57,10 +57,6 @@ impl LocalDestination {
             if builds_on_the_past && !self.terms.dry_run {
                 self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
             }
-            // A dry run ends here: nothing is asked for, so nothing can be written.
-            if self.terms.dry_run && matches!(&decision, Decision::Fresh | Decision::Resume { .. }) {
-                return Ok(done(false));
-            }
             Ok(decision)
         });
         decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))

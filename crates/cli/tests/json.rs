@@ -1,0 +1,182 @@
+//! Events for programs, and exit codes, by the real program.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
+use support::{Scratch, facts, finish, make_tree, noise};
+
+fn events(out: &str) -> Vec<Value> {
+    out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+/// The bytes of a name, as docs/reference/json.md says how to get them.
+fn name(event: &Value) -> Vec<u8> {
+    match event["path_bytes"].as_str() {
+        Some(hex) => (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect(),
+        None => thalweg_wire::path::unescape(event["path"].as_str().unwrap()).unwrap(),
+    }
+}
+
+/// F-1: names that are hostile to terminals, logs and parsers come through byte by byte.
+#[test]
+fn every_name_comes_through_json_byte_by_byte_and_no_control_byte_reaches_the_output() {
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    make_tree(&from);
+    for hostile in [
+        &b"-rf"[..], b"\x1b]0;title\x07", b"\xc2\x9b31m", b"\xe2\x80\xaertl", b"${jndi:x}", b"%n%s", b"a\\x41b", b"\"quoted\"", b"\r",
+        b"e\xcc\x81", b"\xc3\xa9", b" lead and trail ", b"*", b"> a.b.c",
+    ] {
+        std::fs::write(from.join(std::ffi::OsStr::from_bytes(hostile)), b"x").unwrap();
+    }
+    let expected: BTreeSet<Vec<u8>> = facts(&from).into_keys().collect();
+    let out = scratch.run(["cp".into(), "-vv".into(), "--json".into(), scratch.path("from/"), scratch.path("to")]);
+    let listed = scratch.ok(["ls".into(), "-R".into(), "--json".into(), scratch.path("to")]);
+    for (text, event) in [(String::from_utf8(out.stdout).unwrap(), "entry"), (listed, "listed")] {
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
+        let names: BTreeSet<Vec<u8>> = events(&text)
+            .iter()
+            .filter(|value| value["event"] == event && value["path"] != ".")
+            .map(name)
+            .collect();
+        assert!(names == expected, "{event}");
+    }
+    assert!(!String::from_utf8(out.stderr).unwrap().chars().any(|c| c.is_control() && c != '\n'));
+}
+
+#[test]
+fn a_copy_tells_its_end_its_plan_and_its_numbers() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 3 << 20)).unwrap();
+    let out = scratch.ok(["cp".into(), "--json".into(), scratch.path("file"), scratch.path("to")]);
+    let events = events(&out);
+    let last = events.last().unwrap();
+    assert_eq!(last["event"], "finished");
+    assert_eq!((&last["exit"], &last["bytes_done"], &last["dry_run"]), (&0.into(), &(3 << 20).into(), &false.into()));
+    assert!(last["plan"]["streams"]["why"].is_string() && last["root"].is_string());
+    assert_eq!(events[0]["blake3"], blake3::hash(&noise(1, 3 << 20)).to_hex().as_str());
+}
+
+#[test]
+fn progress_is_told_about_once_a_second() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 6 << 20)).unwrap();
+    let out =
+        scratch.ok(["cp".into(), "--json".into(), "--bwlimit".into(), "2MB/s".into(), scratch.path("file"), scratch.path("to")]);
+    let progress = events(&out).into_iter().filter(|event| event["event"] == "progress").collect::<Vec<_>>();
+    assert!(!progress.is_empty() && progress.len() < 60, "{out}");
+    assert_eq!(progress[0]["bytes_found"], 6 << 20);
+}
+
+#[test]
+fn failures_are_events_too_and_name_their_exit_code() {
+    let scratch = Scratch::new();
+    let (nowhere, to) = (scratch.path("nowhere").display().to_string(), scratch.path("to").display().to_string());
+    for (words, exit, kind) in [
+        (vec!["cp", "--json", &nowhere, &to], 3, "notfound"),
+        (vec!["ls", "--json", &nowhere], 3, "notfound"),
+        (vec!["cp", "--json", "--delete", "a", "b"], 1, "usage"),
+        (vec!["cp", "--json", "--no-such-option", "a", "b"], 1, "usage"),
+        (vec!["cat", "--json", "tw://127.0.0.1:1/data/x"], 3, "permission"),
+    ] {
+        let out = scratch.run(&words);
+        assert_eq!(out.status.code(), Some(exit), "{words:?}");
+        let last = events(&String::from_utf8(out.stdout).unwrap()).pop().unwrap();
+        assert_eq!((&last["event"], &last["exit"], &last["kind"]), (&"error".into(), &exit.into(), &kind.into()), "{words:?}");
+        assert!(String::from_utf8(out.stderr).unwrap().starts_with("error: "), "{words:?}");
+    }
+}
+
+#[test]
+fn an_entry_that_fails_is_exit_2_and_told() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), b"x").unwrap();
+    // A directory that is not empty stands where the file should go.
+    std::fs::create_dir_all(scratch.path("to/file/full")).unwrap();
+    let out = scratch.run(["cp".into(), "--json".into(), scratch.path("from/"), scratch.path("to")]);
+    assert_eq!(out.status.code(), Some(2));
+    let events = events(&String::from_utf8(out.stdout).unwrap());
+    let failed = events.iter().find(|event| event["outcome"] == "failed").unwrap();
+    assert_eq!((&failed["path"], &failed["kind"]), (&"file".into(), &"conflict".into()));
+    assert_eq!(events.last().unwrap()["exit"], 2);
+}
+
+#[test]
+fn a_copy_that_is_stopped_ends_with_130_or_143_and_resumes() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 12 << 20)).unwrap();
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let mut command = scratch.thalweg();
+        command.args(["cp", "--bwlimit", "1MB/s"]).arg(scratch.path("file")).arg(scratch.path("to"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let id = child.id().to_string();
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
+        let out = finish(child);
+        assert_eq!(out.status.code(), Some(code), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(String::from_utf8_lossy(&out.stderr).contains("hint: run the same command again"));
+    }
+    scratch.ok(["cp".into(), scratch.path("file"), scratch.path("to")]);
+    assert_eq!(std::fs::read(scratch.path("to")).unwrap(), noise(1, 12 << 20));
+}
+
+#[test]
+fn a_source_that_never_stops_changing_is_exit_5() {
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
+    std::fs::write(&path, noise(1, 8 << 20)).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            let mut at = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                at = (at + 4099) % (8 << 20);
+                std::os::unix::fs::FileExt::write_all_at(&file, &[at as u8], at).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let out = scratch.run(["cp".into(), path.clone(), scratch.path("to")]);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(out.status.code(), Some(5), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(!scratch.path("to").exists());
+    });
+}
+
+#[test]
+fn a_reader_of_events_that_goes_away_does_not_stop_the_copy() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("from"));
+    let mut command = scratch.thalweg();
+    command.args(["cp", "--json", "-v"]).arg(scratch.path("from/")).arg(scratch.path("to"));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(finish(child).status.code(), Some(0));
+    support::assert_same(&scratch.path("from"), &scratch.path("to"));
+}
+
+#[test]
+fn the_help_has_every_exit_code_of_the_reference() {
+    let scratch = Scratch::new();
+    for words in [&["--help"][..], &["cp", "--help"]] {
+        let help = scratch.ok(words);
+        for (exit, meaning) in thalweg_cli::exit::TABLE {
+            let start: String = meaning.chars().take(20).collect();
+            assert!(help.contains(&format!("{:>3}  {start}", exit.code())), "{help}");
+        }
+    }
+}
+
+#[test]
+fn quiet_says_nothing_but_errors() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let out = scratch.run(["cp".into(), "-q".into(), scratch.path("file"), scratch.path("to")]);
+    assert_eq!((out.status.code(), &out.stdout[..], &out.stderr[..]), (Some(0), &b""[..], &b""[..]));
+    let out = scratch.run(["cp".into(), "-q".into(), scratch.path("nowhere"), scratch.path("to")]);
+    assert!(String::from_utf8(out.stderr).unwrap().starts_with("error: "));
+}
