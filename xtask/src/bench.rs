@@ -67,7 +67,9 @@ pub fn run(args: &Args) -> Result<()> {
         for cache in caches {
             let row = format!("{scenario}, {cache}");
             for run in 0..=args.runs {
-                for tool in TOOLS.iter().filter(|tool| tool.starts_with("thalweg") || tool.contains(&args.tool)) {
+                for tool in
+                    TOOLS.iter().filter(|tool| tool.starts_with("thalweg") || tool.contains(&args.tool))
+                {
                     let destination = servers.export.join(format!("{run}-{}", tool.replace(' ', "-")));
                     prepare(source, cache)?;
                     let sample = servers.copy(tool, source, &destination, &group)?;
@@ -97,9 +99,13 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn show(table: &BTreeMap<String, BTreeMap<&str, Vec<Sample>>>, sources: &[(&str, PathBuf, u64)]) {
-    println!("\n{:<16} {:<16} {:>9} {:>9} {:>12} {:>14}", "scenario", "tool", "wall s", "Gbit/s", "CPU-s/GB", "wall vs first");
+    println!(
+        "\n{:<16} {:<16} {:>9} {:>9} {:>12} {:>14}",
+        "scenario", "tool", "wall s", "Gbit/s", "CPU-s/GB", "wall vs first"
+    );
     for (row, tools) in table {
-        let bytes = sources.iter().find(|(name, ..)| row.starts_with(name)).map_or(0, |(_, _, bytes)| *bytes) as f64;
+        let bytes =
+            sources.iter().find(|(name, ..)| row.starts_with(name)).map_or(0, |(_, _, bytes)| *bytes) as f64;
         let first = tools.get(TOOLS[0]).map(|samples| median(samples.iter().map(|s| s.wall_s)));
         for (tool, samples) in tools {
             let wall = median(samples.iter().map(|s| s.wall_s));
@@ -148,7 +154,11 @@ fn make_sources(scratch: &Scratch, args: &Args) -> Result<Vec<(&'static str, Pat
         sources.push(("small", directory, 20_000 * 4096));
     }
     if wanted("mixed") {
-        let bytes = tools::files_below(&toolchain)?.iter().filter_map(|file| fs::metadata(file).ok()).map(|m| m.len()).sum();
+        let bytes = tools::files_below(&toolchain)?
+            .iter()
+            .filter_map(|file| fs::metadata(file).ok())
+            .map(|m| m.len())
+            .sum();
         sources.push(("mixed", toolchain, bytes));
     }
     Ok(sources)
@@ -192,12 +202,23 @@ impl Servers {
         let ticket = scratch.path("ticket");
         let mut children = Vec::new();
         let mut serve = Command::new(thalweg);
-        serve.args(["serve", "--listen", &address, "--export", &format!("bench={}", export.display()), "--ticket-file"]);
+        serve.args([
+            "serve",
+            "--listen",
+            &address,
+            "--export",
+            &format!("bench={}", export.display()),
+            "--ticket-file",
+        ]);
         serve.arg(&ticket).env("THALWEG_STATE", scratch.path("server-state")).stdout(Stdio::null());
         children.push(group.spawn(serve)?);
 
         let config = scratch.path("rsyncd.conf");
-        let text = format!("use chroot = no\n[bench]\npath = {}\nread only = no\nuid = {}\n", export.display(), user()?);
+        let text = format!(
+            "use chroot = no\n[bench]\npath = {}\nread only = no\nuid = {}\n",
+            export.display(),
+            user()?
+        );
         fs::write(&config, text)?;
         let mut rsyncd = Command::new("rsync");
         rsyncd.args(["--daemon", "--no-detach", "--address=127.0.0.1", &format!("--port={rsync_port}")]);
@@ -250,12 +271,18 @@ impl Servers {
         let mut command = match tool {
             "thalweg daemon" => {
                 let mut command = Command::new(&self.thalweg);
-                command.args(["cp", "-q", "--ticket"]).arg(&self.ticket).args([&from, &format!("tw://{}/bench/{name}", self.address)]);
+                command
+                    .args(["cp", "-q", "--ticket"])
+                    .arg(&self.ticket)
+                    .args([&from, &format!("tw://{}/bench/{name}", self.address)]);
                 command
             }
             "thalweg ssh" => {
                 let mut command = Command::new(&self.thalweg);
-                command.args(["cp", "-q", "-e", &ssh, "--far-path"]).arg(&self.thalweg).args([&from, &at_ssh]);
+                command
+                    .args(["cp", "-q", "-e", &ssh, "--far-path"])
+                    .arg(&self.thalweg)
+                    .args([&from, &at_ssh]);
                 command
             }
             "rsync daemon" => {

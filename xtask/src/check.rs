@@ -20,8 +20,33 @@ const CRATES: &[(&str, &[&str])] = &[
 
 /// What modules of the mover must not mention.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    ("transfer", &["crate::run", "crate::stage", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "SystemTime", "std::fs", "std::net", "std::thread"]),
-    ("plan.rs", &["crate::run", "crate::stage", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "std::fs"]),
+    (
+        "transfer",
+        &[
+            "crate::run",
+            "crate::stage",
+            "crate::link",
+            "crate::endpoint",
+            "thalweg_sys",
+            "Instant::now",
+            "SystemTime",
+            "std::fs",
+            "std::net",
+            "std::thread",
+        ],
+    ),
+    (
+        "plan.rs",
+        &[
+            "crate::run",
+            "crate::stage",
+            "crate::link",
+            "crate::endpoint",
+            "thalweg_sys",
+            "Instant::now",
+            "std::fs",
+        ],
+    ),
     ("basin.rs", &["crate::run", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "std::fs"]),
     ("endpoint", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),
     ("manifest", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),

@@ -111,7 +111,8 @@ fn reference(command: &Command) -> String {
         for argument in sub.get_arguments().filter(|argument| !argument.is_hide_set()) {
             option(&mut page, argument);
         }
-        if let Some(after) = sub.get_after_help().filter(|after| !after.to_string().starts_with("Exit codes")) {
+        if let Some(after) = sub.get_after_help().filter(|after| !after.to_string().starts_with("Exit codes"))
+        {
             let _ = writeln!(page, "\n{after}");
         }
     }
@@ -132,7 +133,8 @@ fn option(page: &mut String, argument: &clap::Arg) {
     let takes_value = argument.get_action().takes_values();
     let values = argument.get_value_names().unwrap_or_default().iter().map(|name| name.to_string());
     let value = if takes_value { values.collect::<Vec<_>>().join(" ") } else { String::new() };
-    let shown = [names.join(", "), value].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    let shown =
+        [names.join(", "), value].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
     let _ = write!(page, "- `{shown}`: {}", text(argument.get_help()));
     let possible = argument.get_possible_values();
     if takes_value && !possible.is_empty() {
@@ -158,7 +160,8 @@ fn text(help: Option<&clap::builder::StyledStr>) -> String {
 }
 
 fn exit_codes() -> String {
-    let mut page = format!("{MADE}# Exit codes\n\nNever renumbered. A code that is not here is a failure.\n\n");
+    let mut page =
+        format!("{MADE}# Exit codes\n\nNever renumbered. A code that is not here is a failure.\n\n");
     page.push_str("| code | meaning |\n|---|---|\n");
     for (exit, meaning) in exit::TABLE {
         let _ = writeln!(page, "| {} | {meaning} |", exit.code());

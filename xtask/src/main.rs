@@ -14,6 +14,8 @@ mod bench;
 
 mod sim;
 
+mod fuzz;
+
 mod torture;
 
 mod gen_docs;
@@ -39,6 +41,8 @@ enum Chore {
     Gen(gen_docs::Args),
     /// Runs transfers in virtual time, with faults, and checks every promise at every step
     Sim(sim::Args),
+    /// Fuzzes the decoders, with nightly Rust and cargo-fuzz
+    Fuzz(fuzz::Args),
     /// Real processes under faults, again and again with other seeds, and a table of what failed
     Torture(torture::Args),
 }
@@ -60,6 +64,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Check => check::run(),
         Chore::Bench(args) => bench::run(&args),
         Chore::Sim(args) => sim::run(&args),
+        Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Torture(args) => torture::run(&args),
         Chore::Gen(args) => gen_docs::run(&args),
     }

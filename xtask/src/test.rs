@@ -52,7 +52,17 @@ pub fn run(args: &Args) -> Result<()> {
     check::run()?;
     println!("==> simulation, {} seeds", args.seeds);
     let seeds = args.seeds.to_string();
-    tools::run(Command::new(&cargo).args(["run", "--quiet", "--release", "--package", "xtask", "--", "sim", "--seeds", &seeds]))
+    tools::run(Command::new(&cargo).args([
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "xtask",
+        "--",
+        "sim",
+        "--seeds",
+        &seeds,
+    ]))
 }
 
 /// Installs what is missing where that is possible; says what is missing where it is not.
@@ -71,7 +81,9 @@ fn install() -> Result<()> {
         println!("==> installing {}", missing.join(", "));
         tools::run(Command::new("apt-get").args(["-qq", "update"]))?;
         let install = ["-qq", "install", "-y", "--no-install-recommends"];
-        return tools::run(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(install).args(missing));
+        return tools::run(
+            Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(install).args(missing),
+        );
     }
     println!("==> missing, and not installed (that needs root and apt): {}", missing.join(", "));
     println!("    tests that need them fail and say so");

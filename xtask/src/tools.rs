@@ -103,7 +103,10 @@ pub fn files_below(directory: &Path) -> Result<Vec<PathBuf>> {
 /// If they differ.
 pub fn same_tree(a: &Path, b: &Path) -> Result<()> {
     let slash = |path: &Path| format!("{}/", path.display());
-    let rsync = Command::new("rsync").args(["-aHnc", "--delete", "--itemize-changes"]).args([slash(a), slash(b)]).output();
+    let rsync = Command::new("rsync")
+        .args(["-aHnc", "--delete", "--itemize-changes"])
+        .args([slash(a), slash(b)])
+        .output();
     match rsync {
         Ok(output) if output.status.success() && output.stdout.is_empty() => Ok(()),
         Ok(output) => bail!("they differ: {}", String::from_utf8_lossy(&output.stdout)),

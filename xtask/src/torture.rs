@@ -46,7 +46,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let tests = tests(args.only.as_deref())?;
     ensure!(!tests.is_empty(), "no test of that row");
     let until = Instant::now() + Duration::from_secs(args.minutes * 60);
-    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let clock =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos()
+            as u64;
     let first = args.seed.unwrap_or(clock);
     let mut rows: BTreeMap<String, Tally> = BTreeMap::new();
     'rounds: for round in 0.. {
@@ -83,7 +85,8 @@ fn one(test: &Test, seed: u64, quick: bool, tally: &mut Tally) -> anyhow::Result
         command.env("THALWEG_TORTURE", "1");
     }
     let output = command.output().with_context(|| format!("start {}", test.binary))?;
-    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    let text =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     tally.runs += 1;
     tally.time += since.elapsed();
     let word = if !output.status.success() {
@@ -117,7 +120,9 @@ fn tests(only: Option<&str>) -> anyhow::Result<Vec<Test>> {
     for line in String::from_utf8_lossy(&built.stdout).lines() {
         let Some(binary) = executable(line) else { continue };
         let listed = Command::new(&binary).args(["--list", "--format", "terse"]).output()?;
-        for name in String::from_utf8_lossy(&listed.stdout).lines().filter_map(|line| line.strip_suffix(": test")) {
+        for name in
+            String::from_utf8_lossy(&listed.stdout).lines().filter_map(|line| line.strip_suffix(": test"))
+        {
             let row = row_of(name);
             if only.is_none_or(|only| row.eq_ignore_ascii_case(only) || name.contains(only)) {
                 tests.push(Test { binary: binary.clone(), name: name.to_owned(), row });

@@ -255,8 +255,10 @@ pub struct CheckArgs {
 
 /// Options of verify.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exits with 0 if everything is as the receipt says, with 2 if something is missing (or \
-extra, with --strict), with 4 if something is damaged or the receipt is not what was signed.")]
+#[command(
+    after_help = "Exits with 0 if everything is as the receipt says, with 2 if something is missing (or \
+extra, with --strict), with 4 if something is damaged or the receipt is not what was signed."
+)]
 pub struct VerifyArgs {
     /// What `--receipt` wrote
     #[arg(value_name = "RECEIPT")]

@@ -35,23 +35,33 @@ enum Piece<T> {
 pub fn check(args: &CheckArgs) -> Result<Exit> {
     let source = Reach::open(&args.source, &args.ask)?;
     let destination = Reach::open(&args.destination, &args.ask)?;
-    let mut report = Differences { json: args.ask.json, said: HashSet::new(), troubles: Troubles::new(args.ask.json), counts: [0; 3] };
+    let mut report = Differences {
+        json: args.ask.json,
+        said: HashSet::new(),
+        troubles: Troubles::new(args.ask.json),
+        counts: [0; 3],
+    };
     let mut entries = 0u64;
     let mut single = [false; 2];
 
-    let (left, right) = both(
-        |tell| list(&source, tell),
-        |tell| list(&destination, tell),
-        &mut report,
-        &mut |report, path, a: (Entry, bool), b: (Entry, bool)| {
+    let (left, right) =
+        both(|tell| list(&source, tell), |tell| list(&destination, tell), &mut report, &mut |report,
+                                                                                             path,
+                                                                                             a: (
+            Entry,
+            bool,
+        ),
+                                                                                             b: (
+            Entry,
+            bool,
+        )| {
             entries += 1;
             single = [a.1, b.1];
             match difference(&a.0, &b.0) {
                 Some(why) => report.differs(path, &why),
                 None => Ok(()),
             }
-        },
-    )?;
+        })?;
     for path in left {
         report.missing(&path)?;
     }
@@ -103,7 +113,10 @@ fn both<T: Send>(
         });
         let mut sides = [Side::new(hear_left), Side::new(hear_right)];
         while !(sides[0].ended && sides[1].ended) {
-            let behind = usize::from(sides[0].ended || (!sides[1].ended && in_order(&sides[0].last, &sides[1].last) == Ordering::Greater));
+            let behind = usize::from(
+                sides[0].ended
+                    || (!sides[1].ended && in_order(&sides[0].last, &sides[1].last) == Ordering::Greater),
+            );
             match sides[behind].hear.recv() {
                 Ok(Piece::Item(path, item)) => {
                     sides[behind].last = path.clone();

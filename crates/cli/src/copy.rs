@@ -7,8 +7,8 @@ use crate::receipt::ReceiptFile;
 use crate::tell::Listener;
 use crate::{identity, json, show, ssh};
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use thalweg_mover::event::Events;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
@@ -49,8 +49,12 @@ fn run(args: &CopyArgs) -> Result<Exit> {
         places.iter_mut().for_each(Named::mean_contents);
     }
     let (from, from_identity) = source(places, args)?;
-    if matches!(from, From::Far(..)) && only.as_ref().is_some_and(|only| only.len() > limits::MESSAGE_DIGESTS_MAX) {
-        return Err(usage("a far source takes at most 32768 names of --files-from: run thalweg at the source"));
+    if matches!(from, From::Far(..))
+        && only.as_ref().is_some_and(|only| only.len() > limits::MESSAGE_DIGESTS_MAX)
+    {
+        return Err(usage(
+            "a far source takes at most 32768 names of --files-from: run thalweg at the source",
+        ));
     }
     let (to, to_identity) = target(destination, args)?;
     let signer = match from_identity.or(to_identity) {
@@ -90,7 +94,8 @@ fn run(args: &CopyArgs) -> Result<Exit> {
 }
 
 fn source(places: Vec<Named>, args: &CopyArgs) -> Result<(From, Option<Identity>)> {
-    let mixed = || Failure::new(FailureKind::Usage, "read the command line", "all sources must be at one place");
+    let mixed =
+        || Failure::new(FailureKind::Usage, "read the command line", "all sources must be at one place");
     let mut local = Vec::new();
     let mut far: Option<(String, Vec<Place>)> = None;
     let mut by_ssh: Option<(String, Option<u16>, Vec<Place>)> = None;
@@ -107,7 +112,11 @@ fn source(places: Vec<Named>, args: &CopyArgs) -> Result<(From, Option<Identity>
                 places.push(Place { export: Some(export), path });
             }
             Named::Null => {
-                return Err(Failure::new(FailureKind::Usage, "read the command line", "`null:` is no source"));
+                return Err(Failure::new(
+                    FailureKind::Usage,
+                    "read the command line",
+                    "`null:` is no source",
+                ));
             }
             Named::Ssh { host, port, path } => {
                 let (known_host, known_port, places) =
@@ -146,7 +155,11 @@ fn target(place: Named, args: &CopyArgs) -> Result<(To, Option<Identity>)> {
             (To::Far(far, Place { export: Some(export), path }), Some(identity))
         }
         Named::Zero(_) => {
-            return Err(Failure::new(FailureKind::Usage, "read the command line", "`zero:` is no destination"));
+            return Err(Failure::new(
+                FailureKind::Usage,
+                "read the command line",
+                "`zero:` is no destination",
+            ));
         }
         Named::Ssh { host, port, path } => (To::Far(ssh::far(&host, port, args)?, ssh::place(path)), None),
     })
@@ -154,7 +167,8 @@ fn target(place: Named, args: &CopyArgs) -> Result<(To, Option<Identity>)> {
 
 fn daemon(address: &str, args: &CopyArgs) -> Result<(Far, Identity)> {
     let path = args.ticket.as_ref().ok_or_else(|| {
-        let cause = "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
+        let cause =
+            "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
         Failure::new(FailureKind::Permission, "connect", cause)
     })?;
     let ticket = Ticket::read(path)?;

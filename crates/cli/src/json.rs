@@ -168,5 +168,22 @@ fn plan(report: &Report) -> Value {
 
 /// Prints an event.
 pub fn tell(value: &Value) {
-    out::tell(&value.to_string());
+    out::tell(&inert(&value.to_string()));
+}
+
+/// The same JSON without what a terminal would act on: it can stand in strings only, where it can be escaped. (The
+/// serialiser escapes below 0x20 only; a peer's words may hold more.)
+pub fn inert(text: &str) -> String {
+    use std::fmt::Write;
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii_graphic() || c == ' ' || thalweg_wire::path::is_inert(c) || c == '\\' {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    out
 }

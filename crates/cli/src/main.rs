@@ -35,8 +35,8 @@ mod check;
 mod gc;
 
 use clap::Parser;
-use thalweg_mover::failure::{Failure, FailureKind};
 use thalweg_cli::{args, exit, units};
+use thalweg_mover::failure::{Failure, FailureKind};
 
 fn main() -> std::process::ExitCode {
     // Modes and sizes are what the source says; the limits of the shell are ours to meet with an error.

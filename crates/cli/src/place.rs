@@ -41,7 +41,9 @@ impl Named {
     /// As if it ended with a slash: its contents are meant.
     pub fn mean_contents(&mut self) {
         match self {
-            Named::Local(local) if !local.as_os_str().as_bytes().ends_with(b"/") => local.as_mut_os_string().push("/"),
+            Named::Local(local) if !local.as_os_str().as_bytes().ends_with(b"/") => {
+                local.as_mut_os_string().push("/")
+            }
             Named::Daemon { path, .. } | Named::Ssh { path, .. } if !path.ends_with(b"/") => path.push(b'/'),
             _ => {}
         }
@@ -157,7 +159,10 @@ mod tests {
     fn places_are_read_as_rsync_users_write_them() {
         assert_eq!(parse("a/b:c"), Named::Local("a/b:c".into()));
         assert_eq!(parse("./a:b"), Named::Local("./a:b".into()));
-        assert_eq!(parse("me@host:dir/"), Named::Ssh { host: "me@host".into(), port: None, path: b"dir/".to_vec() });
+        assert_eq!(
+            parse("me@host:dir/"),
+            Named::Ssh { host: "me@host".into(), port: None, path: b"dir/".to_vec() }
+        );
         assert_eq!(parse("host:"), Named::Ssh { host: "host".into(), port: None, path: b".".to_vec() });
         assert_eq!(
             parse("ssh://h:2222/x"),

@@ -21,7 +21,10 @@ pub fn ls(args: &LsArgs) -> Result<Exit> {
         let entry = match found {
             Found::Entry(entry) if entry.path.is_root() && !args.ask.json => return Ok(()),
             Found::Entry(entry) => entry,
-            Found::Trouble(failure) => return Ok(troubles.add(&failure)),
+            Found::Trouble(failure) => {
+                troubles.add(&failure);
+                return Ok(());
+            }
         };
         match (args.ask.json, args.long) {
             (true, _) => out::line(&json::listed(&entry).to_string()),
@@ -63,7 +66,8 @@ pub fn du(args: &DuArgs) -> Result<Exit> {
     });
     let exit = troubles.end(listed)?;
     let line = match args.ask.json {
-        true => serde_json::json!({"event": "usage", "bytes": bytes, "files": files, "entries": entries}).to_string(),
+        true => serde_json::json!({"event": "usage", "bytes": bytes, "files": files, "entries": entries})
+            .to_string(),
         false => format!(
             "{} ({} bytes) in {} files, {} entries",
             units::size(bytes),
@@ -95,7 +99,9 @@ pub fn cat(args: &CatArgs) -> Result<Exit> {
         let printed = Digest(*hasher.finalize().as_bytes());
         let (_, theirs) = reach.digest_of_file(DigestAs::Plain)?;
         if printed != theirs {
-            let cause = format!("what was printed has the digest {printed}, the file {theirs}: it changed, or was damaged");
+            let cause = format!(
+                "what was printed has the digest {printed}, the file {theirs}: it changed, or was damaged"
+            );
             return Err(Failure::new(FailureKind::Damage, "compare digests", cause));
         }
     }

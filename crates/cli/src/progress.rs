@@ -18,7 +18,8 @@ pub struct Progress {
 impl Progress {
     /// Starts if stderr is a terminal (or `always`).
     pub fn start(meter: Arc<Meter>, always: bool, never: bool) -> Option<Progress> {
-        let is_terminal = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        let is_terminal =
+            std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
         if never || !(always || is_terminal) {
             return None;
         }

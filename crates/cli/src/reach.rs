@@ -82,9 +82,11 @@ impl Reach {
                 };
                 for reply in client.ask(Question::Digest { place: place.clone(), chunk_bytes })? {
                     match reply? {
-                        Reply::Digests(digests) => digests
-                            .into_iter()
-                            .try_for_each(|(path, bytes, digest)| sink(Digested::File(path, bytes, digest)))?,
+                        Reply::Digests(digests) => {
+                            digests.into_iter().try_for_each(|(path, bytes, digest)| {
+                                sink(Digested::File(path, bytes, digest))
+                            })?
+                        }
                         Reply::Trouble(failure) => sink(Digested::Trouble(failure))?,
                         _ => return Err(unexpected()),
                     }
@@ -128,7 +130,9 @@ impl Reach {
         match (first, looked) {
             (Some(kind), _) => Ok(kind),
             (None, Err(failure)) => Err(failure),
-            (None, Ok(())) => Err(Failure::new(FailureKind::Unsupported, "look", "it is of a kind that is not listed")),
+            (None, Ok(())) => {
+                Err(Failure::new(FailureKind::Unsupported, "look", "it is of a kind that is not listed"))
+            }
         }
     }
 
@@ -237,18 +241,19 @@ struct FarBelow<'a> {
 
 impl Below for FarBelow<'_> {
     fn kind(&self) -> Result<Kind> {
+        let mut first = None;
+        // Heard to the end: a server works on a bounded number of questions at a time.
         for reply in self.client.ask(Question::List { place: self.place.clone(), recursive: false })? {
             match reply? {
-                Reply::Entries(entries) => {
-                    if let Some(entry) = entries.into_iter().next() {
-                        return Ok(entry.kind);
-                    }
-                }
+                Reply::Entries(entries) => first = first.or(entries.into_iter().next()),
+                Reply::Trouble(_) if first.is_some() => {}
                 Reply::Trouble(failure) => return Err(failure),
                 _ => return Err(unexpected()),
             }
         }
-        Err(Failure::new(FailureKind::NotFound, "look", "it is not listed"))
+        first
+            .map(|entry| entry.kind)
+            .ok_or_else(|| Failure::new(FailureKind::NotFound, "look", "it is not listed"))
     }
 
     fn digest_of_file(&self, how: DigestAs) -> Result<(u64, Digest)> {
@@ -281,7 +286,8 @@ fn unexpected() -> Failure {
 
 fn dial(address: &str, ticket: Option<&Path>) -> Result<Client> {
     let path = ticket.ok_or_else(|| {
-        let cause = "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
+        let cause =
+            "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
         Failure::new(FailureKind::Permission, "connect", cause)
     })?;
     let ticket = Ticket::read(path)?;

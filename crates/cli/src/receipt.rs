@@ -44,7 +44,11 @@ impl ReceiptFile {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&hidden);
         let file = file.map_err(|error| of_io(path, &error))?;
         let file = BufWriter::with_capacity(256 << 10, file);
-        Ok(ReceiptFile { path: path.to_owned(), hidden, inner: Arc::new(Mutex::new(Inner { file, error: None })) })
+        Ok(ReceiptFile {
+            path: path.to_owned(),
+            hidden,
+            inner: Arc::new(Mutex::new(Inner { file, error: None })),
+        })
     }
 
     /// What makes a sink for each attempt; an attempt starts over.

@@ -33,7 +33,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         false => args.advertise.clone(),
     };
     if let Some(path) = &args.ticket_file {
-        let ticket = Ticket { addresses: addresses.clone(), server: fingerprint, identity_pem: client.to_pem() };
+        let ticket =
+            Ticket { addresses: addresses.clone(), server: fingerprint, identity_pem: client.to_pem() };
         ticket.write(path)?;
     }
     println!("listening at {}, fingerprint {fingerprint}", addresses.join(", "));

@@ -16,7 +16,9 @@ pub fn failure(failure: &Failure) {
 /// What to do about it.
 pub fn hint(failure: &Failure) -> Option<&'static str> {
     Some(match (failure.kind, failure.operation.as_str()) {
-        (FailureKind::Space, _) => "make room (or make it writable), then run the same command again: it resumes",
+        (FailureKind::Space, _) => {
+            "make room (or make it writable), then run the same command again: it resumes"
+        }
         (FailureKind::NotFound, "start by ssh") => {
             "install it there, name it with --far-path, or let thalweg place its own copy with --bootstrap"
         }

@@ -82,12 +82,14 @@ impl Listener {
         let exit = Exit::of_entries(lock(&self.failed).iter().copied());
         if self.json {
             json::tell(&json::finished(report, args.dry_run, exit));
-        } else if args.dry_run {
+        } else if !self.quiet && args.dry_run {
             self.dry_run(report);
         } else if !self.quiet {
             out::tell(&last_line(report, args.verify));
         }
-        if exit == Exit::Space && let Some(hint) = show::hint(&Failure::new(FailureKind::Space, "write", "")) {
+        if exit == Exit::Space
+            && let Some(hint) = show::hint(&Failure::new(FailureKind::Space, "write", ""))
+        {
             self.line(&format!("hint: {hint}"));
         }
         Ok(exit)
@@ -143,7 +145,11 @@ impl Listener {
             Outcome::Done { losses, .. } => {
                 for loss in losses.iter().filter(|_| !self.quiet) {
                     let show = |text: &str| thalweg_wire::path::Escaped(text.as_bytes()).to_string();
-                    self.line(&format!("warning: `{path}`: {} not kept: {}", show(&loss.what), show(&loss.why)));
+                    self.line(&format!(
+                        "warning: `{path}`: {} not kept: {}",
+                        show(&loss.what),
+                        show(&loss.why)
+                    ));
                 }
                 if self.verbose > 0 {
                     self.line(&path.to_string());
@@ -193,7 +199,11 @@ impl Listener {
         out::tell(&format!("{line}; nothing was changed"));
         let plan = &report.plan;
         out::tell(&format!("  streams      {}", plan.streams));
-        out::tell(&format!("  chunk        {} ({})", units::size(plan.chunk_bytes.value), plan.chunk_bytes.why));
+        out::tell(&format!(
+            "  chunk        {} ({})",
+            units::size(plan.chunk_bytes.value),
+            plan.chunk_bytes.why
+        ));
         let segment = u64::from(plan.segment_bytes.value);
         out::tell(&format!("  segment      {} ({})", units::size(segment), plan.segment_bytes.why));
         out::tell(&format!("  concurrency  {}", plan.concurrency));
@@ -225,7 +235,8 @@ fn last_line(report: &Report, verify: Verify) -> String {
         Verify::Paranoid => "; verified by reading twice and back, durable",
     });
     if let Some(narrowest) = &report.narrowest {
-        let place = if narrowest.place == "path" { String::new() } else { format!(" at the {}", narrowest.place) };
+        let place =
+            if narrowest.place == "path" { String::new() } else { format!(" at the {}", narrowest.place) };
         let busy = narrowest.busy * 100.0;
         line.push_str(&format!("; narrowest stage: {}{place} ({busy:.0} % busy)", narrowest.stage));
     }

@@ -41,7 +41,9 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
         "MiB" => 8.0 * 1_048_576.0,
         "GiB" => 8.0 * 1_073_741_824.0,
         "" => return Err("a rate needs a unit, for instance `100Mbit/s` or `10MB/s`".into()),
-        _ => return Err(format!("`{unit}` is not a unit of rate (kbit/s, Mbit/s, Gbit/s, kB/s, MB/s, GB/s)")),
+        _ => {
+            return Err(format!("`{unit}` is not a unit of rate (kbit/s, Mbit/s, Gbit/s, kB/s, MB/s, GB/s)"));
+        }
     };
     whole(number * factor)
 }
@@ -130,7 +132,11 @@ fn split(text: &str) -> Result<(f64, &str), String> {
 }
 
 fn whole(value: f64) -> Result<u64, String> {
-    if value.is_finite() && (0.0..=9e18).contains(&value) { Ok(value as u64) } else { Err("out of range".into()) }
+    if value.is_finite() && (0.0..=9e18).contains(&value) {
+        Ok(value as u64)
+    } else {
+        Err("out of range".into())
+    }
 }
 
 #[cfg(test)]

@@ -43,7 +43,10 @@ pub fn verify(args: &VerifyArgs) -> Result<Exit> {
         let _ = writeln!(err, "signed by the sender {}", json::hex(&seal.sender));
         let _ = writeln!(err, "    and the receiver {}", json::hex(&seal.receiver));
         if args.keys.is_empty() {
-            let _ = writeln!(err, "warning: anybody can sign a receipt; give the keys that you expect with --keys");
+            let _ = writeln!(
+                err,
+                "warning: anybody can sign a receipt; give the keys that you expect with --keys"
+            );
         }
     }
     let reach = Reach::open(&args.place, &args.ask)?;
@@ -106,7 +109,8 @@ fn authenticate(path: &Path, keys: &[String]) -> Result<Seal> {
     let root = Digest(*hasher.finalize().as_bytes());
     let footer = lines.footer.take().ok_or_else(|| no_receipt("it has no end"))?;
     let signed = |who: &str| -> Result<Signed> {
-        let bytes = footer.get(who).and_then(|side| side.get("signed")).and_then(Value::as_str).and_then(json::unhex);
+        let bytes =
+            footer.get(who).and_then(|side| side.get("signed")).and_then(Value::as_str).and_then(json::unhex);
         bytes
             .and_then(|bytes| Signed::from_bytes(&bytes).ok())
             .ok_or_else(|| no_receipt("a signed statement is missing"))
@@ -150,10 +154,13 @@ impl Lines {
         let header = lines.next_value()?.ok_or_else(|| no_receipt("it is empty"))?;
         match header.get("thalweg_receipt").and_then(Value::as_u64) {
             Some(1) => {}
-            Some(version) => return Err(no_receipt(&format!("version {version} is newer than this program"))),
+            Some(version) => {
+                return Err(no_receipt(&format!("version {version} is newer than this program")));
+            }
             None => return Err(no_receipt("the first line is no header")),
         }
-        let segment_bytes = header.get("terms").and_then(|terms| terms.get("segment_bytes")).and_then(Value::as_u64);
+        let segment_bytes =
+            header.get("terms").and_then(|terms| terms.get("segment_bytes")).and_then(Value::as_u64);
         lines.segment_bytes = segment_bytes.ok_or_else(|| no_receipt("the segment size is missing"))?;
         DigestAs::of_question(lines.segment_bytes)?;
         Ok(lines)
@@ -162,7 +169,9 @@ impl Lines {
     fn next_value(&mut self) -> Result<Option<Value>> {
         let mut line = Vec::new();
         let mut limited = (&mut self.file).take(LINE_BYTES_MAX);
-        let got = limited.read_until(b'\n', &mut line).map_err(|error| failure::of_io("read the receipt", &error))?;
+        let got = limited
+            .read_until(b'\n', &mut line)
+            .map_err(|error| failure::of_io("read the receipt", &error))?;
         if got == 0 {
             return Ok(None);
         }
@@ -219,7 +228,8 @@ fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> Ver
     if !is_content {
         return Verdict::Same;
     }
-    let how = if expected == "file-marked-holes" { DigestAs::Marked { segment_bytes } } else { DigestAs::Plain };
+    let how =
+        if expected == "file-marked-holes" { DigestAs::Marked { segment_bytes } } else { DigestAs::Plain };
     if expected == "hardlink" && line.digest.is_none() {
         // Its content stands on the line of its first name.
         return Verdict::Same;
@@ -236,7 +246,9 @@ fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> Ver
     match line.digest {
         None => Verdict::Unknown,
         Some(expected) if expected == digest => Verdict::Same,
-        Some(expected) => Verdict::Differs(format!("its content has the digest {digest}, and {expected} was copied")),
+        Some(expected) => {
+            Verdict::Differs(format!("its content has the digest {digest}, and {expected} was copied"))
+        }
     }
 }
 

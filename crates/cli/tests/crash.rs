@@ -52,7 +52,10 @@ fn check_resumed(ran: &Ran, killed: &Killed, total: u64, words: &str) {
     let there = killed.bytes.min(total);
     let again = (received + there).saturating_sub(total);
     let allowed = may_be_sent_again(killed);
-    assert!(again <= allowed, "{words}: {again} bytes sent again, {allowed} allowed ({received} received of {total}, {there} written before)");
+    assert!(
+        again <= allowed,
+        "{words}: {again} bytes sent again, {allowed} allowed ({received} received of {total}, {there} written before)"
+    );
 }
 
 #[test]
@@ -211,7 +214,8 @@ fn kill_the_daemon(row: &str, is_push: bool) {
         std::thread::sleep(Duration::from_millis(random.below(1500)));
         daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
         let (passed, since) = (proxy.passed(), Instant::now());
-        let flows = wait_until(Duration::from_secs(5), || proxy.passed() > passed + (64 << 10) || job.is_over());
+        let flows =
+            wait_until(Duration::from_secs(5), || proxy.passed() > passed + (64 << 10) || job.is_over());
         assert!(flows, "kill {kill}: nothing moved within {:?} of the daemon's return", since.elapsed());
     }
     let ran = job.end(LIMIT).expect(0);
@@ -246,8 +250,25 @@ fn make_small_source(root: &Path) {
 
 /// Calls that change something, here or at the peer.
 const CALLS: [&str; 19] = [
-    "write", "pwrite64", "fsync", "fdatasync", "syncfs", "renameat2", "renameat", "linkat", "unlinkat", "ftruncate",
-    "fallocate", "mkdirat", "symlinkat", "utimensat", "fchmod", "fchown", "flock", "openat2", "copy_file_range",
+    "write",
+    "pwrite64",
+    "fsync",
+    "fdatasync",
+    "syncfs",
+    "renameat2",
+    "renameat",
+    "linkat",
+    "unlinkat",
+    "ftruncate",
+    "fallocate",
+    "mkdirat",
+    "symlinkat",
+    "utimensat",
+    "fchmod",
+    "fchown",
+    "flock",
+    "openat2",
+    "copy_file_range",
 ];
 /// The same for a client that only sends.
 const WIRE_CALLS: [&str; 5] = ["sendto", "sendmsg", "writev", "write", "recvfrom"];
@@ -316,13 +337,16 @@ fn c3_a_daemon_killed_at_each_call_it_makes() {
     let since = Instant::now();
     let whens: Vec<u32> = quick_or_torture(vec![3, 7], (1..=200).collect());
     for when in whens {
-        for call in ["pwrite64", "syncfs", "fdatasync", "renameat2", "unlinkat", "fallocate", "linkat", "sendto"] {
+        for call in
+            ["pwrite64", "syncfs", "fdatasync", "renameat2", "unlinkat", "fallocate", "linkat", "sendto"]
+        {
             if since.elapsed() > limit {
                 return;
             }
             std::fs::create_dir(&to).unwrap();
             let inject = Strace::inject(&format!("{call}:signal=KILL:when={when}"));
-            let mut daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &to)], &[], |command| inject.around(&command));
+            let mut daemon =
+                scratch.daemon_at("127.0.0.1:0", &[("data", &to)], &[], |command| inject.around(&command));
             let address = daemon.address();
             let place = daemon.place("data", "");
             let mut job = Running::start(with(push(&scratch, &place), ["--patience", "30s"]));
@@ -480,7 +504,11 @@ fn interrupted(scratch: &Scratch, to: &Path) -> Vec<PathBuf> {
     job.kill();
     let staging = std::fs::read_dir(to.join(".thalweg-staging")).expect("a staging directory").next();
     let staging = staging.expect("a job's directory").unwrap().path();
-    std::fs::read_dir(staging).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect()
+    std::fs::read_dir(staging)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .collect()
 }
 
 fn is_named(path: &Path, start: &str) -> bool {
@@ -496,7 +524,9 @@ fn rot(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     change(&mut content);
     file.set_len(content.len() as u64).unwrap();
     file.write_all_at(&content, 0).unwrap();
-    let times = std::fs::FileTimes::new().set_modified(meta.modified().unwrap()).set_accessed(meta.accessed().unwrap());
+    let times = std::fs::FileTimes::new()
+        .set_modified(meta.modified().unwrap())
+        .set_accessed(meta.accessed().unwrap());
     file.set_times(times).unwrap();
 }
 

@@ -18,7 +18,10 @@ use support::{Scratch, assert_no_litter, assert_same, facts, noise, wait_until};
 const STAGING: &str = ".thalweg-staging";
 
 fn copy(scratch: &Scratch, from: &Path, to: &Path) -> Command {
-    with(with(scratch.thalweg(), ["cp", "--json", "--quiet", "--chunk", "1MiB"]), [slashed(from), to.to_owned()])
+    with(
+        with(scratch.thalweg(), ["cp", "--json", "--quiet", "--chunk", "1MiB"]),
+        [slashed(from), to.to_owned()],
+    )
 }
 
 fn slashed(path: &Path) -> PathBuf {
@@ -45,7 +48,9 @@ fn assert_only_whole_names(from: &Path, to: &Path) {
         if text == "lost+found" || text.split('/').next() == Some(STAGING) {
             continue;
         }
-        let kind = |fact: &str| fact.split(" of inode").next().unwrap_or("").split(" mode").next().unwrap_or("").to_owned();
+        let kind = |fact: &str| {
+            fact.split(" of inode").next().unwrap_or("").split(" mode").next().unwrap_or("").to_owned()
+        };
         let whole = expected.get(&name).unwrap_or_else(|| panic!("{text} is not of the source"));
         assert_eq!(kind(&fact), kind(whole), "{text}");
     }
@@ -69,7 +74,8 @@ fn d1_a_disk_that_fills_up_in_the_middle() {
         std::fs::write(from.join(format!("file-{i:02}")), noise(i, (2 << 20) + 5)).unwrap();
     }
     for kind in quick_or_torture(&["ext4"][..], &["ext4", "xfs", "btrfs"]) {
-        let size = if *kind == "xfs" { 320 } else if *kind == "btrfs" { 128 } else { 64 };
+        // What is reserved when a file system is nearly full differs; the filler leaves room for a part in each.
+        let size = if *kind == "ext4" { 64 } else { 320 };
         let Some(volume) = Volume::new(scratch.root(), &format!("{kind}.img"), kind, size) else { continue };
         let filler = volume.path.join("filler");
         fill_up_to(&volume.path, &filler, 20 << 20);
@@ -176,7 +182,12 @@ fn d1_a_journal_that_cannot_be_written_ends_the_copy_in_order() {
     std::fs::write(from.join("large"), noise(1, 24 << 20)).unwrap();
     let to = scratch.path("to");
     let slow_and_full = "pwrite64:error=ENOSPC:when=14+";
-    for what in [slow_and_full, "fdatasync:error=ENOSPC:when=2+", "syncfs:error=ENOSPC:when=1+", "renameat2:error=ENOSPC:when=1+"] {
+    for what in [
+        slow_and_full,
+        "fdatasync:error=ENOSPC:when=2+",
+        "syncfs:error=ENOSPC:when=1+",
+        "renameat2:error=ENOSPC:when=1+",
+    ] {
         let ran = Running::start(Strace::inject(what).around(&copy(&scratch, &from, &to))).end(LIMIT);
         if ran.code == Some(0) {
             // This call was not made so often.
@@ -184,7 +195,11 @@ fn d1_a_journal_that_cannot_be_written_ends_the_copy_in_order() {
             continue;
         }
         assert_eq!(ran.code, Some(6), "{what}: {}\n{}", ran.stdout, ran.stderr);
-        assert!(ran.stderr.contains("No space left") && ran.stderr.contains("hint:"), "{what}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("No space left") && ran.stderr.contains("hint:"),
+            "{what}: {}",
+            ran.stderr
+        );
         assert_only_whole_names(&from, &to);
     }
     Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
@@ -209,7 +224,8 @@ fn d1_a_full_disk_at_the_daemon_is_told_to_the_client() {
     let ticket = scratch.path("ticket").display().to_string();
     let place = daemon.place("data", "to");
     let push = || {
-        let command = with(scratch.thalweg(), ["cp", "--json", "--quiet", "--chunk", "1MiB", "--ticket", &ticket]);
+        let command =
+            with(scratch.thalweg(), ["cp", "--json", "--quiet", "--chunk", "1MiB", "--ticket", &ticket]);
         Running::start(with(with(command, [slashed(&from)]), [&place])).end(LIMIT)
     };
     let ran = push();
@@ -341,7 +357,8 @@ fn d3_a_file_system_that_becomes_read_only() {
     for i in 0..10u64 {
         std::fs::write(from.join(format!("file-{i}")), noise(i, 6 << 20)).unwrap();
     }
-    let Some(volume) = Volume::with_options(scratch.root(), "ext4.img", "ext4", 128, &[], "errors=remount-ro")
+    let Some(volume) =
+        Volume::with_options(scratch.root(), "ext4.img", "ext4", 128, &[], "errors=remount-ro")
     else {
         return;
     };
@@ -405,8 +422,13 @@ fn d4_a_disk_that_loses_what_it_took_is_never_believed() {
         for i in 0..200u64 {
             std::fs::write(from.join(format!("small-{i:03}")), noise(i, 30_000)).unwrap();
         }
-        let thin = Volume::in_memory(scratch.root(), "thin", "size=24m");
-        let bytes = if *kind == "xfs" { 320 } else { 192 };
+        // What mkfs itself writes must fit: xfs writes its log.
+        let (thin_bytes, bytes) = if *kind == "xfs" { (96, 320) } else { (24, 192) };
+        let thin = Volume::in_memory(scratch.root(), "thin", &format!("size={thin_bytes}m"));
+        if *kind == "xfs" {
+            // And what is left is too little for the copy.
+            std::fs::write(thin.path.join("filler"), vec![7; 8 << 20]).unwrap();
+        }
         let Some(mut volume) = Volume::new(&thin.path, &format!("{kind}.img"), kind, bytes) else { continue };
         let to = inside(&volume);
         let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT);
@@ -447,7 +469,8 @@ fn p12_after_a_failure_all_that_is_hidden_is_in_one_place() {
     std::thread::sleep(Duration::from_millis(300));
     job.kill();
     daemon.kill();
-    let hidden: Vec<_> = facts(&to).into_keys().map(|name| String::from_utf8_lossy(&name).into_owned()).collect();
+    let hidden: Vec<_> =
+        facts(&to).into_keys().map(|name| String::from_utf8_lossy(&name).into_owned()).collect();
     assert!(hidden.iter().any(|name| name.starts_with(STAGING)), "{hidden:?}");
     assert_only_whole_names(&from, &to);
     let daemon = scratch.daemon(&[("data", &to)]);

@@ -30,14 +30,16 @@ fn copied(scratch: &Scratch, options: &[&str]) -> Vec<String> {
 fn the_first_rule_that_matches_decides_in_the_order_typed_whatever_the_option() {
     let scratch = Scratch::new();
     tree(&scratch.path("from"));
-    let all = ["a.c", "a.o", "keep", "keep/b.c", "keep/b.o", "only", "only/deep", "only/deep/y.o", "only/x.o", "z"];
+    let all =
+        ["a.c", "a.o", "keep", "keep/b.c", "keep/b.o", "only", "only/deep", "only/deep/y.o", "only/x.o", "z"];
     assert_eq!(copied(&scratch, &["--include", "*.o", "--exclude", "*.o"]), all);
     let without = ["a.c", "keep", "keep/b.c", "only", "only/deep", "z"];
     assert_eq!(copied(&scratch, &["--exclude", "*.o", "--include", "*.o"]), without);
     assert_eq!(copied(&scratch, &["--exclude", "*.o", "--filter", "+ *.o"]), without);
-    assert_eq!(copied(&scratch, &["--filter", "+ /a.o", "--exclude=*.o", "--exclude", "z"]), [
-        "a.c", "a.o", "keep", "keep/b.c", "only", "only/deep"
-    ]);
+    assert_eq!(
+        copied(&scratch, &["--filter", "+ /a.o", "--exclude=*.o", "--exclude", "z"]),
+        ["a.c", "a.o", "keep", "keep/b.c", "only", "only/deep"]
+    );
 }
 
 #[test]
@@ -46,23 +48,26 @@ fn rules_from_files_stand_where_their_option_stands() {
     tree(&scratch.path("from"));
     std::fs::write(scratch.path("rules"), "# what is built\r\n*.o\n\n; and\n+ z\n- z\n").unwrap();
     let rules = scratch.path("rules").display().to_string();
-    assert_eq!(copied(&scratch, &["--include", "/only/***", "--exclude-from", &rules]), [
-        "a.c", "keep", "keep/b.c", "only", "only/deep", "only/deep/y.o", "only/x.o", "z"
-    ]);
+    assert_eq!(
+        copied(&scratch, &["--include", "/only/***", "--exclude-from", &rules]),
+        ["a.c", "keep", "keep/b.c", "only", "only/deep", "only/deep/y.o", "only/x.o", "z"]
+    );
     std::fs::write(scratch.path("in"), b"*/\0*.c\0").unwrap();
     let taken = scratch.path("in").display().to_string();
-    assert_eq!(copied(&scratch, &["-0", "--include-from", &taken, "--exclude", "*"]), [
-        "a.c", "keep", "keep/b.c", "only", "only/deep"
-    ]);
+    assert_eq!(
+        copied(&scratch, &["-0", "--include-from", &taken, "--exclude", "*"]),
+        ["a.c", "keep", "keep/b.c", "only", "only/deep"]
+    );
 }
 
 #[test]
 fn an_excluded_directory_is_left_out_with_all_that_is_in_it() {
     let scratch = Scratch::new();
     tree(&scratch.path("from"));
-    assert_eq!(copied(&scratch, &["--exclude", "only/", "--include", "y.o", "--exclude", "a.?"]), [
-        "keep", "keep/b.c", "keep/b.o", "z"
-    ]);
+    assert_eq!(
+        copied(&scratch, &["--exclude", "only/", "--include", "y.o", "--exclude", "a.?"]),
+        ["keep", "keep/b.c", "keep/b.o", "z"]
+    );
     assert_eq!(copied(&scratch, &["--exclude", "*"]), [] as [&str; 0]);
 }
 
@@ -73,10 +78,31 @@ fn a_filter_holds_through_a_daemon_in_both_directions() {
     std::fs::create_dir(scratch.path("export")).unwrap();
     let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
     let ticket = daemon.ticket.display().to_string();
-    let (from, back) = (scratch.path("from/").display().to_string(), scratch.path("back").display().to_string());
-    scratch.ok(["cp", "--ticket", &ticket, "--include", "b.o", "--exclude", "*.o", &from, &daemon.place("data", "x")]);
+    let (from, back) =
+        (scratch.path("from/").display().to_string(), scratch.path("back").display().to_string());
+    scratch.ok([
+        "cp",
+        "--ticket",
+        &ticket,
+        "--include",
+        "b.o",
+        "--exclude",
+        "*.o",
+        &from,
+        &daemon.place("data", "x"),
+    ]);
     assert!(scratch.path("export/x/keep/b.o").exists() && !scratch.path("export/x/a.o").exists());
-    scratch.ok(["cp", "--ticket", &ticket, "--include", "b.o", "--exclude", "b.*", &daemon.place("data", "x/"), &back]);
+    scratch.ok([
+        "cp",
+        "--ticket",
+        &ticket,
+        "--include",
+        "b.o",
+        "--exclude",
+        "b.*",
+        &daemon.place("data", "x/"),
+        &back,
+    ]);
     assert!(scratch.path("back/keep/b.o").exists() && !scratch.path("back/keep/b.c").exists());
     assert!(scratch.path("back/a.c").exists());
 }
@@ -104,7 +130,8 @@ fn a_list_that_leads_out_or_names_nothing_is_exit_1_and_a_name_that_is_not_there
     let list = scratch.path("list");
     for (content, code) in [("../secret\n", 1), ("\n", 1), ("a.c\nnot-there\n", 2)] {
         std::fs::write(&list, content).unwrap();
-        let words = ["cp".into(), "--files-from".into(), list.clone(), scratch.path("from"), scratch.path("to")];
+        let words =
+            ["cp".into(), "--files-from".into(), list.clone(), scratch.path("from"), scratch.path("to")];
         assert_eq!(scratch.run(words).status.code(), Some(code), "{content}");
     }
     let words = ["cp".into(), "--filter".into(), "merge x".into(), scratch.path("from"), scratch.path("to")];
@@ -115,8 +142,18 @@ fn a_list_that_leads_out_or_names_nothing_is_exit_1_and_a_name_that_is_not_there
 fn a_filter_explains_itself_and_shows_names_inert() {
     let scratch = Scratch::new();
     let out = scratch.ok([
-        "explain-filter", "--include", "*.c", "--exclude", "/build/", "--filter", "- *\x1b*", "src/a.c", "build/",
-        "build/x.c", "z", "e\x1bsc",
+        "explain-filter",
+        "--include",
+        "*.c",
+        "--exclude",
+        "/build/",
+        "--filter",
+        "- *\x1b*",
+        "src/a.c",
+        "build/",
+        "build/x.c",
+        "z",
+        "e\x1bsc",
     ]);
     let lines: Vec<&str> = out.lines().collect();
     assert!(lines[0].contains("moved") && lines[0].contains("rule 1 `+ *.c`"), "{out}");

@@ -9,13 +9,17 @@ use std::process::Stdio;
 use support::{Scratch, facts, finish, make_tree, noise};
 
 fn events(out: &str) -> Vec<Value> {
-    out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    out.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
 }
 
 /// The bytes of a name, as docs/reference/json.md says how to get them.
 fn name(event: &Value) -> Vec<u8> {
     match event["path_bytes"].as_str() {
-        Some(hex) => (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect(),
+        Some(hex) => {
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+        }
         None => thalweg_wire::path::unescape(event["path"].as_str().unwrap()).unwrap(),
     }
 }
@@ -27,13 +31,26 @@ fn every_name_comes_through_json_byte_by_byte_and_no_control_byte_reaches_the_ou
     let from = scratch.path("from");
     make_tree(&from);
     for hostile in [
-        &b"-rf"[..], b"\x1b]0;title\x07", b"\xc2\x9b31m", b"\xe2\x80\xaertl", b"${jndi:x}", b"%n%s", b"a\\x41b", b"\"quoted\"", b"\r",
-        b"e\xcc\x81", b"\xc3\xa9", b" lead and trail ", b"*", b"> a.b.c",
+        &b"-rf"[..],
+        b"\x1b]0;title\x07",
+        b"\xc2\x9b31m",
+        b"\xe2\x80\xaertl",
+        b"${jndi:x}",
+        b"%n%s",
+        b"a\\x41b",
+        b"\"quoted\"",
+        b"\r",
+        b"e\xcc\x81",
+        b"\xc3\xa9",
+        b" lead and trail ",
+        b"*",
+        b"> a.b.c",
     ] {
         std::fs::write(from.join(std::ffi::OsStr::from_bytes(hostile)), b"x").unwrap();
     }
     let expected: BTreeSet<Vec<u8>> = facts(&from).into_keys().collect();
-    let out = scratch.run(["cp".into(), "-vv".into(), "--json".into(), scratch.path("from/"), scratch.path("to")]);
+    let out =
+        scratch.run(["cp".into(), "-vv".into(), "--json".into(), scratch.path("from/"), scratch.path("to")]);
     let listed = scratch.ok(["ls".into(), "-R".into(), "--json".into(), scratch.path("to")]);
     for (text, event) in [(String::from_utf8(out.stdout).unwrap(), "entry"), (listed, "listed")] {
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
@@ -55,7 +72,10 @@ fn a_copy_tells_its_end_its_plan_and_its_numbers() {
     let events = events(&out);
     let last = events.last().unwrap();
     assert_eq!(last["event"], "finished");
-    assert_eq!((&last["exit"], &last["bytes_done"], &last["dry_run"]), (&0.into(), &(3 << 20).into(), &false.into()));
+    assert_eq!(
+        (&last["exit"], &last["bytes_done"], &last["dry_run"]),
+        (&0.into(), &(3 << 20).into(), &false.into())
+    );
     assert!(last["plan"]["streams"]["why"].is_string() && last["root"].is_string());
     assert_eq!(events[0]["blake3"], blake3::hash(&noise(1, 3 << 20)).to_hex().as_str());
 }
@@ -64,8 +84,14 @@ fn a_copy_tells_its_end_its_plan_and_its_numbers() {
 fn progress_is_told_about_once_a_second() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("file"), noise(1, 6 << 20)).unwrap();
-    let out =
-        scratch.ok(["cp".into(), "--json".into(), "--bwlimit".into(), "2MB/s".into(), scratch.path("file"), scratch.path("to")]);
+    let out = scratch.ok([
+        "cp".into(),
+        "--json".into(),
+        "--bwlimit".into(),
+        "2MB/s".into(),
+        scratch.path("file"),
+        scratch.path("to"),
+    ]);
     let progress = events(&out).into_iter().filter(|event| event["event"] == "progress").collect::<Vec<_>>();
     assert!(!progress.is_empty() && progress.len() < 60, "{out}");
     assert_eq!(progress[0]["bytes_found"], 6 << 20);
@@ -74,7 +100,8 @@ fn progress_is_told_about_once_a_second() {
 #[test]
 fn failures_are_events_too_and_name_their_exit_code() {
     let scratch = Scratch::new();
-    let (nowhere, to) = (scratch.path("nowhere").display().to_string(), scratch.path("to").display().to_string());
+    let (nowhere, to) =
+        (scratch.path("nowhere").display().to_string(), scratch.path("to").display().to_string());
     for (words, exit, kind) in [
         (vec!["cp", "--json", &nowhere, &to], 3, "notfound"),
         (vec!["ls", "--json", &nowhere], 3, "notfound"),
@@ -85,7 +112,11 @@ fn failures_are_events_too_and_name_their_exit_code() {
         let out = scratch.run(&words);
         assert_eq!(out.status.code(), Some(exit), "{words:?}");
         let last = events(&String::from_utf8(out.stdout).unwrap()).pop().unwrap();
-        assert_eq!((&last["event"], &last["exit"], &last["kind"]), (&"error".into(), &exit.into(), &kind.into()), "{words:?}");
+        assert_eq!(
+            (&last["event"], &last["exit"], &last["kind"]),
+            (&"error".into(), &exit.into(), &kind.into()),
+            "{words:?}"
+        );
         assert!(String::from_utf8(out.stderr).unwrap().starts_with("error: "), "{words:?}");
     }
 }

@@ -57,7 +57,10 @@ fn usage_counts_a_file_with_two_names_once() {
     std::fs::hard_link(scratch.path("export/a"), scratch.path("export/b")).unwrap();
     let daemon = daemon(&scratch);
     assert!(scratch.ok(["du".into(), scratch.path("export")]).contains("(5,000 bytes) in 1 files"));
-    assert!(text(&ask(&scratch, &daemon, &["du", &daemon.place("ro", "")]).stdout).contains("(5,000 bytes) in 1 files"));
+    assert!(
+        text(&ask(&scratch, &daemon, &["du", &daemon.place("ro", "")]).stdout)
+            .contains("(5,000 bytes) in 1 files")
+    );
 }
 
 #[test]
@@ -165,7 +168,9 @@ fn check_finds_what_is_missing_extra_and_different_and_changes_nothing() {
         let out = ask(&scratch, &daemon, &["check", &from, &destination]);
         let told = text(&out.stdout);
         assert_eq!(code(&out), 2, "{told}");
-        for line in ["missing  deep/small-7 ", "extra  deep/zz ", "differs  deep/er/large ", "differs  dangling "] {
+        for line in
+            ["missing  deep/small-7 ", "extra  deep/zz ", "differs  deep/er/large ", "differs  dangling "]
+        {
             assert!(told.contains(line), "{line}: {told}");
         }
         // The large file has a second name.
@@ -224,7 +229,12 @@ fn a_name_that_is_an_option_is_a_name_after_two_dashes() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("d")).unwrap();
     std::fs::write(scratch.path("d").join(OsStr::from_bytes(b"-rf")), b"x").unwrap();
-    let child = scratch.thalweg().current_dir(scratch.path("d")).args(["rm", "--", "-rf"]).stdout(Stdio::piped()).spawn();
+    let child = scratch
+        .thalweg()
+        .current_dir(scratch.path("d"))
+        .args(["rm", "--", "-rf"])
+        .stdout(Stdio::piped())
+        .spawn();
     assert_eq!(code(&finish(child.unwrap())), 0);
     assert!(!scratch.path("d/-rf").exists());
 }

@@ -32,18 +32,21 @@ fn a_receipt_of_a_whole_copy_is_verified_here_and_at_a_daemon() {
     std::fs::create_dir(scratch.path("export")).unwrap();
     let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
     let (ticket, far) = (daemon.ticket.display().to_string(), daemon.place("data", "x"));
-    let (from, pushed) = (scratch.path("from/").display().to_string(), scratch.path("pushed").display().to_string());
+    let (from, pushed) =
+        (scratch.path("from/").display().to_string(), scratch.path("pushed").display().to_string());
     scratch.ok(["cp", "--ticket", &ticket, "--receipt", &pushed, &from, &far]);
-    let (code, out, err) = verify(&scratch, &scratch.path("pushed"), Path::new(&far), &["--strict", "--ticket", &ticket]);
+    let (code, out, err) =
+        verify(&scratch, &scratch.path("pushed"), Path::new(&far), &["--strict", "--ticket", &ticket]);
     assert_eq!(code, 0, "{out}{err}");
     // Pulled, the receipt is the receiver's.
-    let (back, pulled) = (scratch.path("back").display().to_string(), scratch.path("pulled").display().to_string());
+    let (back, pulled) =
+        (scratch.path("back").display().to_string(), scratch.path("pulled").display().to_string());
     scratch.ok(["cp", "--ticket", &ticket, "--receipt", &pulled, &format!("{far}/"), &back]);
     let (code, out, err) = verify(&scratch, &scratch.path("pulled"), &scratch.path("back"), &["--strict"]);
     assert_eq!(code, 0, "{out}{err}");
-    let hidden = std::fs::read_dir(scratch.root()).unwrap().filter(|e| {
-        e.as_ref().unwrap().file_name().as_encoded_bytes().starts_with(b".")
-    });
+    let hidden = std::fs::read_dir(scratch.root())
+        .unwrap()
+        .filter(|e| e.as_ref().unwrap().file_name().as_encoded_bytes().starts_with(b"."));
     assert_eq!(hidden.count(), 0);
 }
 
@@ -52,7 +55,8 @@ fn the_root_can_be_computed_from_the_lines_alone() {
     let scratch = Scratch::new();
     let (receipt, _) = copied(&scratch);
     let text = std::fs::read_to_string(receipt).unwrap();
-    let values: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let values: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(values[0]["thalweg_receipt"], 1);
     let mut hasher = blake3::Hasher::new();
     for value in &values[1..values.len() - 1] {
@@ -77,7 +81,10 @@ fn damage_after_the_copy_is_found_and_named_and_nothing_else_is() {
     short.set_len(1 << 20).unwrap();
     let (code, out, _) = verify(&scratch, &receipt, &to, &[]);
     assert_eq!(code, 4, "{out}");
-    assert!(out.contains("differs  deep/er/exactly-a-chunk") && out.contains("differs  deep/er/medium"), "{out}");
+    assert!(
+        out.contains("differs  deep/er/exactly-a-chunk") && out.contains("differs  deep/er/medium"),
+        "{out}"
+    );
     assert_eq!(out.lines().count(), 3, "{out}");
 }
 
@@ -125,7 +132,8 @@ fn a_receipt_that_was_changed_is_damage_and_no_receipt_is_usage() {
         let (code, _, err) = verify(&scratch, &forged, &to, &[]);
         assert_eq!(code, 4, "{err}");
     }
-    let without_a_line: Vec<&str> = text.lines().enumerate().filter(|(at, _)| *at != 3).map(|(_, line)| line).collect();
+    let without_a_line: Vec<&str> =
+        text.lines().enumerate().filter(|(at, _)| *at != 3).map(|(_, line)| line).collect();
     std::fs::write(&forged, without_a_line.join("\n")).unwrap();
     assert_eq!(verify(&scratch, &forged, &to, &[]).0, 4);
     let lines: Vec<&str> = text.lines().collect();
@@ -182,11 +190,17 @@ fn a_report_has_every_name_and_its_counts_add_up() {
     std::os::unix::net::UnixListener::bind(scratch.path("from/socket")).unwrap();
     let report = scratch.path("report");
     let out = scratch.ok([
-        "cp".into(), "--json".into(), "--report".into(), report.clone(), scratch.path("from/"), scratch.path("to"),
+        "cp".into(),
+        "--json".into(),
+        "--report".into(),
+        report.clone(),
+        scratch.path("from/"),
+        scratch.path("to"),
     ]);
     let finished: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     let text = std::fs::read_to_string(report).unwrap();
-    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let count = |outcome: &str| lines.iter().filter(|line| line["outcome"] == outcome).count() as u64;
     for outcome in ["done", "unchanged", "skipped", "failed"] {
         assert_eq!(finished[outcome], count(outcome), "{outcome}");
@@ -200,7 +214,13 @@ fn a_report_has_every_name_and_its_counts_add_up() {
 fn a_receipt_that_cannot_be_written_is_known_before_anything_is_copied() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("file"), b"x").unwrap();
-    let out = scratch.run(["cp".into(), "--receipt".into(), scratch.path("no/such/place"), scratch.path("file"), scratch.path("to")]);
+    let out = scratch.run([
+        "cp".into(),
+        "--receipt".into(),
+        scratch.path("no/such/place"),
+        scratch.path("file"),
+        scratch.path("to"),
+    ]);
     assert_eq!(out.status.code(), Some(3));
     assert!(!scratch.path("to").exists());
 }

@@ -41,12 +41,16 @@ pub fn narrowest(
         let nanos = rows.iter().find(|row| row.stage == stage as u8).map_or(0, |row| row.nanos);
         (nanos as f64 / (total * threads)).min(1.0)
     };
-    let shares = |rows: &[StageAccount], stages: &[Stage], place: &'static str| -> Vec<(&'static str, &'static str, f64)> {
+    let shares = |rows: &[StageAccount],
+                  stages: &[Stage],
+                  place: &'static str|
+     -> Vec<(&'static str, &'static str, f64)> {
         stages.iter().map(|&stage| (stage.name(), place, share(rows, stage))).collect()
     };
     let at_source = shares(sender, &[Stage::Scan, Stage::Read, Stage::Digest, Stage::Compress], "source");
     let mut at_destination = shares(receiver, &[Stage::Expand, Stage::Verify, Stage::Write], "destination");
-    let rounds = shares(receiver, &[Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Finish], "destination");
+    let rounds =
+        shares(receiver, &[Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Finish], "destination");
     let (sending, receiving) = (share(sender, Stage::Send), share(receiver, Stage::Receive));
     let is_linked = receiver.iter().any(|row| row.stage == Stage::Receive as u8);
     at_destination.extend(rounds);
@@ -56,7 +60,8 @@ pub fn narrowest(
         // What both sides wait for is neither of theirs.
         let waiting = sending.min(receiving);
         let source_busy: f64 = at_source.iter().map(|(_, _, share)| share).sum();
-        let path = if sending > WAITING && receiving > WAITING && source_busy < WAITING { waiting } else { 0.0 };
+        let path =
+            if sending > WAITING && receiving > WAITING && source_busy < WAITING { waiting } else { 0.0 };
         all.push(("path", "path", path));
     }
     all.sort_by(|a, b| b.2.total_cmp(&a.2));

@@ -55,9 +55,10 @@ pub fn plan(asked: &Asked, rtt: Option<Duration>, cores: usize) -> Plan {
     let streams = match (asked.streams, rtt) {
         (Some(streams), _) => chosen(streams, "as asked"),
         (None, None) => chosen(near_streams(cores), "one for each core, at most 4: no path between"),
-        (None, Some(rtt)) if rtt < Duration::from_millis(1) => {
-            chosen(near_streams(cores), format!("one for each core, at most 4: round trip {} is near", show(rtt)))
-        }
+        (None, Some(rtt)) if rtt < Duration::from_millis(1) => chosen(
+            near_streams(cores),
+            format!("one for each core, at most 4: round trip {} is near", show(rtt)),
+        ),
         (None, Some(rtt)) => {
             // Default kernels let one stream have about 4 MiB under way (LIMITS section 7): so many of them
             // carry 10 Gbit/s, up to 32.

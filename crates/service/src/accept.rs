@@ -29,7 +29,12 @@ pub struct Listening {
 ///
 /// # Errors
 /// If an address cannot be had.
-pub fn listen(host: Arc<Host>, identity: &Identity, trust: &ClientTrust, addresses: &[String]) -> Result<Listening> {
+pub fn listen(
+    host: Arc<Host>,
+    identity: &Identity,
+    trust: &ClientTrust,
+    addresses: &[String],
+) -> Result<Listening> {
     let acceptor = TlsAcceptor::from(server_config(identity, trust)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -75,7 +80,12 @@ impl Listening {
     }
 }
 
-async fn accept_loop(listener: TcpListener, acceptor: TlsAcceptor, host: Arc<Host>, strangers: Arc<Semaphore>) {
+async fn accept_loop(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    host: Arc<Host>,
+    strangers: Arc<Semaphore>,
+) {
     loop {
         let Ok(place) = strangers.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {

@@ -133,7 +133,11 @@ impl Pen<'_> {
         let mut pause = Duration::from_millis(1);
         while self.session.queued_bytes() > QUEUE_BYTES_PACED {
             if Instant::now() >= until || self.session.is_closed() {
-                return Err(Failure::new(FailureKind::Connection, "answer", "the client does not take its answer"));
+                return Err(Failure::new(
+                    FailureKind::Connection,
+                    "answer",
+                    "the client does not take its answer",
+                ));
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(50));

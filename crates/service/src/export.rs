@@ -22,8 +22,10 @@ impl std::str::FromStr for Export {
 
     /// `NAME=DIR` or `NAME=DIR:ro`.
     fn from_str(text: &str) -> Result<Export> {
-        let usage = |cause: &str| Failure::new(FailureKind::Usage, "read --export", format!("`{text}`: {cause}"));
-        let (name, directory) = text.split_once('=').ok_or_else(|| usage("expected NAME=DIR or NAME=DIR:ro"))?;
+        let usage =
+            |cause: &str| Failure::new(FailureKind::Usage, "read --export", format!("`{text}`: {cause}"));
+        let (name, directory) =
+            text.split_once('=').ok_or_else(|| usage("expected NAME=DIR or NAME=DIR:ro"))?;
         let (directory, read_only) = match directory.strip_suffix(":ro") {
             Some(directory) => (directory, true),
             None => (directory.strip_suffix(":rw").unwrap_or(directory), false),
@@ -97,7 +99,8 @@ impl Exports {
         let trailing_slash = place.path.ends_with(b"/");
         match (self, &place.export) {
             (Exports::Named(exports), Some(name)) => {
-                let Some((export, directory)) = exports.iter().find(|(export, _)| export.name == *name) else {
+                let Some((export, directory)) = exports.iter().find(|(export, _)| export.name == *name)
+                else {
                     return Err(Failure::new(FailureKind::NotFound, "open", "there is no such export"));
                 };
                 if write && export.read_only {
@@ -106,7 +109,11 @@ impl Exports {
                 let mut path = Vec::new();
                 for component in place.path.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".") {
                     if component == b".." || component.contains(&0) {
-                        return Err(Failure::new(FailureKind::Usage, "open", "a path must stay inside its export"));
+                        return Err(Failure::new(
+                            FailureKind::Usage,
+                            "open",
+                            "a path must stay inside its export",
+                        ));
                     }
                     if !path.is_empty() {
                         path.push(b'/');

@@ -14,7 +14,8 @@ use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoo
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{
-    Connection, ControlLimits, Identity, PathHints, Role, proof_matches, resume_proof, stream_proof, tune_stream,
+    Connection, ControlLimits, Identity, PathHints, Role, proof_matches, resume_proof, stream_proof,
+    tune_stream,
 };
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::agree;
@@ -23,8 +24,8 @@ use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::{Owner, Session, Transfer};
 use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
-use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm};
 use thalweg_wire::limits;
+use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm};
 
 /// Bounds of a server.
 #[derive(Debug, Clone)]
@@ -76,7 +77,12 @@ pub struct Host {
 
 impl Host {
     /// A server with this identity and these exports. `state` is where it remembers what destinations hold.
-    pub fn new(identity: Identity, exports: Exports, state: Option<PathBuf>, limits: HostLimits) -> Arc<Host> {
+    pub fn new(
+        identity: Identity,
+        exports: Exports,
+        state: Option<PathBuf>,
+        limits: HostLimits,
+    ) -> Arc<Host> {
         let host = Arc::new_cyclic(|this| Host {
             identity,
             exports,
@@ -110,7 +116,8 @@ impl Host {
         let until = Instant::now() + deadline;
         let left = || until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let hello = connection.read_hello(left())?;
-        let version = hello::negotiate((limits::VERSION_MIN, limits::VERSION_MAX), hello.versions).unwrap_or(0);
+        let version =
+            hello::negotiate((limits::VERSION_MIN, limits::VERSION_MAX), hello.versions).unwrap_or(0);
         let mut answer = ServerHello {
             version,
             versions: (limits::VERSION_MIN, limits::VERSION_MAX),
@@ -139,7 +146,11 @@ impl Host {
                     answer.answer = Answer::UnknownSession;
                     answer.cipher = Cipher::Aes128Gcm;
                     connection.answer(&answer, left())?;
-                    return Err(Failure::new(FailureKind::NotFound, "admit", "unknown session or wrong proof"));
+                    return Err(Failure::new(
+                        FailureKind::NotFound,
+                        "admit",
+                        "unknown session or wrong proof",
+                    ));
                 };
                 answer.cipher = session.cipher;
                 if hello.purpose == Purpose::Resume {
@@ -199,7 +210,8 @@ impl Host {
         let key = connection.export_session_key()?;
         let peer = connection.peer_fingerprint();
         let limits = ControlLimits { stall_timeout: self.limits.stall_timeout, ..ControlLimits::default() };
-        let owner = ServerOwner { host: self.this.clone(), requests: Arc::default(), limit: self.limits.requests };
+        let owner =
+            ServerOwner { host: self.this.clone(), requests: Arc::default(), limit: self.limits.requests };
         let session =
             Session::new(answer.session, key, answer.cipher, peer, limits, Box::new(owner), event::nobody())?;
         self.sessions().insert(answer.session, session.clone());
@@ -231,7 +243,11 @@ impl Host {
             *self.idle_since.lock().unwrap_or_else(|p| p.into_inner()) = Instant::now();
         }
         for session in gone {
-            session.close(Some(Failure::new(FailureKind::Connection, "serve", "the client did not come back")));
+            session.close(Some(Failure::new(
+                FailureKind::Connection,
+                "serve",
+                "the client did not come back",
+            )));
         }
     }
 
@@ -253,8 +269,10 @@ impl Host {
             tracing::info!(%failure, "the client is gone before its transfer began");
         }
         if starts
-            && let Some(Transfer::Send(run)) =
-                session.transfers().into_iter().find(|t| matches!(t, Transfer::Send(run) if run.number() == number))
+            && let Some(Transfer::Send(run)) = session
+                .transfers()
+                .into_iter()
+                .find(|t| matches!(t, Transfer::Send(run) if run.number() == number))
             && let Err(error) = run.start()
         {
             run.abort(failure::of_io("start", &error));
@@ -281,7 +299,9 @@ impl Host {
             let _work = work;
             while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
             if let Some(ended) = run.ended() {
-                match agree::totals_of(ended).and_then(|totals| agree::as_receiver(&run, &host.identity, totals)) {
+                match agree::totals_of(ended).and_then(|totals| {
+                    agree::as_receiver(&run, &host.identity, totals, agree::STATEMENT_TIMEOUT)
+                }) {
                     Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
                     Err(failure) => tracing::warn!(%failure, "transfer failed"),
                 }
@@ -316,7 +336,9 @@ impl Host {
                     holder.close(Some(Failure::new(FailureKind::Connection, "serve", cause)));
                 }
                 // It lives: what it says now was not on its way when we began to ask.
-                Some(holder) if holder.heard_at().is_some_and(|at| at > since + IN_FLIGHT) => return Err(busy),
+                Some(holder) if holder.heard_at().is_some_and(|at| at > since + IN_FLIGHT) => {
+                    return Err(busy);
+                }
                 // Nobody's, or one that is just closing.
                 None if since.elapsed() > CLOSING => return Err(busy),
                 _ => {}
@@ -331,9 +353,9 @@ impl Host {
         others.into_iter().find(|other| {
             !Arc::ptr_eq(other, session)
                 && other.peer.matches(&session.peer)
-                && other.transfers().iter().any(|transfer| {
-                    matches!(transfer, Transfer::Receive(run) if run.terms.job_key == *job_key)
-                })
+                && other.transfers().iter().any(
+                    |transfer| matches!(transfer, Transfer::Receive(run) if run.terms.job_key == *job_key),
+                )
         })
     }
 
@@ -343,7 +365,11 @@ impl Host {
             .iter()
             .map(|place| {
                 let place = self.exports.resolve(place, false)?;
-                Ok(SourceRoot { path: path_of(place.path), contents: place.trailing_slash, below: place.below })
+                Ok(SourceRoot {
+                    path: path_of(place.path),
+                    contents: place.trailing_slash,
+                    below: place.below,
+                })
             })
             .collect::<Result<Vec<_>>>()?;
         let options = ScanOptions {
@@ -370,7 +396,9 @@ impl Host {
             let _work = work;
             while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
             if let Some(ended) = run.ended() {
-                match agree::totals_of(ended).and_then(|totals| agree::as_sender(&run, &host.identity, totals)) {
+                match agree::totals_of(ended).and_then(|totals| {
+                    agree::as_sender(&run, &host.identity, totals, agree::STATEMENT_TIMEOUT)
+                }) {
                     Ok(agreed) => tracing::info!(root = %agreed.sender.statement.root, "sent"),
                     Err(failure) => tracing::warn!(%failure, "transfer failed"),
                 }
@@ -381,7 +409,9 @@ impl Host {
     }
 
     fn strong(&self) -> Result<Arc<Host>> {
-        self.this.upgrade().ok_or_else(|| Failure::new(FailureKind::Stopped, "serve", "the server is shutting down"))
+        self.this
+            .upgrade()
+            .ok_or_else(|| Failure::new(FailureKind::Stopped, "serve", "the server is shutting down"))
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {

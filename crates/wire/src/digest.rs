@@ -426,9 +426,15 @@ mod tests {
         let rule = Rule { file_bytes: (128 << 10) + 5, segment_bytes: 64 << 10, marked: false };
         assert!(rule.zeros(0, 64 << 10).is_some());
         assert!(rule.zeros(128 << 10, 5).is_some());
-        for (offset, bytes) in
-            [(1, 64 << 10), (0, 5), (0, 128 << 10), (128 << 10, 4), (128 << 10, 0), (192 << 10, 0), (u64::MAX, 1)]
-        {
+        for (offset, bytes) in [
+            (1, 64 << 10),
+            (0, 5),
+            (0, 128 << 10),
+            (128 << 10, 4),
+            (128 << 10, 0),
+            (192 << 10, 0),
+            (u64::MAX, 1),
+        ] {
             assert_eq!(rule.zeros(offset, bytes), None, "{offset} {bytes}");
         }
         let empty = Rule { file_bytes: 0, ..rule };

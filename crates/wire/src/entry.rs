@@ -137,7 +137,11 @@ impl Entry {
         match &self.kind {
             Kind::Symlink { target } => {
                 if target.len() > limits::LINK_TARGET_BYTES_MAX {
-                    return too_large("link target", target.len() as u64, limits::LINK_TARGET_BYTES_MAX as u64);
+                    return too_large(
+                        "link target",
+                        target.len() as u64,
+                        limits::LINK_TARGET_BYTES_MAX as u64,
+                    );
                 }
                 if target.is_empty() || target.contains(&0) {
                     return Err(DecodeError::Invalid { what: "link target" });

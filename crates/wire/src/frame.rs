@@ -202,11 +202,7 @@ impl Inner {
             _ => limits::SEGMENT_BYTES_MAX as usize,
         };
         if raw > raw_max {
-            return Err(DecodeError::TooLarge {
-                what: "payload",
-                value: raw as u64,
-                limit: raw_max as u64,
-            });
+            return Err(DecodeError::TooLarge { what: "payload", value: raw as u64, limit: raw_max as u64 });
         }
         let agrees = match (self.kind, self.encoding) {
             (FrameKind::Segment | FrameKind::Pack, Encoding::Raw) => payload_bytes == raw,
@@ -342,7 +338,9 @@ mod tests {
         let read = PackItem::read_all(&payload, 3).unwrap();
         assert_eq!(read.iter().map(|(_, c)| *c).collect::<Vec<_>>(), [&b"abc"[..], b"", b"de"]);
         assert_eq!(read.iter().map(|(i, _)| *i).collect::<Vec<_>>(), items);
-        for (bad, files) in [(&payload[1..], 3), (&payload[..], 2), (&payload[..], 4), (&payload[..], u64::MAX)] {
+        for (bad, files) in
+            [(&payload[1..], 3), (&payload[..], 2), (&payload[..], 4), (&payload[..], u64::MAX)]
+        {
             assert!(PackItem::read_all(bad, files).is_err());
         }
     }

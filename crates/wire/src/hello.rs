@@ -241,10 +241,11 @@ fn cipher_from(byte: u8) -> Result<Cipher, DecodeError> {
 }
 
 fn fixed<'a, const N: usize>(what: &'static str, bytes: &'a [u8]) -> Result<&'a [u8; N], DecodeError> {
-    bytes
-        .get(..N)
-        .and_then(|head| head.try_into().ok())
-        .ok_or(DecodeError::Short { what, need: N, have: bytes.len() })
+    bytes.get(..N).and_then(|head| head.try_into().ok()).ok_or(DecodeError::Short {
+        what,
+        need: N,
+        have: bytes.len(),
+    })
 }
 
 fn number(bytes: &[u8]) -> u16 {

@@ -616,9 +616,8 @@ impl TransferMessage {
 impl Open {
     fn check(&self) -> Result<(), DecodeError> {
         let terms = &self.terms;
-        let power_of_two_within = |value: u64, low: u64, high: u64| {
-            value.is_power_of_two() && value >= low && value <= high
-        };
+        let power_of_two_within =
+            |value: u64, low: u64, high: u64| value.is_power_of_two() && value >= low && value <= high;
         if !power_of_two_within(terms.chunk_bytes, limits::CHUNK_BYTES_MIN, limits::CHUNK_BYTES_MAX) {
             return Err(DecodeError::Invalid { what: "chunk size" });
         }

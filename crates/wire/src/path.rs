@@ -138,7 +138,8 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-fn is_inert(c: char) -> bool {
+/// Whether a terminal, a log or a person takes this character for nothing but itself. The backslash is not: it escapes.
+pub fn is_inert(c: char) -> bool {
     let invisible_or_directional = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
@@ -193,7 +194,18 @@ mod tests {
     #[test]
     fn a_path_that_could_leave_the_root_is_refused() {
         for hostile in [
-            &b".."[..], b"a/..", b"../a", b"a/../b", b"/a", b"/", b"a/", b"a//b", b".", b"a/./b", b"a\0b", b"\0",
+            &b".."[..],
+            b"a/..",
+            b"../a",
+            b"a/../b",
+            b"/a",
+            b"/",
+            b"a/",
+            b"a//b",
+            b".",
+            b"a/./b",
+            b"a\0b",
+            b"\0",
         ] {
             assert!(RelativePath::new(hostile.to_vec()).is_err(), "{}", Escaped(hostile));
         }

@@ -43,7 +43,11 @@ pub fn digests(root: &Path) -> BTreeMap<PathBuf, blake3::Hash> {
 }
 
 /// What is wrong with names that are visible below `to`: every one must have its whole content.
-pub fn wrong_names(to: &Path, expected: &BTreeMap<PathBuf, blake3::Hash>, seen: &mut BTreeMap<PathBuf, u64>) -> Vec<String> {
+pub fn wrong_names(
+    to: &Path,
+    expected: &BTreeMap<PathBuf, blake3::Hash>,
+    seen: &mut BTreeMap<PathBuf, u64>,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, digest) in expected {
         let path = to.join(path);
@@ -87,7 +91,9 @@ impl Watcher {
 
     pub fn end(mut self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().map(|thread| thread.join().unwrap());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
         std::mem::take(&mut *self.wrong.lock().unwrap())
     }
 }

@@ -52,7 +52,9 @@ impl Scratch {
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        finish(self.thalweg().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start"))
+        finish(
+            self.thalweg().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start"),
+        )
     }
 
     /// As [`Scratch::run`]; the command must succeed.
@@ -97,7 +99,11 @@ impl Scratch {
         for (name, directory) in exports {
             command.arg("--export").arg(format!("{name}={}", directory.display()));
         }
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path("server.log")).expect("a log");
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.path("server.log"))
+            .expect("a log");
         let mut command = wrap(command);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("a daemon");
         let daemon = Daemon { child, ticket: ticket.clone() };
@@ -191,7 +197,10 @@ pub fn finish(child: Child) -> Output {
     let id = child.id();
     let (told, hears) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
-        if hears.recv_timeout(Duration::from_secs(120)).is_err_and(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if hears
+            .recv_timeout(Duration::from_secs(120))
+            .is_err_and(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout)
+        {
             let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
             panic!("the program hung");
         }
@@ -264,7 +273,10 @@ fn walk(root: &Path, at: &Path, facts: &mut BTreeMap<Vec<u8>, String>, inodes: &
         };
         let times = format!("{}.{:09}", meta.mtime(), meta.mtime_nsec());
         let mode = meta.mode() & 0o7777;
-        facts.insert(name, format!("{content} mode {mode:o} owner {}:{} time {times}", meta.uid(), meta.gid()));
+        facts.insert(
+            name,
+            format!("{content} mode {mode:o} owner {}:{} time {times}", meta.uid(), meta.gid()),
+        );
         if kind.is_dir() {
             walk(root, &path, facts, inodes);
         }
@@ -276,7 +288,10 @@ pub fn assert_same(a: &Path, b: &Path) {
     let (a, b) = (facts(a), facts(b));
     for (name, fact) in &a {
         let name = String::from_utf8_lossy(name);
-        match b.get(name.as_bytes()).or_else(|| b.iter().find(|(n, _)| String::from_utf8_lossy(n) == name).map(|(_, f)| f)) {
+        match b
+            .get(name.as_bytes())
+            .or_else(|| b.iter().find(|(n, _)| String::from_utf8_lossy(n) == name).map(|(_, f)| f))
+        {
             Some(other) => assert_eq!(fact, other, "{name:?}"),
             None => panic!("{name:?} is missing"),
         }

@@ -34,7 +34,9 @@ impl Cable {
             }
         }
         // Both ends are made where they stay: names need not be unique in the world.
-        ip(&["-n", &cable.a, "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", &cable.b]);
+        ip(&[
+            "-n", &cable.a, "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", &cable.b,
+        ]);
         for (space, address) in [(&cable.a, Cable::ADDRESS_A), (&cable.b, Cable::ADDRESS_B)] {
             ip(&["-n", space, "addr", "add", &format!("{address}/24"), "dev", "wire"]);
             ip(&["-n", space, "link", "set", "lo", "up"]);
@@ -51,7 +53,8 @@ impl Cable {
     /// No more than this passes, in both directions.
     pub fn limit(&self, rate: &str) {
         for space in [&self.a, &self.b] {
-            let args = ["tc", "qdisc", "replace", "dev", "wire", "root", "tbf", "rate", rate, "burst", "256kb"];
+            let args =
+                ["tc", "qdisc", "replace", "dev", "wire", "root", "tbf", "rate", rate, "burst", "256kb"];
             let mut command = self.enter_space(space, args[0]);
             let output = command.args(&args[1..]).args(["latency", "50ms"]).output().expect("tc");
             assert!(output.status.success(), "tc: {}", String::from_utf8_lossy(&output.stderr));
@@ -105,7 +108,11 @@ impl Cable {
 
     fn enter(&self, space: &str, command: &Command) -> Command {
         let mut entered = Command::new("nsenter");
-        entered.arg(format!("--net=/run/netns/{space}")).arg("--").arg(command.get_program()).args(command.get_args());
+        entered
+            .arg(format!("--net=/run/netns/{space}"))
+            .arg("--")
+            .arg(command.get_program())
+            .args(command.get_args());
         for (key, value) in command.get_envs() {
             match value {
                 Some(value) => entered.env(key, value),

@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_mover::link::{
-    ClientTrust, Connection, FrameBuffer, FrameReader, FrameWriter, Identity, Role, ServerTrust, Ticket, client_config,
-    resume_proof, server_config, stream_proof,
+    ClientTrust, Connection, FrameBuffer, FrameReader, FrameWriter, Identity, Role, ServerTrust, Ticket,
+    client_config, resume_proof, server_config, stream_proof,
 };
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::hello::{Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
@@ -87,7 +87,11 @@ impl Line {
     }
 
     /// The next message for which `pick` gives something.
-    pub fn hear_some<T>(&mut self, at_most: Duration, mut pick: impl FnMut(Message) -> Option<T>) -> Option<T> {
+    pub fn hear_some<T>(
+        &mut self,
+        at_most: Duration,
+        mut pick: impl FnMut(Message) -> Option<T>,
+    ) -> Option<T> {
         let until = Instant::now() + at_most;
         loop {
             match self.hear(until.saturating_duration_since(Instant::now())) {
@@ -140,7 +144,11 @@ impl HostileClient {
         HostileClient::begin_as(identity, ticket.server, address)
     }
 
-    pub fn begin_as(identity: Identity, server: thalweg_mover::link::Fingerprint, address: &str) -> HostileClient {
+    pub fn begin_as(
+        identity: Identity,
+        server: thalweg_mover::link::Fingerprint,
+        address: &str,
+    ) -> HostileClient {
         let mut connection = secure(&identity, server, address);
         let answer = connection.hello(&Hello::new(Purpose::Control, CIPHER), SOON).expect("a welcome");
         let key = connection.export_session_key().expect("a key");
@@ -313,7 +321,10 @@ pub fn offer_of_raw_path(raw: &[u8]) -> Vec<u8> {
     let placeholder = "Q".repeat(raw.len().max(1));
     let message = Message::Transfer(ONE, TransferMessage::Offer(vec![file(0, &placeholder, 5)]));
     let encoded = message.encode().expect("a message");
-    let at = encoded.windows(placeholder.len()).position(|window| window == placeholder.as_bytes()).expect("the path");
+    let at = encoded
+        .windows(placeholder.len())
+        .position(|window| window == placeholder.as_bytes())
+        .expect("the path");
     let mut body = encoded[4..at].to_vec();
     // The length stands in front: one byte, for these are short.
     *body.last_mut().expect("a length") = raw.len() as u8;
@@ -340,8 +351,11 @@ impl HostileServer {
         let trust = ClientTrust::default();
         trust.pinned.insert(client.fingerprint());
         let ticket = scratch.path(name);
-        let content =
-            Ticket { addresses: vec![address.clone()], server: identity.fingerprint(), identity_pem: client.to_pem() };
+        let content = Ticket {
+            addresses: vec![address.clone()],
+            server: identity.fingerprint(),
+            identity_pem: client.to_pem(),
+        };
         content.write(&ticket).expect("a ticket");
         HostileServer { listener, identity, trust, ticket, address }
     }
@@ -398,7 +412,8 @@ impl HostileServer {
     /// A data stream of it.
     pub fn stream(&self, at_most: Duration) -> Option<Stream> {
         let (connection, hello) = self.welcome(at_most)?;
-        (hello.purpose == Purpose::Stream).then(|| Stream::of(connection, &hello.session, hello.stream, Role::Server))
+        (hello.purpose == Purpose::Stream)
+            .then(|| Stream::of(connection, &hello.session, hello.stream, Role::Server))
     }
 
     /// A statement over these entries, signed, as a sender or receiver makes it at the end.

@@ -109,7 +109,8 @@ impl Proxy {
 
     /// Lies `times` times, about every `distance` bytes of each connection.
     pub fn lie(&self, random: Random, kinds: &[Lie], times: u64, distance: u64) {
-        *self.shared.lies.lock().unwrap() = Some(Lies { random, kinds: kinds.to_vec(), left: times, distance });
+        *self.shared.lies.lock().unwrap() =
+            Some(Lies { random, kinds: kinds.to_vec(), left: times, distance });
     }
 
     /// Lies told so far, with the offset in their connection.

@@ -109,7 +109,10 @@ impl Sshd {
             // Somebody else took the port in between.
         }
         let Some(child) = child else {
-            panic!("sshd did not start: {}", std::fs::read_to_string(directory.join("log")).unwrap_or_default());
+            panic!(
+                "sshd did not start: {}",
+                std::fs::read_to_string(directory.join("log")).unwrap_or_default()
+            );
         };
         for (name, mode) in [("user-key", 0o600), ("host-key", 0o600)] {
             let _ = std::fs::set_permissions(directory.join(name), std::fs::Permissions::from_mode(mode));

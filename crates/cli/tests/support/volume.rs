@@ -47,7 +47,13 @@ impl Volume {
         let image = directory.join(name);
         std::fs::File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
         let force = if kind == "ext4" { "-F" } else { "-f" };
-        let made = Command::new(format!("mkfs.{kind}")).arg("-q").arg(force).args(make).arg(&image).output().unwrap();
+        let made = Command::new(format!("mkfs.{kind}"))
+            .arg("-q")
+            .arg(force)
+            .args(make)
+            .arg(&image)
+            .output()
+            .unwrap();
         assert!(made.status.success(), "mkfs.{kind}: {}", String::from_utf8_lossy(&made.stderr));
         Some(Volume::mount_image(image, kind, mount))
     }

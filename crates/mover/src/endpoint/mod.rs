@@ -216,7 +216,8 @@ pub trait Destination: Send + Sync {
     ///
     /// # Errors
     /// `Conflict` if something else stands there by now; `Permission`, `Io`, `Space`.
-    fn finish(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<thalweg_wire::message::Loss>>;
+    fn finish(&self, entry: &Entry, ready: Ready, digest: Digest)
+    -> Result<Vec<thalweg_wire::message::Loss>>;
 
     /// Throws away a partial or a staged file. Best effort: what stays is cleaned up later.
     fn discard(&self, ready: Ready);

@@ -108,7 +108,11 @@ impl Destination for NullDestination {
     }
 
     fn read_staged_back(&self, _: &Staged, _: u64) -> Result<Digest> {
-        Err(Failure::new(FailureKind::Unsupported, "read back", "`null:` keeps nothing that could be read back"))
+        Err(Failure::new(
+            FailureKind::Unsupported,
+            "read back",
+            "`null:` keeps nothing that could be read back",
+        ))
     }
 
     fn record(&self, _: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {

@@ -28,7 +28,8 @@ mod line;
 pub mod bootstrap;
 
 pub use line::{
-    BRIDGE_MAGIC, DialBack, LINE_BYTES_MAX, MOVER_MAGIC, NOISE_BYTES_MAX, Order, Ready, TOKEN_BYTES, read_line,
+    BRIDGE_MAGIC, DialBack, LINE_BYTES_MAX, MOVER_MAGIC, NOISE_BYTES_MAX, Order, Ready, TOKEN_BYTES,
+    read_line,
 };
 
 /// Name of what fails here, for messages and hints.
@@ -123,7 +124,9 @@ impl Ssh {
         let output = read_some(&mut child, CONFIG_TIMEOUT);
         end(&mut child, Duration::ZERO);
         let text = String::from_utf8_lossy(&output);
-        text.lines().find_map(|line| line.strip_prefix("hostname ")).map_or(given, |name| name.trim().to_owned())
+        text.lines()
+            .find_map(|line| line.strip_prefix("hostname "))
+            .map_or(given, |name| name.trim().to_owned())
     }
 }
 
@@ -566,7 +569,8 @@ mod tests {
 
     #[test]
     fn a_destination_is_never_an_option_nor_a_command() {
-        for good in ["host", "me@host", "h.example.org", "::1", "me@fe80::1%eth0", "DOM\\me@host", "10.0.0.1"] {
+        for good in ["host", "me@host", "h.example.org", "::1", "me@fe80::1%eth0", "DOM\\me@host", "10.0.0.1"]
+        {
             assert_eq!(check_destination(good), Ok(()), "{good}");
         }
         for bad in [
@@ -594,12 +598,10 @@ mod tests {
     fn a_command_is_split_as_a_shell_would_and_nothing_is_expanded() {
         let split = |text: &str| split_words(text.as_bytes()).unwrap();
         assert_eq!(split("ssh -J gate  -i '/a b/key'"), ["ssh", "-J", "gate", "-i", "/a b/key"]);
-        assert_eq!(split(r#"ssh "-oProxyCommand=nc \"x\" $HOME" a\ b ''"#), [
-            "ssh",
-            r#"-oProxyCommand=nc "x" $HOME"#,
-            "a b",
-            ""
-        ]);
+        assert_eq!(
+            split(r#"ssh "-oProxyCommand=nc \"x\" $HOME" a\ b ''"#),
+            ["ssh", r#"-oProxyCommand=nc "x" $HOME"#, "a b", ""]
+        );
         assert_eq!(split("  "), Vec::<OsString>::new());
         for bad in ["ssh 'x", "ssh \"x", "ssh \\"] {
             assert!(split_words(bad.as_bytes()).is_err(), "{bad}");
@@ -608,9 +610,17 @@ mod tests {
 
     #[test]
     fn a_real_shell_reads_back_what_was_quoted() {
-        for word in
-            [&b"plain"[..], b"", b"a b", b"it's", b"-n", b"$HOME `id` \\ \"", b"line\nbreak", b"\xff*?[x]", b"a!b"]
-        {
+        for word in [
+            &b"plain"[..],
+            b"",
+            b"a b",
+            b"it's",
+            b"-n",
+            b"$HOME `id` \\ \"",
+            b"line\nbreak",
+            b"\xff*?[x]",
+            b"a!b",
+        ] {
             let mut script = b"printf %s ".to_vec();
             script.extend(quote(word));
             let out = Command::new("sh").arg("-c").arg(OsString::from_vec(script)).output().unwrap();
@@ -630,7 +640,8 @@ mod tests {
         let tail = ["-p", "2222", "--", "me@host", "'/opt/my thalweg' mover --bridge 7"];
         assert_eq!(arguments[arguments.len() - 5..], tail);
         let other = Ssh::new(OsStr::new("wrapper"), "host", None).unwrap();
-        let arguments: Vec<_> = other.command(OsStr::new("x"), true).get_args().map(OsStr::to_owned).collect();
+        let arguments: Vec<_> =
+            other.command(OsStr::new("x"), true).get_args().map(OsStr::to_owned).collect();
         assert_eq!(arguments, ["host", "x"]);
     }
 }

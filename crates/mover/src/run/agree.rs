@@ -14,8 +14,8 @@ use thalweg_wire::Digest;
 use thalweg_wire::message::{Totals, TransferMessage};
 use thalweg_wire::receipt::{Signed, Statement};
 
-/// Time for the other side's statement, cleaning up included.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for the other side's statement, cleaning up included; less where the user has less patience.
+pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What both sides agreed on.
 #[derive(Debug, Clone)]
@@ -30,10 +30,11 @@ pub struct Agreed {
 ///
 /// # Errors
 /// `Connection` if the receiver's statement does not come, `Damage` if it differs from ours.
-pub fn as_sender(run: &SendRun, identity: &Identity, totals: Totals) -> Result<Agreed> {
+pub fn as_sender(run: &SendRun, identity: &Identity, totals: Totals, patience: Duration) -> Result<Agreed> {
     let ours = sign(run.take_root(), identity, totals)?;
     run.say(TransferMessage::Receipt(ours.clone()));
-    let theirs = run.peer_receipt(STATEMENT_TIMEOUT).ok_or_else(|| missing("receiver"))?;
+    let theirs =
+        run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("receiver", patience))?;
     compare(&ours, &theirs)?;
     Ok(Agreed { sender: ours, receiver: theirs })
 }
@@ -43,8 +44,14 @@ pub fn as_sender(run: &SendRun, identity: &Identity, totals: Totals) -> Result<A
 ///
 /// # Errors
 /// `Connection` if the sender's statement does not come, `Damage` if it differs from ours.
-pub fn as_receiver(run: &ReceiveRun, identity: &Identity, totals: Totals) -> Result<Agreed> {
-    let theirs = run.peer_receipt(STATEMENT_TIMEOUT).ok_or_else(|| missing("sender"))?;
+pub fn as_receiver(
+    run: &ReceiveRun,
+    identity: &Identity,
+    totals: Totals,
+    patience: Duration,
+) -> Result<Agreed> {
+    let theirs =
+        run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("sender", patience))?;
     run.close();
     let ours = sign(run.take_root(), identity, totals)?;
     run.say(TransferMessage::Receipt(ours.clone()));
@@ -56,7 +63,12 @@ pub fn as_receiver(run: &ReceiveRun, identity: &Identity, totals: Totals) -> Res
 ///
 /// # Errors
 /// `Damage` if the two differ.
-pub fn as_both(sender: &SendRun, receiver: &ReceiveRun, identity: &Identity, totals: Totals) -> Result<Agreed> {
+pub fn as_both(
+    sender: &SendRun,
+    receiver: &ReceiveRun,
+    identity: &Identity,
+    totals: Totals,
+) -> Result<Agreed> {
     receiver.wait(STATEMENT_TIMEOUT);
     receiver.close();
     let agreed = Agreed {
@@ -79,10 +91,11 @@ pub fn totals_of(ended: Ended) -> Result<Totals> {
 }
 
 fn sign(root: Option<(Digest, u64)>, identity: &Identity, totals: Totals) -> Result<Signed> {
-    let (root, entries) =
-        root.ok_or_else(|| Failure::new(FailureKind::Internal, "sign the receipt", "the transfer is not over"))?;
+    let (root, entries) = root
+        .ok_or_else(|| Failure::new(FailureKind::Internal, "sign the receipt", "the transfer is not over"))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let statement = Statement { root, entries, totals, signed_at: i64::try_from(now.as_secs()).unwrap_or(i64::MAX) };
+    let statement =
+        Statement { root, entries, totals, signed_at: i64::try_from(now.as_secs()).unwrap_or(i64::MAX) };
     let signature = identity.sign(&statement.signed_bytes());
     Ok(Signed { statement, public_key: identity.public_key(), signature })
 }
@@ -104,7 +117,8 @@ fn compare(sender: &Signed, receiver: &Signed) -> Result<()> {
     Ok(())
 }
 
-fn missing(who: &str) -> Failure {
-    let cause = format!("the {who}'s statement did not come within {} s", STATEMENT_TIMEOUT.as_secs());
+fn missing(who: &str, patience: Duration) -> Failure {
+    let seconds = patience.min(STATEMENT_TIMEOUT).as_secs();
+    let cause = format!("the {who}'s statement did not come within {seconds} s");
     Failure::new(FailureKind::Connection, "compare receipts", cause)
 }

@@ -7,14 +7,15 @@
 //! 2. **Back**: it is asked over ssh to dial us. TLS roles stay as they are.
 //! 3. **Bridge**: each connection rides in an ssh process of its own. The user is told what that costs.
 //!
-//! If the far mover is gone (its machine was started anew, or somebody ended it) while the copy goes on, another one is
+//! If it cannot be reached any more while the copy goes on and its ssh has ended, it is looked for by ssh. One that is there
+//! is reached by bridges from then on. If it is gone (its machine was started anew, or somebody ended it), another one is
 //! started; the session ends, and the copy resumes by what the destination's journal holds.
 
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::ssh::{self, DialBack, FarMover, FarProgram, Order, Ssh, TOKEN_BYTES, bootstrap};
 use crate::link::{Connection, Fingerprint, Identity, Pins, ServerTrust, client_config};
-use crate::run::client::{Connect, TcpConnect};
+use crate::run::client::Connect;
 use crate::run::copy::Far;
 use rustls::ClientConfig;
 use std::io::Read;
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
 /// Time for an ssh login that carries one connection.
 const BRIDGE_LIMIT: Duration = Duration::from_secs(60);
-/// A far mover whose port is closed while ssh has ended is gone at once; one that is only silent, after so long.
+/// A far mover whose port is shut while ssh has ended is looked for at once; one that is only silent, after so long.
 const SILENT_IS_GONE: Duration = Duration::from_secs(60);
 /// Between two tries to start a far mover anew.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
@@ -151,19 +152,26 @@ impl Connect for SshConnect {
             let way = state.way.clone();
             drop(state);
             return match way {
-                Some(way) => self.dial(&way, deadline),
-                None => Err(failure),
+                Some(way) => self.dial(&way, deadline).map_err(unreached),
+                None => Err(unreached(failure)),
             };
         }
-        if !self.is_gone(&mut state, &failure) {
+        if !self.may_renew(&mut state, &failure) {
             return Err(unreached(failure));
         }
         state.renewed_at = Some(Instant::now());
-        (self.events)(Event::Note(format!("the far mover at {} is gone; starting another", self.name())));
-        self.summon(&mut state, false).map_err(unreached)?;
+        if self.is_gone(&state)? {
+            (self.events)(Event::Note(format!("the far mover at {} is gone; starting another", self.name())));
+            self.summon(&mut state, false).map_err(unreached)?;
+        } else if let Some(port) = state.far.as_ref().map(|far| far.ready.bridge_port) {
+            let why = "its port is shut by now";
+            (self.events)(Event::Note(format!("from now on data ride in ssh to {}: {why}", self.name())));
+            state.way = Some(Way::Bridge(port));
+            state.summoned += 1;
+        }
         let way = state.way.clone();
         drop(state);
-        way.map_or(Err(failure), |way| self.dial(&way, deadline))
+        way.map_or(Err(unreached(failure)), |way| self.dial(&way, deadline).map_err(unreached))
     }
 
     fn name(&self) -> String {
@@ -221,7 +229,9 @@ impl SshConnect {
         if matches!(way, Way::Bridge(_)) && first {
             let why = match self.wishes.via_ssh {
                 true => "as asked".to_owned(),
-                false => format!("no port of {} can be reached from here, nor one here from there", self.name()),
+                false => {
+                    format!("no port of {} can be reached from here, nor one here from there", self.name())
+                }
             };
             (self.events)(Event::Note(format!(
                 "data ride in ssh ({why}): OpenSSH's window of about 2 MB limits each stream to 2 MB per round trip"
@@ -305,7 +315,16 @@ impl SshConnect {
 
     fn dial(&self, way: &Way, deadline: Duration) -> Result<OwnedFd> {
         match way {
-            Way::Direct(address) => TcpConnect { addresses: vec![address.to_string()] }.connect(deadline),
+            Way::Direct(address) => {
+                TcpStream::connect_timeout(address, deadline).map(OwnedFd::from).map_err(|error| {
+                    let mut failure = failure::of_io("connect", &error);
+                    if error.kind() == std::io::ErrorKind::ConnectionRefused {
+                        failure.kind = CLOSED;
+                    }
+                    failure.cause = format!("{address}: {}", failure.cause);
+                    failure
+                })
+            }
             Way::Back => dial_back(deadline, |request| match &mut self.lock().far {
                 Some(far) => far.ask(request),
                 None => Err(Failure::new(FailureKind::Connection, "connect", "the copy is over")),
@@ -323,24 +342,41 @@ impl SshConnect {
         }
     }
 
-    /// Whether it makes sense to start another far mover.
-    fn is_gone(&self, state: &mut State, failure: &Failure) -> bool {
+    /// Whether it is time to look if the far mover is still there: ssh has ended, and its port is shut or silent for long.
+    fn may_renew(&self, state: &mut State, failure: &Failure) -> bool {
         let since = *state.failing_since.get_or_insert_with(Instant::now);
-        let Some(far) = &mut state.far else {
-            // Starting another one failed before.
-            return !state.is_closed && state.renewed_at.is_none_or(|at| at.elapsed() > RENEW_EVERY);
-        };
-        if state.is_closed || state.renewed_at.is_some_and(|at| at.elapsed() < RENEW_EVERY) || !far.ssh_ended() {
+        if state.is_closed || state.renewed_at.is_some_and(|at| at.elapsed() < RENEW_EVERY) {
             return false;
         }
-        let is_closed_port = failure.kind == FailureKind::NotFound || failure.cause.contains("refused");
-        is_closed_port || matches!(state.way, Some(Way::Back)) || since.elapsed() > SILENT_IS_GONE
+        let is_late = since.elapsed() > SILENT_IS_GONE;
+        // Without one, starting another failed before.
+        state.far.as_mut().is_none_or(|far| {
+            far.ssh_ended() && (failure.kind == CLOSED || matches!(state.way, Some(Way::Back)) || is_late)
+        })
+    }
+
+    /// Asks by ssh. Two movers for one session would wait for each other's lock, so nothing is taken for granted.
+    fn is_gone(&self, state: &State) -> Result<bool> {
+        let Some(far) = &state.far else { return Ok(true) };
+        match ssh::bridge(&self.wishes.ssh, &state.program, far.ready.bridge_port, BRIDGE_LIMIT) {
+            Ok((fd, mut child)) => {
+                // Its port may be somebody else's by now.
+                let is_there = self.is_far_mover(fd);
+                ssh::end(&mut child, Duration::from_secs(1));
+                Ok(!is_there)
+            }
+            Err(failure) if failure.kind == CLOSED => Ok(true),
+            Err(failure) => Err(unreached(failure)),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
+
+/// Nobody listens at the far mover's port: said by the machine itself or by a bridge, not by the network.
+const CLOSED: FailureKind = FailureKind::NotFound;
 
 /// To whoever dials, a far mover that cannot be reached is an outage; `NotFound` would be taken for a session that is gone.
 fn unreached(mut failure: Failure) -> Failure {

@@ -4,6 +4,7 @@ use crate::event::Events;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{Connection, ControlLimits, PathHints, Role, resume_proof, stream_proof, tune_stream};
 use crate::run::session::{Owner, Session, Transfer};
+use crate::stage::Stage;
 use rustls::ClientConfig;
 use std::collections::HashMap;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -65,11 +66,18 @@ impl Connect for TcpConnect {
                 if left.is_zero() {
                     return Err(last);
                 }
-                match TcpStream::connect_timeout(&socket_address, left.min(deadline / 2 + Duration::from_millis(1))) {
+                match TcpStream::connect_timeout(
+                    &socket_address,
+                    left.min(deadline / 2 + Duration::from_millis(1)),
+                ) {
                     Ok(stream) => return Ok(stream.into()),
                     Err(error) => {
                         let text = failure::of_io("connect", &error).cause;
-                        last = Failure::new(FailureKind::Connection, "connect", format!("{socket_address}: {text}"));
+                        last = Failure::new(
+                            FailureKind::Connection,
+                            "connect",
+                            format!("{socket_address}: {text}"),
+                        );
                     }
                 }
             }
@@ -118,6 +126,8 @@ pub struct Client {
     pub session: Arc<Session>,
     /// Round-trip time as the first connection showed it.
     pub rtt: Duration,
+    /// For the answer to a request.
+    answer_timeout: Duration,
     mail: Arc<Mail>,
 }
 
@@ -195,7 +205,12 @@ impl Client {
         settings: LinkSettings,
         events: Events,
     ) -> Result<Client> {
-        let dialler = Arc::new(Dialler { connect, tls, server_name: server_name.to_owned(), settings: settings.clone() });
+        let dialler = Arc::new(Dialler {
+            connect,
+            tls,
+            server_name: server_name.to_owned(),
+            settings: settings.clone(),
+        });
         let mail = Arc::new(Mail::default());
         let dialled = Instant::now();
         let until = dialler.deadline();
@@ -222,7 +237,7 @@ impl Client {
             .name("dial".into())
             .spawn(move || keeper.run())
             .map_err(|error| failure::of_io("start a thread", &error))?;
-        Ok(Client { session, rtt, mail })
+        Ok(Client { session, rtt, answer_timeout: settings.patience.min(ANSWER_TIMEOUT), mail })
     }
 
     /// Has so many streams dialled, and replaced when they break.
@@ -238,7 +253,7 @@ impl Client {
     pub fn open(&self, open: Open) -> Result<Opened> {
         let number = open.transfer;
         self.session.say(Message::Open(Box::new(open)))?;
-        let until = Instant::now() + ANSWER_TIMEOUT;
+        let until = Instant::now() + self.answer_timeout;
         let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
         loop {
             if let Some(at) = boxes.opened.iter().position(|opened| opened.transfer == number) {
@@ -342,8 +357,8 @@ impl Dialler {
         Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
     }
 
-    fn resume(&self, session: &Session) -> Result<Connection> {
-        let until = self.deadline();
+    fn resume(&self, session: &Session, at_most: Duration) -> Result<Connection> {
+        let until = self.deadline().min(Instant::now() + at_most);
         let mut connection = self.secure(self.connect.connect(left(until))?, until)?;
         let proof = resume_proof(&session.key, &connection, &session.id)?;
         let hello = Hello { session: session.id, proof, ..Hello::new(Purpose::Resume, session.cipher) };
@@ -364,7 +379,8 @@ impl Dialler {
         tune_stream(fd.as_fd(), &hints);
         let mut connection = self.secure(fd, until)?;
         let proof = stream_proof(&session.key, &connection, &session.id, stream)?;
-        let hello = Hello { session: session.id, stream, proof, ..Hello::new(Purpose::Stream, session.cipher) };
+        let hello =
+            Hello { session: session.id, stream, proof, ..Hello::new(Purpose::Stream, session.cipher) };
         connection.hello(&hello, left(until))?;
         let (writer, reader) = connection.into_streams(session.cipher, &session.id, stream, Role::Client)?;
         session.attach_stream(stream, writer, reader)
@@ -405,7 +421,10 @@ impl Keeper {
                 && link_progress.1.elapsed() > SILENCE
                 && self.session.heard_at().is_some_and(|at| at.elapsed() > SILENCE);
             if is_lost || is_silent {
-                match self.dialler.resume(&self.session).and_then(|c| self.replace_link(c)) {
+                // A dial and a pause that reach beyond the patience would only delay the end.
+                let patience = self.dialler.settings.patience.saturating_sub(last_progress.1.elapsed());
+                let patience = patience.max(Duration::from_millis(500));
+                match self.dialler.resume(&self.session, patience).and_then(|c| self.replace_link(c)) {
                     Ok(()) => {
                         back_off = BACK_OFF.0;
                         link_progress.1 = Instant::now();
@@ -417,7 +436,7 @@ impl Keeper {
                     }
                     Err(failure) => {
                         tracing::info!(%failure, "still no link");
-                        self.pause(back_off);
+                        self.pause(back_off.min(patience));
                         back_off = (back_off * 2).min(BACK_OFF.1);
                         continue;
                     }
@@ -486,9 +505,11 @@ fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
-/// Everything that the peer acknowledged or sent well: only this counts as progress.
-fn progress(session: &Session) -> [u64; 4] {
-    let mut sum = [0; 4];
+/// Everything that the peer acknowledged or sent well: only this counts as progress. A chunk may take longer than a
+/// stall is borne, so its segments count; but no claim of the peer counts beyond what we sent.
+fn progress(session: &Session) -> [u64; 5] {
+    let mut sum = [0; 5];
+    let mut sent_bytes = 0;
     for transfer in session.transfers() {
         match transfer {
             Transfer::Send(run) => {
@@ -497,6 +518,7 @@ fn progress(session: &Session) -> [u64; 4] {
                 sum[1] += progress.bytes_durable;
                 sum[2] += progress.entries_settled;
                 sum[3] += u64::from(run.ended().is_some());
+                sent_bytes += run.accounts.bytes(Stage::Send);
             }
             Transfer::Receive(run) => {
                 let progress = run.progress();
@@ -504,9 +526,11 @@ fn progress(session: &Session) -> [u64; 4] {
                 sum[1] += progress.durable_bytes;
                 sum[2] += progress.settled_entries;
                 sum[3] += u64::from(run.ended().is_some());
+                sum[4] += run.accounts.bytes(Stage::Verify);
             }
         }
     }
+    sum[4] += session.peer_heartbeat().verified_bytes.min(sent_bytes);
     sum
 }
 

@@ -12,6 +12,7 @@ use crate::manifest::filter::Filter;
 use crate::plan::{self, Asked, Plan};
 use crate::run::agree::{self, Agreed};
 use crate::run::client::{Client, Connect, LinkSettings};
+use crate::run::expected::Expected;
 use crate::run::local::LocalTransfer;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
@@ -25,8 +26,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{
-    Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Terms, Totals, TransferNumber,
-    VerifyLevel,
+    Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Terms, Totals,
+    TransferNumber, VerifyLevel,
 };
 
 /// How to reach a far mover.
@@ -245,7 +246,8 @@ impl Job<'_> {
     /// Whether the next attempt may go better.
     fn may_heal(&self, failure: &Failure, attempts: u32) -> bool {
         let had_link = self.had_link.load(Ordering::Relaxed);
-        let again = had_link || (attempts < FIRST_TRIES && !matches!(&*failure.operation, "connect" | "look up"));
+        let again =
+            had_link || (attempts < FIRST_TRIES && !matches!(&*failure.operation, "connect" | "look up"));
         match failure.kind {
             FailureKind::Connection => again,
             // Of a handshake: what came was altered on the way.
@@ -318,8 +320,9 @@ impl Job<'_> {
                 return Err(stopped());
             }
         };
-        let agreed = agree::totals_of(ended)
-            .and_then(|totals| Ok((totals, agree::as_both(&transfer.sender, &transfer.receiver, self.identity, totals)?)));
+        let agreed = agree::totals_of(ended).and_then(|totals| {
+            Ok((totals, agree::as_both(&transfer.sender, &transfer.receiver, self.identity, totals)?))
+        });
         let rows = (transfer.sender.accounts.rows(), transfer.receiver.accounts.rows());
         transfer.close();
         let (totals, agreed) = agreed?;
@@ -354,7 +357,7 @@ impl Job<'_> {
             run.wait(Duration::from_millis(100))
         })?;
         let totals = agree::totals_of(ended)?;
-        let agreed = agree::as_sender(&run, self.identity, totals)?;
+        let agreed = agree::as_sender(&run, self.identity, totals, self.wishes.link.patience)?;
         let rows = (run.accounts.rows(), run.peer_accounts());
         client.close();
         Ok(self.report(totals, agreed, plan, rows))
@@ -373,6 +376,7 @@ impl Job<'_> {
             filter: self.wishes.filter.clone(),
             only: self.wishes.only.clone(),
         })?;
+        let expected = Expected::of(places, &self.wishes.only, &opened.source)?;
         let destination = self.destination(&opened.source, &terms)?;
         let run = ReceiveRun::start(
             NUMBER,
@@ -383,6 +387,7 @@ impl Job<'_> {
             self.events.clone(),
         )
         .map_err(|error| failure::of_io("start", &error))?;
+        run.expect(expected);
         if let Some(lines) = self.lines() {
             run.tell_lines(lines);
         }
@@ -397,7 +402,9 @@ impl Job<'_> {
                 run.wait(Duration::from_millis(100))
             })
             .and_then(agree::totals_of)
-            .and_then(|totals| Ok((totals, agree::as_receiver(&run, self.identity, totals)?)));
+            .and_then(|totals| {
+                Ok((totals, agree::as_receiver(&run, self.identity, totals, self.wishes.link.patience)?))
+            });
         run.close();
         let rows = (run.peer_accounts(), run.accounts.rows());
         if result.is_ok() {
@@ -431,7 +438,13 @@ impl Job<'_> {
             link.patience = link.patience.saturating_sub(self.without_progress()).max(Duration::from_secs(1));
         }
         self.is_dialling.store(true, Ordering::Relaxed);
-        let client = Client::connect(far.connect.clone(), far.tls.clone(), &far.server_name, link, self.events.clone())?;
+        let client = Client::connect(
+            far.connect.clone(),
+            far.tls.clone(),
+            &far.server_name,
+            link,
+            self.events.clone(),
+        )?;
         self.is_dialling.store(false, Ordering::Relaxed);
         self.had_link.store(true, Ordering::Relaxed);
         Ok(client)
@@ -507,7 +520,11 @@ impl Job<'_> {
             From::Local(paths) => {
                 let roots = paths
                     .iter()
-                    .map(|path| SourceRoot { path: path.clone(), contents: ends_with_slash(path), below: None })
+                    .map(|path| SourceRoot {
+                        path: path.clone(),
+                        contents: ends_with_slash(path),
+                        below: None,
+                    })
                     .collect();
                 let options = ScanOptions {
                     filter: Filter::new(self.wishes.filter.clone())?,
@@ -582,4 +599,3 @@ fn ends_with_slash(path: &std::path::Path) -> bool {
 fn stopped() -> Failure {
     Failure::new(FailureKind::Stopped, "copy", "stopped on request; the same command resumes it")
 }
-

@@ -78,13 +78,22 @@ impl LocalTransfer {
             crate::event::nobody(),
         )
         .map_err(|error| failure::of_io("start", &error))?;
-        let mut transfer =
-            LocalTransfer { sender: sender.clone(), receiver: receiver.clone(), bell, queues, threads: Vec::new() };
+        let mut transfer = LocalTransfer {
+            sender: sender.clone(),
+            receiver: receiver.clone(),
+            bell,
+            queues,
+            threads: Vec::new(),
+        };
 
         let hearing = receiver.clone();
-        transfer.spawn("to receiver", move |_| deliver(&receiver_hears, |message| hearing.hear(message), |f| hearing.abort(f)))?;
+        transfer.spawn("to receiver", move |_| {
+            deliver(&receiver_hears, |message| hearing.hear(message), |f| hearing.abort(f))
+        })?;
         let hearing = sender.clone();
-        transfer.spawn("to sender", move |_| deliver(&sender_hears, |message| hearing.hear(message), |f| hearing.abort(f)))?;
+        transfer.spawn("to sender", move |_| {
+            deliver(&sender_hears, |message| hearing.hear(message), |f| hearing.abort(f))
+        })?;
         for stream in 0..streams.max(1) {
             sender.stream_up(stream);
             let lane = SendLane::new(stream, &terms).map_err(|e| failure::of_io("start", &e))?;

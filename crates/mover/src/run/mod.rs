@@ -13,6 +13,9 @@ pub mod local;
 
 pub mod agree;
 
+/// What a pull may bring.
+pub mod expected;
+
 pub mod session;
 
 pub mod client;

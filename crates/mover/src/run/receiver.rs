@@ -4,6 +4,7 @@
 use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Staged};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
+use crate::run::expected::Expected;
 use crate::run::{Clock, Ended, LineSink, Outbox};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job};
@@ -12,7 +13,7 @@ use crate::transfer::receiver::{Action, Claim, Decided, Limits, Receiver, RoundR
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{self, Sender as Queue};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{
@@ -39,6 +40,8 @@ pub struct ReceiveRun {
     decisions: Queue<Decide>,
     jobs: Queue<Job>,
     busy: Mutex<Busy>,
+    /// A pull from somebody who may lie: what it asked for.
+    expected: OnceLock<Expected>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
 }
 
@@ -108,6 +111,7 @@ impl ReceiveRun {
             decisions,
             jobs,
             busy: Mutex::default(),
+            expected: OnceLock::new(),
             threads: Mutex::default(),
             terms,
         });
@@ -115,7 +119,9 @@ impl ReceiveRun {
         let rounds = run.clone();
         let threads = vec![
             std::thread::Builder::new().name("decide".into()).spawn(move || decider.decide(&decide_queue))?,
-            std::thread::Builder::new().name("rounds".into()).spawn(move || round::work(&*rounds, &job_queue))?,
+            std::thread::Builder::new()
+                .name("rounds".into())
+                .spawn(move || round::work(&*rounds, &job_queue))?,
         ];
         *run.threads.lock().unwrap_or_else(|p| p.into_inner()) = threads;
         Ok(run)
@@ -143,7 +149,8 @@ impl ReceiveRun {
             durable_bytes,
             settled_entries: totals.done + totals.unchanged + totals.skipped + totals.failed,
             waiting_for: busy.map(|(what, _)| what),
-            waiting_ms: busy.map_or(0, |(_, since)| u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX)),
+            waiting_ms: busy
+                .map_or(0, |(_, since)| u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX)),
         }
     }
 
@@ -172,7 +179,8 @@ impl ReceiveRun {
     pub fn wait(&self, patience: Duration) -> Option<Ended> {
         let state = self.lock();
         let waiting = |state: &mut State| state.ended.is_none();
-        let (state, _) = self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
+        let (state, _) =
+            self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
         state.ended.clone()
     }
 
@@ -195,7 +203,8 @@ impl ReceiveRun {
     pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
         let state = self.lock();
         let waiting = |state: &mut State| state.peer_receipt.is_none() && !state.closed;
-        let (state, _) = self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
+        let (state, _) =
+            self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
         state.peer_receipt.clone()
     }
 
@@ -219,7 +228,7 @@ impl ReceiveRun {
             message => {
                 let now = self.clock.now();
                 let is_end = matches!(message, TransferMessage::OfferEnd(_));
-                let heard = state.machine.hear(message, now);
+                let heard = self.check_expected(&message).and_then(|()| state.machine.hear(message, now));
                 if let Err(failure) = heard {
                     state.machine.abort(failure.clone());
                     self.pump(&mut state);
@@ -233,6 +242,20 @@ impl ReceiveRun {
         self.pump(&mut state);
         self.changed.notify_all();
         Ok(())
+    }
+
+    /// From now on only these names are taken. Call before it is added to its session.
+    pub fn expect(&self, expected: Expected) {
+        let _ = self.expected.set(expected);
+    }
+
+    fn check_expected(&self, message: &TransferMessage) -> Result<()> {
+        match (self.expected.get(), message) {
+            (Some(expected), TransferMessage::Offer(entries)) => {
+                entries.iter().try_for_each(|entry| expected.check(entry))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Says something of its own to the sender.
@@ -410,7 +433,11 @@ impl Receiving for ReceiveRun {
         let wanted = {
             let state = self.lock();
             if !state.machine.was_offered(id) {
-                return Err(Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered"));
+                return Err(Failure::new(
+                    FailureKind::Protocol,
+                    "receive",
+                    "data of an entry that was never offered",
+                ));
             }
             state.machine.chunks_wanted(id)
         };
@@ -462,7 +489,11 @@ impl Receiving for ReceiveRun {
     fn small_wanted(&self, ids: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>> {
         let state = self.lock();
         if !ids.iter().all(|&id| state.machine.was_offered(id)) {
-            return Err(Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered"));
+            return Err(Failure::new(
+                FailureKind::Protocol,
+                "receive",
+                "data of an entry that was never offered",
+            ));
         }
         Ok(state.machine.small_wanted(ids.iter().copied()))
     }

@@ -6,8 +6,8 @@ use crate::failure::{self, Failure, FailureKind};
 use crate::link::FrameBuffer;
 use crate::run::{Clock, Ended, LineSink, Outbox};
 use crate::stage::compress::Packer;
-use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
 use crate::stage::pace::Pace;
+use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
 use crate::stage::send::Outlet;
 use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Work};
@@ -15,7 +15,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
-use thalweg_wire::message::{Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber, VerifyLevel};
+use thalweg_wire::message::{
+    Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber, VerifyLevel,
+};
 use thalweg_wire::receipt::{self, RootHasher, Signed};
 use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
 
@@ -164,7 +166,8 @@ impl SendRun {
     pub fn wait(&self, patience: Duration) -> Option<Ended> {
         let state = self.lock();
         let waiting = |state: &mut State| state.ended.is_none();
-        let (state, _) = self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
+        let (state, _) =
+            self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
         state.ended.clone()
     }
 
@@ -187,7 +190,8 @@ impl SendRun {
     pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
         let state = self.lock();
         let waiting = |state: &mut State| state.peer_receipt.is_none() && !state.stopped;
-        let (state, _) = self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
+        let (state, _) =
+            self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
         state.peer_receipt.clone()
     }
 
@@ -288,9 +292,9 @@ impl SendRun {
         let file = match lane.files.get(entry, &*self.source) {
             Ok(file) => file,
             Err(failure) => {
-                    self.unreadable(lane, entry, failure);
-                    return Ok(());
-                }
+                self.unreadable(lane, entry, failure);
+                return Ok(());
+            }
         };
         let mut reader = ChunkReader::new(file, entry, chunk, &self.terms);
         match reader.marked_hole(&self.terms) {
@@ -325,7 +329,8 @@ impl SendRun {
                 Segment::Zeros(bytes) => (FrameKind::Zeros, bytes as usize, reader.rule.zeros(offset, bytes)),
             };
             let Some(digest) = digest else {
-                let failure = Failure::new(FailureKind::Internal, "digest", "a segment that the file does not have");
+                let failure =
+                    Failure::new(FailureKind::Internal, "digest", "a segment that the file does not have");
                 self.unreadable(lane, entry, failure);
                 return Ok(());
             };
@@ -355,10 +360,18 @@ impl SendRun {
         Ok(())
     }
 
-    fn send_pack(&self, lane: &mut SendLane, outlet: &mut dyn Outlet, entries: &[Arc<Entry>]) -> io::Result<()> {
+    fn send_pack(
+        &self,
+        lane: &mut SendLane,
+        outlet: &mut dyn Outlet,
+        entries: &[Arc<Entry>],
+    ) -> io::Result<()> {
         let asked: Vec<EntryId> = entries.iter().map(|entry| entry.id).collect();
-        let (pack, packed) = Pack::read(entries, &*self.source, lane.buffer.payload_mut(), self.terms.verify, &self.accounts);
+        let (pack, packed) =
+            Pack::read(entries, &*self.source, lane.buffer.payload_mut(), self.terms.verify, &self.accounts);
         let content_bytes = pack.bytes as u64;
+        // Before it goes out: the receiver may have the last word on it before we are back here.
+        self.lock().machine.small_read(pack.digests());
         let (raw, files) = pack.close(lane.buffer.payload_mut());
         if files > 0 {
             let mut watch = Stopwatch::start(&self.accounts);
@@ -424,14 +437,23 @@ impl SendRun {
         }
     }
 
-    fn read_again(&self, file: &Arc<dyn SourceFile>, buffer: &mut [u8], entry: &Arc<Entry>) -> failure::Result<()> {
+    fn read_again(
+        &self,
+        file: &Arc<dyn SourceFile>,
+        buffer: &mut [u8],
+        entry: &Arc<Entry>,
+    ) -> failure::Result<()> {
         let mut watch = Stopwatch::start(&self.accounts);
         let second = read::digest_again(file, entry, &self.terms, buffer)?;
         watch.lap(Stage::Read, entry.evidence.size);
         let first = self.lock().machine.digest_read(entry.id);
         // A file that changed between the two is told apart by its evidence, looked at next.
         let is_same_moment = file.evidence().is_ok_and(|now| now == entry.evidence);
-        if first.is_some() && first != second && is_same_moment { Err(read::read_differently()) } else { Ok(()) }
+        if first.is_some() && first != second && is_same_moment {
+            Err(read::read_differently())
+        } else {
+            Ok(())
+        }
     }
 
     fn unreadable(&self, lane: &mut SendLane, entry: &Arc<Entry>, failure: Failure) {

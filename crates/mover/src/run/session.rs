@@ -8,8 +8,8 @@
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{
-    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer, FrameReader, FrameWriter,
-    Received, StopHandle,
+    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer,
+    FrameReader, FrameWriter, Received, StopHandle,
 };
 use crate::run::Outbox;
 use crate::run::bell::Bell;
@@ -238,7 +238,7 @@ impl Session {
         }
         let (sending, receiving) = (self.strong()?, self.strong()?);
         spawn("send", move || {
-            if let Err(failure) = guarded(|| sending.send_loop(stream, writer)) {
+            if let Err(failure) = guarded(|| sending.send_loop(stream, serial, writer)) {
                 sending.end_stream(stream, serial, failure);
             }
         })?;
@@ -262,6 +262,10 @@ impl Session {
         }
         let (early, streams) = {
             let mut state = self.lock();
+            if state.closed {
+                // Nobody would ever end it.
+                return Err(Failure::new(FailureKind::Connection, "open", "the session is closed"));
+            }
             if state.transfers.len() >= limits::TRANSFERS_MAX || state.transfers.contains_key(&number) {
                 return Err(Failure::new(FailureKind::Protocol, "open", "too many transfers in one session"));
             }
@@ -274,7 +278,10 @@ impl Session {
             streams.into_iter().for_each(|stream| run.stream_up(stream));
         }
         for message in early {
-            hear_transfer(&transfer, message)?;
+            if let Err(failure) = hear_transfer(&transfer, message) {
+                self.remove(number);
+                return Err(failure);
+            }
         }
         self.bell.ring();
         Ok(())
@@ -360,7 +367,9 @@ impl Session {
             state.failed = state.failed.take().or(why.clone());
             (state.control.take(), std::mem::take(&mut state.streams), std::mem::take(&mut state.transfers))
         };
-        let failure = why.clone().unwrap_or_else(|| Failure::new(FailureKind::Stopped, "transfer", "the session was closed"));
+        let failure = why
+            .clone()
+            .unwrap_or_else(|| Failure::new(FailureKind::Stopped, "transfer", "the session was closed"));
         for transfer in transfers.values() {
             match transfer {
                 Transfer::Send(run) if run.ended().is_none() => run.abort(failure.clone()),
@@ -519,6 +528,12 @@ impl Session {
         }
     }
 
+    /// Whether a stream was taken out, other than at the end of the session.
+    fn is_gone(&self, stream: u16, serial: u64) -> bool {
+        let state = self.lock();
+        !state.closed && state.streams.get(&stream).is_none_or(|(current, _)| *current != serial)
+    }
+
     fn senders(&self) -> Vec<Arc<SendRun>> {
         let state = self.lock();
         state
@@ -538,10 +553,14 @@ impl Session {
         }
     }
 
-    fn send_loop(&self, stream: u16, mut writer: FrameWriter) -> Result<()> {
+    fn send_loop(&self, stream: u16, serial: u64, mut writer: FrameWriter) -> Result<()> {
         let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
         let broken = |error: io::Error| failure::of_io("send", &error);
         loop {
+            if self.is_gone(stream, serial) {
+                // Only reading or the link showed it. Whoever breaks streams shall not collect threads and sockets here.
+                return Ok(());
+            }
             let seen = self.bell.rings();
             let mut pause = LOOK_AGAIN;
             let mut worked = false;
@@ -599,7 +618,8 @@ impl Session {
         for transfer in self.transfers() {
             if let Transfer::Receive(run) = transfer {
                 let one = run.progress();
-                sum.verified_bytes = sum.verified_bytes.saturating_add(one.verified_bytes);
+                // By the segment, not by the chunk: on a slow path one chunk may take longer than a stall is borne.
+                sum.verified_bytes = sum.verified_bytes.saturating_add(run.accounts.bytes(Stage::Verify));
                 sum.durable_bytes = sum.durable_bytes.saturating_add(one.durable_bytes);
                 sum.settled_entries += one.settled_entries;
                 if one.waiting_for.is_some() && one.waiting_ms >= sum.waiting_ms {
@@ -669,7 +689,9 @@ impl Session {
     }
 
     fn strong(&self) -> Result<Arc<Session>> {
-        self.this.upgrade().ok_or_else(|| Failure::new(FailureKind::Stopped, "transfer", "the session is gone"))
+        self.this
+            .upgrade()
+            .ok_or_else(|| Failure::new(FailureKind::Stopped, "transfer", "the session is gone"))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -731,8 +753,9 @@ fn hear_transfer(transfer: &Transfer, message: TransferMessage) -> Result<()> {
 
 /// A panic costs the session, not the process, and nobody waits for a thread that is gone.
 fn guarded(work: impl FnOnce() -> Result<()>) -> Result<()> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(Failure::new(FailureKind::Internal, "transfer", "a stream's thread panicked")))
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Failure::new(FailureKind::Internal, "transfer", "a stream's thread panicked"))
+    })
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {

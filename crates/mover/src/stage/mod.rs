@@ -119,6 +119,11 @@ struct Row {
 }
 
 impl Accounts {
+    /// Bytes that went through a stage so far.
+    pub fn bytes(&self, stage: Stage) -> u64 {
+        self.rows[stage as usize].bytes.load(Ordering::Relaxed)
+    }
+
     /// Books `time` and `bytes` on a stage.
     pub fn book(&self, stage: Stage, time: Duration, bytes: u64) {
         let row = &self.rows[stage as usize];

@@ -161,7 +161,9 @@ impl Pack {
             let room = payload.len() - pack.bytes - (pack.items.len() + 1) * PACK_ITEM_BYTES;
             if size > room {
                 // Cannot happen with packs as the sender makes them; if it does, the file is read alone.
-                packed.failed.push((entry.id, Failure::new(FailureKind::Internal, "pack", "the pack is full")));
+                packed
+                    .failed
+                    .push((entry.id, Failure::new(FailureKind::Internal, "pack", "the pack is full")));
                 continue;
             }
             let content = &mut payload[pack.bytes..pack.bytes + size];
@@ -183,6 +185,11 @@ impl Pack {
             }
         }
         (pack, packed)
+    }
+
+    /// What was read of each file.
+    pub fn digests(&self) -> impl Iterator<Item = (EntryId, Digest)> {
+        self.items.iter().map(|item| (item.entry, item.digest))
     }
 
     /// Appends the index. Returns the length of the payload and the number of files.

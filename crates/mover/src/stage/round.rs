@@ -72,7 +72,13 @@ fn do_step(run: &dyn Receiving, step: &RoundStep) -> RoundResult {
             for (id, chunks) in chunks {
                 let Some(file) = run.partial(*id) else { continue };
                 for &(chunk, digest) in chunks {
-                    match read_chunk_back(&file.rule, &*file.partial, chunk, run.terms().chunk_bytes, &mut buffer) {
+                    match read_chunk_back(
+                        &file.rule,
+                        &*file.partial,
+                        chunk,
+                        run.terms().chunk_bytes,
+                        &mut buffer,
+                    ) {
                         Ok(found) if found == digest => {}
                         Ok(_) => damaged.push((*id, chunk)),
                         Err(failure) => return RoundResult::Failed(failure.at(&file.entry.path)),
@@ -162,4 +168,3 @@ impl Held {
         }
     }
 }
-

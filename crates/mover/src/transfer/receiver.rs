@@ -474,14 +474,20 @@ impl Receiver {
     /// Whether small files of these entries may be written: those that are still wanted.
     pub fn small_wanted(&self, ids: impl Iterator<Item = EntryId>) -> Vec<Option<Arc<Entry>>> {
         ids.map(|id| {
-            self.items.get(&id).filter(|item| matches!(item.state, State::Small)).map(|item| item.entry.clone())
+            self.items
+                .get(&id)
+                .filter(|item| matches!(item.state, State::Small))
+                .map(|item| item.entry.clone())
         })
         .collect()
     }
 
     /// Whether chunks of this entry may be written: its entry if they are still wanted.
     pub fn chunks_wanted(&self, id: EntryId) -> Option<Arc<Entry>> {
-        self.items.get(&id).filter(|item| matches!(item.state, State::Large(_))).map(|item| item.entry.clone())
+        self.items
+            .get(&id)
+            .filter(|item| matches!(item.state, State::Large(_)))
+            .map(|item| item.entry.clone())
     }
 
     /// Whether `writer` (a number of its own for every stream that ever was) may write the next segment of
@@ -492,7 +498,8 @@ impl Receiver {
     /// source was another. It must not touch what was verified, nor be mixed with the first: a chunk has one
     /// writer, and a newcomer takes over only from one that is not writing at this moment.
     pub fn claim_chunk(&mut self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> Claim {
-        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id) else {
+        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
+        else {
             return Claim::Unwanted;
         };
         if chunk >= large.tree.chunks() {
@@ -579,7 +586,8 @@ impl Receiver {
 
     /// A chunk was verified and written.
     pub fn chunk_written(&mut self, id: EntryId, chunk: u64, digest: Digest, now: Duration) {
-        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id) else {
+        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
+        else {
             return;
         };
         let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
@@ -614,7 +622,9 @@ impl Receiver {
         let missing = match &mut item.state {
             State::Small => true,
             State::Large(large)
-                if chunk < large.tree.chunks() && !large.tree.contains(chunk) && !large.written.contains(chunk) =>
+                if chunk < large.tree.chunks()
+                    && !large.tree.contains(chunk)
+                    && !large.written.contains(chunk) =>
             {
                 // What is read again needs a new one.
                 large.seal = None;
@@ -863,7 +873,8 @@ impl Receiver {
         };
         let size = item.entry.evidence.size;
         let whole_chunks = size / chunk_bytes;
-        if !matches!(item.entry.kind, Kind::File { marked: true, .. }) || run.first + run.count > whole_chunks {
+        if !matches!(item.entry.kind, Kind::File { marked: true, .. }) || run.first + run.count > whole_chunks
+        {
             return Err(protocol("holes that the file cannot have"));
         }
         let before = large.tree.present();
@@ -964,7 +975,8 @@ impl Receiver {
 
     fn start_round(&mut self) {
         let dirty = std::mem::take(&mut self.dirty);
-        let partials = dirty.chunks.iter().filter(|(_, chunks)| !chunks.is_empty()).map(|(&id, _)| id).collect();
+        let partials =
+            dirty.chunks.iter().filter(|(_, chunks)| !chunks.is_empty()).map(|(&id, _)| id).collect();
         let staged = dirty.staged.len() as u64;
         self.round = Some(Round {
             chunks: dirty.chunks,
@@ -1047,7 +1059,11 @@ impl Receiver {
             for &(chunk, digest) in &chunks {
                 large.written.remove(chunk, chunk + 1);
                 large.tree.insert(chunk, digest);
-                self.durable_bytes = self.durable_bytes.saturating_add(digest::chunk_length(chunk, item.entry.evidence.size, chunk_bytes));
+                self.durable_bytes = self.durable_bytes.saturating_add(digest::chunk_length(
+                    chunk,
+                    item.entry.evidence.size,
+                    chunk_bytes,
+                ));
             }
             match (large.tree.root(), &large.seal) {
                 (Some(root), Some(seal)) if root == seal.digest => {
@@ -1206,7 +1222,14 @@ impl State {
 
 impl Large {
     fn new(size: u64, chunk_bytes: u64) -> Box<Self> {
-        Box::new(Large { tree: Tree::new(size, chunk_bytes), written: RunSet::new(), seal: None, writers: BTreeMap::new(), dropped: BTreeSet::new(), have: Vec::new() })
+        Box::new(Large {
+            tree: Tree::new(size, chunk_bytes),
+            written: RunSet::new(),
+            seal: None,
+            writers: BTreeMap::new(),
+            dropped: BTreeSet::new(),
+            have: Vec::new(),
+        })
     }
 
     /// Everything arrived, and the sender vouched for it.

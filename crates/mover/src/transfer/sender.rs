@@ -170,6 +170,8 @@ enum End {
 struct Item {
     entry: Arc<Entry>,
     state: State,
+    /// Of a small file: digest of what was read last.
+    read: Option<Digest>,
     repairs: u32,
     retries: u32,
 }
@@ -278,7 +280,8 @@ impl Sender {
 
     /// Whether the scan may hand over more entries. Ask again after something was settled.
     pub fn has_room(&self) -> bool {
-        self.items.len() + self.asides.len() < self.limits.entries && self.item_bytes < self.limits.entry_bytes
+        self.items.len() + self.asides.len() < self.limits.entries
+            && self.item_bytes < self.limits.entry_bytes
     }
 
     /// Takes entries from the scan, numbers them (from the first number returned on) and offers them.
@@ -465,12 +468,23 @@ impl Sender {
         self.ask_check(entry);
     }
 
+    /// Small files were read, and are about to go out.
+    pub fn small_read(&mut self, files: impl Iterator<Item = (EntryId, Digest)>) {
+        for (id, digest) in files {
+            if let Some(item) = self.items.get_mut(&id) {
+                item.read = Some(digest);
+            }
+        }
+    }
+
     /// A pack went out on `stream` with these entries, of these sizes.
     pub fn pack_sent(&mut self, stream: u16, asked: &[EntryId], sent: &[EntryId]) {
         let hedged = self
             .streams
             .get(&stream)
-            .and_then(|handed| handed.iter().find(|handed| matches!(&handed.task, Task::Pack(ids) if ids == asked)))
+            .and_then(|handed| {
+                handed.iter().find(|handed| matches!(&handed.task, Task::Pack(ids) if ids == asked))
+            })
             .is_some_and(|handed| handed.hedged);
         self.forget(stream, &Task::Pack(asked.to_vec()));
         let bytes: u64 =
@@ -566,7 +580,9 @@ impl Sender {
         match say {
             Say::Want(wants) => wants.into_iter().try_for_each(|(entry, want)| self.hear_want(entry, want)),
             Say::Have { entry, first, digests } => self.hear_have(entry, first, &digests),
-            Say::Ack(level, runs) => runs.into_iter().try_for_each(|(entry, run)| self.hear_ack(level, entry, run)),
+            Say::Ack(level, runs) => {
+                runs.into_iter().try_for_each(|(entry, run)| self.hear_ack(level, entry, run))
+            }
             Say::Repair(runs) => runs.into_iter().try_for_each(|(entry, run)| self.hear_repair(entry, run)),
             Say::Settled(outcomes) => {
                 for (entry, outcome) in outcomes {
@@ -575,7 +591,8 @@ impl Sender {
                 Ok(())
             }
             Say::Troubles(names) => {
-                self.actions.extend(names.into_iter().map(|(path, outcome)| Action::Aside(None, path, outcome)));
+                self.actions
+                    .extend(names.into_iter().map(|(path, outcome)| Action::Aside(None, path, outcome)));
                 Ok(())
             }
             Say::Finished(_) if self.offered_late && !self.items.is_empty() => Ok(()),
@@ -602,7 +619,11 @@ impl Sender {
         let Some(item) = self.known(id)? else { return Ok(()) };
         let (Kind::File { sparse, .. }, size) = (&item.entry.kind, item.entry.evidence.size) else {
             item.state = State::Waiting;
-            return if want == Want::Nothing { Ok(()) } else { Err(protocol("content wanted of what has none")) };
+            return if want == Want::Nothing {
+                Ok(())
+            } else {
+                Err(protocol("content wanted of what has none"))
+            };
         };
         let sparse = *sparse;
         let is_large = match &item.state {
@@ -658,7 +679,9 @@ impl Sender {
     fn hear_have(&mut self, id: EntryId, first: u64, digests: &[Digest]) -> Result<()> {
         let chunk_bytes = self.terms.chunk_bytes;
         let Some(item) = self.known(id)? else { return Ok(()) };
-        if !matches!(item.state, State::Offered | State::Large(_)) || !matches!(item.entry.kind, Kind::File { .. }) {
+        if !matches!(item.state, State::Offered | State::Large(_))
+            || !matches!(item.entry.kind, Kind::File { .. })
+        {
             return Err(protocol("digests of an entry that was not offered"));
         }
         let size = item.entry.evidence.size;
@@ -691,7 +714,8 @@ impl Sender {
                 let before = large.durable.len();
                 large.durable.insert(run.first, end);
                 let new = large.durable.len() - before;
-                let short = if end == large.tree.chunks() { large.tree.chunks() * chunk_bytes - size } else { 0 };
+                let short =
+                    if end == large.tree.chunks() { large.tree.chunks() * chunk_bytes - size } else { 0 };
                 self.progress.bytes_durable += (new * chunk_bytes).saturating_sub(short);
             }
             (State::Large(large), AckLevel::Verified) => {
@@ -702,7 +726,8 @@ impl Sender {
                 }
                 // All chunks but the last of a file are of one length.
                 let new = large.verified.len() - before;
-                let short = if end == large.tree.chunks() { large.tree.chunks() * chunk_bytes - size } else { 0 };
+                let short =
+                    if end == large.tree.chunks() { large.tree.chunks() * chunk_bytes - size } else { 0 };
                 self.progress.bytes_verified += (new * chunk_bytes).saturating_sub(short);
                 self.drop_handed(id, run);
                 self.ask_check(id);
@@ -727,9 +752,12 @@ impl Sender {
             return Err(protocol("a repair beyond the end of its file"));
         }
         if item.repairs > repairs_max {
-            let cause = format!("still damaged after {repairs_max} repairs: suspect memory, network card or disk");
-            let failure = Failure::new(FailureKind::Damage, "verify", cause)
-                .in_range(run.first * chunk_bytes, ((run.first + run.count) * chunk_bytes).min(item.entry.evidence.size));
+            let cause =
+                format!("still damaged after {repairs_max} repairs: suspect memory, network card or disk");
+            let failure = Failure::new(FailureKind::Damage, "verify", cause).in_range(
+                run.first * chunk_bytes,
+                ((run.first + run.count) * chunk_bytes).min(item.entry.evidence.size),
+            );
             self.failed(id, failure);
             return Ok(());
         }
@@ -752,13 +780,18 @@ impl Sender {
         };
         self.progress.repairs += run.count;
         self.drop_handed(id, run);
-        if is_small { self.small.push_back(id) } else { self.large.push_back(id) }
+        if is_small {
+            self.small.push_back(id)
+        } else {
+            self.large.push_back(id)
+        }
         Ok(())
     }
 
     fn hear_settled(&mut self, id: EntryId, outcome: Outcome) {
         self.asides.remove(&id);
         if let Some(item) = self.remove(id) {
+            let outcome = self.checked_outcome(&item, outcome);
             self.settle_item(item, outcome);
         }
         let first = |id: Option<&EntryId>| id.copied().unwrap_or(EntryId(self.next_id));
@@ -767,6 +800,23 @@ impl Sender {
             self.heard = heard;
             self.say(Say::Heard(heard));
         }
+    }
+
+    /// A receiver's word that a file is done counts only if it wrote what was read here. Of a file that was not read it
+    /// may be true: the content was there already, and only metadata could not be kept.
+    fn checked_outcome(&self, item: &Item, outcome: Outcome) -> Outcome {
+        let Outcome::Done { digest: theirs, .. } = &outcome else { return outcome };
+        let ours = match &item.state {
+            State::Large(large) => large.tree.root(),
+            _ => item.read,
+        };
+        let cause = match (ours, theirs) {
+            (Some(ours), Some(theirs)) if ours == *theirs => return outcome,
+            (Some(ours), Some(theirs)) => format!("{ours} was read at the source, {theirs} was written"),
+            (Some(_), None) => "the receiver does not say what it has written".to_owned(),
+            (None, _) => return outcome,
+        };
+        Outcome::Failed(Failure::new(FailureKind::Damage, "verify", cause).at(&item.entry.path))
     }
 
     fn settle_item(&mut self, item: Item, outcome: Outcome) {
@@ -793,7 +843,10 @@ impl Sender {
     fn insert(&mut self, entry: Entry, retries: u32) -> Arc<Entry> {
         let entry = Arc::new(entry);
         self.item_bytes += entry.heap_bytes();
-        self.items.insert(entry.id, Item { entry: entry.clone(), state: State::Offered, repairs: 0, retries });
+        self.items.insert(
+            entry.id,
+            Item { entry: entry.clone(), state: State::Offered, read: None, repairs: 0, retries },
+        );
         entry
     }
 

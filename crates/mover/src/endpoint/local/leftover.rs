@@ -112,7 +112,7 @@ fn find(root: &Arc<Dir>, trouble: &mut dyn FnMut(Failure)) -> io::Result<Vec<Rel
             Step::Trouble(error) => {
                 trouble(failed("list", &RelativePath::new(walk.path().to_vec()).unwrap_or_default(), &error));
             }
-            Step::Name(name, kind) if matches!(kind, Kind::Dir | Kind::Unknown) => {
+            Step::Name(name, Kind::Dir | Kind::Unknown) => {
                 let Ok(path) = RelativePath::new(walk.path_of(&name)) else { continue };
                 let child = walk.dir().and_then(|dir| match dir.stat(&name)?.kind {
                     Kind::Dir => dir.open_beneath(&name, Links::Refuse).map(Some),

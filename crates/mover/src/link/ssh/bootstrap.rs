@@ -53,7 +53,8 @@ pub fn place(ssh: &Ssh) -> Result<OsString> {
     match line(&said, b"THALWEG-UNAME ") {
         Some(theirs) if theirs == ours.as_bytes() => {}
         theirs => {
-            let theirs = theirs.map_or("not told".into(), |theirs| String::from_utf8_lossy(&theirs).into_owned());
+            let theirs =
+                theirs.map_or("not told".into(), |theirs| String::from_utf8_lossy(&theirs).into_owned());
             let cause = format!("{} is `{theirs}`, the program to be placed is for `{ours}`", ssh.name());
             return Err(Failure::new(FailureKind::Unsupported, START, cause));
         }
@@ -77,7 +78,8 @@ pub fn place(ssh: &Ssh) -> Result<OsString> {
         return Err(Failure::new(FailureKind::Damage, START, cause));
     }
     let code = code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-    let cause = format!("the program could not be placed in the cache of {name}: the far shell ended with {code}");
+    let cause =
+        format!("the program could not be placed in the cache of {name}: the far shell ended with {code}");
     Err(Failure::new(FailureKind::Io, START, cause))
 }
 

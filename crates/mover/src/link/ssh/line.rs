@@ -111,7 +111,9 @@ impl Ready {
     pub fn of_line(line: &str, versions: (u16, u16)) -> Result<Ready> {
         let (way, json) = line.split_once(' ').ok_or_else(|| odd("the far mover's line is cut"))?;
         if way.parse() != Ok(WAY) {
-            let cause = format!("the far thalweg is started in another way ({way}) than this one ({WAY}): update the older side");
+            let cause = format!(
+                "the far thalweg is started in another way ({way}) than this one ({WAY}): update the older side"
+            );
             return Err(odd(&cause));
         }
         let mut ready: Ready = of_json(json)?;
@@ -240,7 +242,10 @@ mod tests {
         let line = ready().to_line();
         let line = line.trim().strip_prefix(MOVER_MAGIC).unwrap();
         let failure = Ready::of_line(line, (2, 3)).unwrap_err();
-        assert!(failure.cause.contains("versions 1 to 1, this thalweg 2 to 3: update the older side"), "{failure}");
+        assert!(
+            failure.cause.contains("versions 1 to 1, this thalweg 2 to 3: update the older side"),
+            "{failure}"
+        );
         let failure = Ready::of_line("2 {}", (1, 1)).unwrap_err();
         assert!(failure.cause.contains("update the older side"), "{failure}");
     }

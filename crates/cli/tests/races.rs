@@ -1,0 +1,373 @@
+//! Files and names that change under a copy's hands. Catalogue rows F-5, X-1, S-1.
+
+mod support;
+
+use std::io::Write;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use support::chance::{Random, quick_or_torture, say};
+use support::job::{Ran, Running, with};
+use support::{Daemon, Scratch, assert_no_litter, facts, noise};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn copy(scratch: &Scratch, daemon: Option<&Daemon>, flags: &[&str]) -> Command {
+    let job = with(scratch.thalweg(), flags);
+    match daemon {
+        Some(daemon) => with(with(job, ["--ticket"]), [&daemon.ticket]),
+        None => job,
+    }
+}
+
+/// Runs `work` on a thread of its own, again and again, while it lives.
+struct Meanwhile {
+    stop: Arc<AtomicBool>,
+    rounds: Arc<AtomicU64>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Meanwhile {
+    fn start(mut work: impl FnMut(u64) + Send + 'static) -> Meanwhile {
+        let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, counted) = (stop.clone(), rounds.clone());
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                work(counted.fetch_add(1, Ordering::Relaxed));
+            }
+        });
+        Meanwhile { stop, rounds, thread: Some(thread) }
+    }
+
+    fn end(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().map(|thread| thread.join().unwrap());
+        self.rounds.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Meanwhile {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+/// Bytes of a file in the state `version`: every 4 KiB begin with the number, so a mixture shows.
+const BLOCK: usize = 4096;
+/// Versions of one round begin at a multiple of this.
+const ROUND: u64 = 1_000_000;
+
+fn content(version: u64, blocks: usize) -> Vec<u8> {
+    let mut bytes = vec![0; blocks * BLOCK];
+    for block in bytes.chunks_mut(BLOCK) {
+        block.fill(version as u8);
+        block[..8].copy_from_slice(&version.to_le_bytes());
+    }
+    bytes
+}
+
+/// Versions of the blocks, runs of the same together; `None` for a block that is a mixture or cut.
+fn versions(bytes: &[u8]) -> Option<Vec<u64>> {
+    let mut versions: Vec<u64> = Vec::new();
+    for block in bytes.chunks(BLOCK) {
+        let version = u64::from_le_bytes(*block.first_chunk::<8>()?);
+        if block != content(version, 1) {
+            return None;
+        }
+        if versions.last() != Some(&version) {
+            versions.push(version);
+        }
+    }
+    Some(versions)
+}
+
+/// Whether these bytes are of one moment. A file that is written in place from the first block to the last shows, at a
+/// moment, the new state up to some block and the old one from there on; never the other way round.
+fn is_one_moment(bytes: &[u8]) -> bool {
+    match versions(bytes).as_deref() {
+        Some([] | [_]) => true,
+        // The first state of a round follows the last of the round before, whatever its number.
+        Some(&[new, old]) => new == old + 1 || (new % ROUND == 1 && old < new),
+        _ => false,
+    }
+}
+
+/// A way in which somebody works on a file while it is copied.
+#[derive(Debug, Clone, Copy)]
+enum Writer {
+    Grows,
+    Shrinks,
+    Replaced,
+    Rewritten,
+    TouchedBack,
+}
+
+impl Writer {
+    /// From one whole state to the next. Between two states the file is torn, and whoever reads it then must notice.
+    fn step(self, path: &Path, version: u64, blocks: usize) {
+        let now = content(version, blocks);
+        match self {
+            Writer::Replaced => {
+                let beside = path.with_extension("new");
+                std::fs::write(&beside, &now).unwrap();
+                std::fs::rename(&beside, path).unwrap();
+            }
+            Writer::Grows => {
+                let blocks = 1 + (version as usize % blocks);
+                std::fs::write(path, content(version, blocks)).unwrap();
+            }
+            Writer::Shrinks => {
+                let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+                file.write_all_at(&now, 0).unwrap();
+                file.set_len(((version as usize % blocks) * BLOCK) as u64).unwrap();
+            }
+            Writer::Rewritten | Writer::TouchedBack => {
+                let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+                let time = file.metadata().unwrap().modified().unwrap();
+                for (at, block) in now.chunks(BLOCK).enumerate() {
+                    file.write_all_at(block, (at * BLOCK) as u64).unwrap();
+                }
+                if matches!(self, Writer::TouchedBack) {
+                    file.set_modified(time).unwrap();
+                }
+            }
+        }
+    }
+}
+
+const WRITERS: [Writer; 5] =
+    [Writer::Grows, Writer::Shrinks, Writer::Replaced, Writer::Rewritten, Writer::TouchedBack];
+
+/// A writer changes three files of different sizes while they are copied: what is delivered with exit 0 is of one moment;
+/// what is not says so.
+fn f5(by_daemon: bool) {
+    let row = if by_daemon { "F-5 by daemon" } else { "F-5 local" };
+    let mut random = Random::new(row);
+    let (mut changed, mut well, mut steps) = (0, 0, 0);
+    for writer in WRITERS {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("from")).unwrap();
+        let sizes = [1, 40, 1500];
+        let files: Vec<(PathBuf, usize)> =
+            sizes.iter().map(|&blocks| (scratch.path(&format!("from/f{blocks}")), blocks)).collect();
+        files.iter().for_each(|(path, blocks)| std::fs::write(path, content(0, *blocks)).unwrap());
+        let daemon = by_daemon.then(|| {
+            std::fs::create_dir(scratch.path("export")).unwrap();
+            scratch.daemon(&[("data", &scratch.path("export"))])
+        });
+        for round in 0..quick_or_torture(8u64, 200) {
+            let pause = Duration::from_micros(random.below(40_000));
+            let changing = files.clone();
+            let mut version = round * ROUND;
+            let meanwhile = Meanwhile::start(move |_| {
+                version += 1;
+                changing.iter().for_each(|(path, blocks)| writer.step(path, version, *blocks));
+                std::thread::sleep(pause);
+            });
+            let job =
+                copy(&scratch, daemon.as_ref(), &["cp", "--quiet", "--chunk", "64KiB", "--streams", "2"]);
+            let to = match &daemon {
+                Some(daemon) => daemon.place("data", ""),
+                None => scratch.path("to/").display().to_string(),
+            };
+            let job = with(with(job, [scratch.path("from/")]), [to]);
+            let ran = Running::start(job).end(LIMIT);
+            steps += meanwhile.end();
+            assert!(matches!(ran.code, Some(0 | 2 | 5)), "{writer:?}: {:?}\n{}", ran.code, ran.stderr);
+            let there = if by_daemon { scratch.path("export") } else { scratch.path("to") };
+            for (path, _) in &files {
+                let copy = there.join(path.file_name().unwrap());
+                // Old content may stand there; torn content never, whatever the exit code.
+                let Ok(bytes) = std::fs::read(&copy) else {
+                    assert_ne!(ran.code, Some(0), "{writer:?}: {} is missing", copy.display());
+                    continue;
+                };
+                assert!(
+                    is_one_moment(&bytes),
+                    "{writer:?}: torn, exit {:?}, {} bytes of {:?}\n{}",
+                    ran.code,
+                    bytes.len(),
+                    versions(&bytes),
+                    ran.stderr
+                );
+            }
+            if ran.code == Some(0) { well += 1 } else { changed += 1 }
+        }
+        // When nobody writes any more, the next run gets everything.
+        let job = copy(&scratch, daemon.as_ref(), &["cp", "--quiet"]);
+        let to = match &daemon {
+            Some(daemon) => daemon.place("data", ""),
+            None => scratch.path("to/").display().to_string(),
+        };
+        Running::start(with(with(job, [scratch.path("from/")]), [to])).end(LIMIT).expect(0);
+        let there = if by_daemon { scratch.path("export") } else { scratch.path("to") };
+        for (path, _) in &files {
+            assert_eq!(
+                std::fs::read(path).unwrap(),
+                std::fs::read(there.join(path.file_name().unwrap())).unwrap()
+            );
+        }
+        assert_no_litter(&there);
+    }
+    say(&format!("{row}: {steps} changes, {well} copies whole, {changed} told as changed"));
+}
+
+#[test]
+fn f5_a_torn_file_is_never_delivered_locally() {
+    f5(false);
+}
+
+#[test]
+fn f5_a_torn_file_is_never_delivered_by_a_daemon() {
+    f5(true);
+}
+
+#[test]
+fn x1_of_two_copies_to_one_name_the_whole_of_one_remains() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let (one, two) = (noise(1, 900_000), noise(2, 700_001));
+    std::fs::write(scratch.path("one"), &one).unwrap();
+    std::fs::write(scratch.path("two"), &two).unwrap();
+    let mut losers = 0;
+    for round in 0..30 {
+        let start = |name: &str| {
+            let job = copy(&scratch, Some(&daemon), &["cp", "--quiet", "--chunk", "64KiB"]);
+            Running::start(with(with(job, [scratch.path(name)]), [daemon.place("data", "same")]))
+        };
+        let jobs = [start("one"), start("two")];
+        let ran: Vec<Ran> = jobs.into_iter().map(|job| job.end(LIMIT)).collect();
+        let there = std::fs::read(scratch.path("export/same")).unwrap();
+        assert!(there == one || there == two, "round {round}: {} bytes of neither", there.len());
+        let codes: Vec<_> = ran.iter().map(|ran| ran.code).collect();
+        assert!(codes.contains(&Some(0)), "round {round}: nobody won\n{}\n{}", ran[0].stderr, ran[1].stderr);
+        for ran in ran.iter().filter(|ran| ran.code != Some(0)) {
+            assert!(!ran.stderr.trim().is_empty(), "round {round}: a loser that says nothing");
+            losers += 1;
+        }
+        if round % 3 == 0 {
+            std::fs::remove_file(scratch.path("export/same")).unwrap();
+        }
+    }
+    assert_no_litter(&scratch.path("export"));
+    say(&format!("X-1: 30 rounds, {losers} losers said so"));
+}
+
+/// A directory that is a link to the outside every other moment. Each swap is two renames.
+fn swap(real: PathBuf, aside: PathBuf, link: PathBuf, outside: &Path) -> Meanwhile {
+    symlink(outside, &link).unwrap();
+    Meanwhile::start(move |_| {
+        // The name is never missing for long: away with the directory, the link in, and back.
+        if std::fs::rename(&real, &aside).is_ok() {
+            let _ = std::fs::rename(&link, &real);
+            std::thread::yield_now();
+            let _ = std::fs::rename(&real, &link);
+            let _ = std::fs::rename(&aside, &real);
+        }
+    })
+}
+
+fn make_outside(scratch: &Scratch) -> PathBuf {
+    let outside = scratch.path("outside");
+    std::fs::create_dir_all(outside.join("sub")).unwrap();
+    // Names as the source has them: what is written, changed or deleted through the link would be these.
+    for at in 0..20 {
+        std::fs::write(outside.join(format!("f{at}")), b"canary").unwrap();
+    }
+    std::fs::write(outside.join("secret"), b"the secret of the outside").unwrap();
+    std::fs::write(outside.join("sub/f0"), b"canary").unwrap();
+    outside
+}
+
+#[test]
+fn s1_a_destination_that_becomes_a_link_leads_nobody_out() {
+    let scratch = Scratch::new();
+    let outside = make_outside(&scratch);
+    let before = facts(&outside);
+    std::fs::create_dir_all(scratch.path("export/dir/sub")).unwrap();
+    std::fs::create_dir_all(scratch.path("from/dir/sub")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let swapper =
+        swap(scratch.path("export/dir"), scratch.path("export/aside"), scratch.path("export/link"), &outside);
+    let wanted = quick_or_torture(20_000, 400_000);
+    let until = Instant::now() + Duration::from_secs(quick_or_torture(60, 1200));
+    let mut copies = 0;
+    while swapper.rounds.load(Ordering::Relaxed) < wanted && Instant::now() < until {
+        copies += 1;
+        for at in 0..20u64 {
+            let name = scratch.path(&format!("from/dir/f{at}"));
+            std::fs::write(&name, noise(copies * 100 + at, 3000 + 9000 * at as usize)).unwrap();
+            use std::os::unix::fs::PermissionsExt;
+            let mode = if copies % 2 == 0 { 0o600 } else { 0o664 };
+            std::fs::set_permissions(&name, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        std::fs::write(scratch.path("from/dir/sub/f0"), noise(copies, 70_000)).unwrap();
+        let flags: &[&str] = match copies % 3 {
+            0 => &["sync", "--quiet", "--delete", "--chunk", "64KiB"],
+            1 => &["cp", "--quiet", "--chunk", "64KiB"],
+            _ => &["cp", "--quiet", "--check", "digest"],
+        };
+        let place = if copies % 2 == 0 { "" } else { "dir/" };
+        let from = if copies % 2 == 0 { "from/" } else { "from/dir/" };
+        let job = copy(&scratch, Some(&daemon), flags);
+        // It may fail, and fail as a whole: it must end, and nothing outside may know of it.
+        let ran =
+            Running::start(with(with(job, [scratch.path(from)]), [daemon.place("data", place)])).end(LIMIT);
+        assert!(ran.code.is_some(), "{}", ran.stderr);
+        assert_eq!(facts(&outside), before, "after {copies} copies: {}", ran.stderr);
+    }
+    let swaps = swapper.end();
+    say(&format!("S-1 destination: {swaps} swaps, {copies} copies"));
+    assert_eq!(facts(&outside), before);
+    assert!(swaps >= 2000, "only {swaps} swaps: the machine is too busy for this to say anything");
+}
+
+#[test]
+fn s1_a_source_that_becomes_a_link_gives_nothing_of_the_outside() {
+    let scratch = Scratch::new();
+    let outside = make_outside(&scratch);
+    std::fs::create_dir_all(scratch.path("export/dir/sub")).unwrap();
+    for at in 0..20u64 {
+        std::fs::write(scratch.path(&format!("export/dir/f{at}")), noise(at, 5000 + 7000 * at as usize))
+            .unwrap();
+    }
+    std::fs::write(scratch.path("export/dir/sub/f0"), noise(99, 70_000)).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let swapper =
+        swap(scratch.path("export/dir"), scratch.path("export/aside"), scratch.path("export/link"), &outside);
+    let wanted = quick_or_torture(20_000, 400_000);
+    let until = Instant::now() + Duration::from_secs(quick_or_torture(60, 1200));
+    let mut copies = 0u64;
+    while swapper.rounds.load(Ordering::Relaxed) < wanted && Instant::now() < until {
+        copies += 1;
+        let to = scratch.path(&format!("to-{copies}"));
+        let job = copy(&scratch, Some(&daemon), &["cp", "--quiet", "--chunk", "64KiB"]);
+        let place = if copies.is_multiple_of(2) { "" } else { "dir/" };
+        let ran = Running::start(with(with(job, [daemon.place("data", place)]), [to.clone()])).end(LIMIT);
+        assert!(ran.code.is_some(), "{}", ran.stderr);
+        // Neither content nor a name that only the outside has.
+        if to.exists() {
+            for (name, fact) in facts(&to) {
+                assert!(!name.ends_with(b"secret"), "a name of the outside\n{}", ran.stderr);
+                let path = to.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&name));
+                if fact.starts_with("file") {
+                    let bytes = std::fs::read(&path).unwrap();
+                    assert!(
+                        bytes != b"canary" && !bytes.starts_with(b"the secret"),
+                        "content of the outside"
+                    );
+                }
+            }
+            std::fs::remove_dir_all(&to).unwrap();
+        }
+    }
+    let swaps = swapper.end();
+    say(&format!("S-1 source: {swaps} swaps, {copies} copies"));
+    assert!(swaps >= 2000, "only {swaps} swaps: the machine is too busy for this to say anything");
+    let _ = std::io::stderr().flush();
+}

@@ -1,0 +1,83 @@
+use super::*;
+
+fn listed(place: &SurveyPlace) -> Vec<String> {
+    let mut names = Vec::new();
+    list(place, true, &mut |found| {
+        if let Found::Entry(entry) = found {
+            names.push(entry.path.to_string());
+        }
+        Ok(())
+    })
+    .unwrap();
+    names
+}
+
+#[test]
+fn a_link_that_leads_out_of_an_export_is_as_absent_as_what_is_not_there() {
+    let scratch = tempfile::tempdir().unwrap();
+    let export = scratch.path().join("export");
+    std::fs::create_dir(&export).unwrap();
+    std::fs::write(scratch.path().join("secret"), b"x").unwrap();
+    for (link, target) in [("up", "../secret"), ("away", "/etc/passwd"), ("dir", ".."), ("gone", "nowhere")] {
+        std::os::unix::fs::symlink(target, export.join(link)).unwrap();
+    }
+    let ask = |path: &str| {
+        let below = Some(Dir::open(&export).unwrap());
+        let place = SurveyPlace { path: path.into(), below };
+        read(&place, 0, 0, &mut |_| panic!("bytes of {path}")).unwrap_err()
+    };
+    let absent = ask("not-there");
+    for path in ["up", "away", "dir/secret", "gone", "../secret", ".thalweg-staging/x"] {
+        assert_eq!(ask(path), absent, "{path}");
+    }
+}
+
+#[test]
+fn removing_a_tree_follows_no_link_and_leaves_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let tree = scratch.path().join("tree");
+    std::fs::create_dir_all(tree.join("a/b")).unwrap();
+    std::fs::create_dir(scratch.path().join("other")).unwrap();
+    std::fs::write(scratch.path().join("other/kept"), b"x").unwrap();
+    std::fs::write(tree.join("a/b/file"), b"x").unwrap();
+    std::os::unix::fs::symlink("../other", tree.join("link")).unwrap();
+    let place = SurveyPlace { path: tree.clone(), below: None };
+    assert_eq!(remove(&place, false, &mut |_| Ok(())).unwrap_err().kind, FailureKind::Conflict);
+    let mut count = 0;
+    remove(&place, true, &mut |removed| {
+        assert!(matches!(removed, Removed::One), "{removed:?}");
+        count += 1;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(count, 5);
+    assert!(!tree.exists() && scratch.path().join("other/kept").exists());
+}
+
+#[test]
+fn listings_are_in_order_with_the_directory_first_and_without_staging() {
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(scratch.path().join(".thalweg-staging/job")).unwrap();
+    std::fs::create_dir(scratch.path().join("d")).unwrap();
+    std::fs::write(scratch.path().join("d/x"), b"").unwrap();
+    std::fs::write(scratch.path().join("a"), b"").unwrap();
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+    assert_eq!(listed(&place), [".", "a", "d", "d/x"]);
+    let place = SurveyPlace { path: scratch.path().join("a"), below: None };
+    assert_eq!(listed(&place), ["a"]);
+}
+
+#[test]
+fn a_marked_digest_depends_on_content_and_not_on_what_the_disk_keeps() {
+    let file = tempfile::tempfile().unwrap();
+    let bytes = HASHED_HOLE_BYTES_MAX + (3 << 20) + 5;
+    file.set_len(bytes).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"island", 700 << 20).unwrap();
+    let how = DigestAs::Marked { segment_bytes: 1 << 20 };
+    let file = File::from_fd(file.into());
+    let sparse = digest_file(&file, how, &mut || Ok(())).unwrap();
+    file.write_all_at(&vec![0; 2 << 20], 5 << 20).unwrap();
+    assert_eq!(digest_file(&file, how, &mut || Ok(())).unwrap(), sparse);
+    file.write_all_at(b"!", 6 << 20).unwrap();
+    assert_ne!(digest_file(&file, how, &mut || Ok(())).unwrap(), sparse);
+}

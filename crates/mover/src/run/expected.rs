@@ -1,0 +1,171 @@
+//! What a pull asked for. A far mover offers what it likes; only names that follow from the request are written
+//! (scp lacked this: CVE-2019-6111).
+//!
+//! Not checked: that a name below a directory that was asked for exists there, and that the far mover left out what the
+//! filter excludes.
+
+use crate::failure::{Failure, FailureKind, Result};
+use thalweg_wire::message::{Place, SourceForm};
+use thalweg_wire::{Entry, Kind, RelativePath};
+
+/// Names that may be written.
+#[derive(Debug)]
+pub struct Expected {
+    /// Top names, for places that have a name of their own.
+    tops: Vec<Vec<u8>>,
+    /// A place stands for its contents, so any name may be at the top, and the root itself may come.
+    any_top: bool,
+    /// Only this one entry, which is no directory.
+    single: Option<Vec<u8>>,
+    /// `--files-from`: these, what is below them, and the directories above them.
+    only: Vec<RelativePath>,
+}
+
+impl Expected {
+    /// What a pull of `places` may bring, when the far mover says that they are `source`.
+    ///
+    /// # Errors
+    /// `Protocol` if they cannot be that.
+    pub fn of(places: &[Place], only: &[RelativePath], source: &SourceForm) -> Result<Expected> {
+        let names: Vec<Option<&[u8]>> = places.iter().map(|place| own_name(&place.path)).collect();
+        let mut expected = Expected {
+            tops: names.iter().flatten().map(|name| name.to_vec()).collect(),
+            // Where only some names are wanted, they are relative to the directory.
+            any_top: names.contains(&None) || !only.is_empty(),
+            single: None,
+            only: only.to_vec(),
+        };
+        if let SourceForm::Single { name } = source {
+            let is_asked = matches!(names[..], [Some(asked)] if asked == name) && only.is_empty();
+            if !is_asked {
+                return Err(refuse("the far mover calls the source by a name that was not asked for"));
+            }
+            expected.single = Some(name.clone());
+        }
+        Ok(expected)
+    }
+
+    /// Whether an entry follows from the request.
+    ///
+    /// # Errors
+    /// `Protocol` if it does not.
+    pub fn check(&self, entry: &Entry) -> Result<()> {
+        let is_expected = match &self.single {
+            Some(name) => entry.path.as_bytes() == name && entry.kind != Kind::Directory,
+            None => self.admits(&entry.path),
+        };
+        let link_is_expected = match &entry.kind {
+            Kind::HardLink { first, .. } => self.single.is_none() && self.admits(first),
+            _ => true,
+        };
+        match is_expected && link_is_expected {
+            true => Ok(()),
+            false => Err(refuse("the far mover offers a name that was not asked for").at(&entry.path)),
+        }
+    }
+
+    fn admits(&self, path: &RelativePath) -> bool {
+        let bytes = path.as_bytes();
+        let is_above = |above: &[u8], below: &[u8]| {
+            above.is_empty()
+                || below.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        let top_is_asked =
+            || bytes.split(|&byte| byte == b'/').next().is_some_and(|top| self.tops.iter().any(|t| t == top));
+        if !self.any_top && (bytes.is_empty() || !top_is_asked()) {
+            return false;
+        }
+        self.only.is_empty()
+            || self
+                .only
+                .iter()
+                .any(|name| is_above(name.as_bytes(), bytes) || is_above(bytes, name.as_bytes()))
+    }
+}
+
+/// The name that a place gives its entry; `None` where it stands for its contents, or the far mover alone knows.
+fn own_name(path: &[u8]) -> Option<&[u8]> {
+    if path.ends_with(b"/") || path.ends_with(b"/.") {
+        return None;
+    }
+    let name = path.split(|&byte| byte == b'/').rfind(|name| !name.is_empty() && *name != b".")?;
+    let is_home = name.starts_with(b"~") && name.len() == path.len();
+    (name != b".." && !is_home).then_some(name)
+}
+
+fn refuse(why: &str) -> Failure {
+    Failure::new(FailureKind::Protocol, "receive", why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::{EntryId, Evidence};
+
+    fn entry(path: &str, kind: Kind) -> Entry {
+        Entry {
+            id: EntryId(0),
+            path: RelativePath::new(path.as_bytes().to_vec()).unwrap(),
+            kind,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            evidence: Evidence::default(),
+            xattrs: Vec::new(),
+        }
+    }
+
+    fn file(path: &str) -> Entry {
+        entry(path, Kind::File { sparse: false, marked: false })
+    }
+
+    fn expected(places: &[&str], source: SourceForm) -> Result<Expected> {
+        let place = |path: &&str| Place { export: Some("e".into()), path: path.as_bytes().to_vec() };
+        Expected::of(&places.iter().map(place).collect::<Vec<_>>(), &[], &source)
+    }
+
+    #[test]
+    fn only_names_of_the_request_are_admitted() {
+        let asked = expected(&["a/b", "c"], SourceForm::Many).unwrap();
+        for good in ["b", "b/x/y", "c", "c/.."] {
+            let Ok(path) = RelativePath::new(good.as_bytes().to_vec()) else { continue };
+            assert!(asked.admits(&path), "{good}");
+        }
+        for bad in ["", "a", "bb", "b ", "x/b", ".ssh/authorized_keys"] {
+            assert!(asked.check(&entry(bad, Kind::Directory)).is_err(), "{bad}");
+        }
+        for contents in ["", "a/", "/", "a/.", "..", "~"] {
+            let asked = expected(&[contents], SourceForm::Many).unwrap();
+            assert!(asked.check(&file("anything/at all")).is_ok(), "{contents}");
+            assert!(asked.check(&entry("", Kind::Directory)).is_ok(), "{contents}");
+        }
+    }
+
+    #[test]
+    fn a_single_file_has_the_name_that_was_asked_for() {
+        let single = |name: &str| SourceForm::Single { name: name.as_bytes().to_vec() };
+        assert!(expected(&["a/b"], single("x")).is_err());
+        assert!(expected(&["a/b/"], single("b")).is_err());
+        assert!(expected(&["a/b", "a/c"], single("b")).is_err());
+        let asked = expected(&["a/b"], single("b")).unwrap();
+        assert!(asked.check(&file("b")).is_ok());
+        assert!(asked.check(&file("c")).is_err());
+        assert!(asked.check(&file("b/c")).is_err());
+        assert!(asked.check(&entry("b", Kind::Directory)).is_err());
+        let first = RelativePath::new(b"secret".to_vec()).unwrap();
+        assert!(asked.check(&entry("b", Kind::HardLink { first, of: EntryId(0) })).is_err());
+    }
+
+    #[test]
+    fn of_names_listed_only_they_come_and_what_is_below_and_above_them() {
+        let only = [RelativePath::new(b"d/e".to_vec()).unwrap()];
+        let place = Place { export: None, path: b"src".to_vec() };
+        let asked = Expected::of(&[place], &only, &SourceForm::Many).unwrap();
+        for good in ["", "d", "d/e", "d/e/f"] {
+            assert!(asked.check(&entry(good, Kind::Directory)).is_ok(), "{good}");
+        }
+        for bad in ["x", "d/x", "d/ee"] {
+            assert!(asked.check(&entry(bad, Kind::Directory)).is_err(), "{bad}");
+        }
+    }
+}
