@@ -8,6 +8,9 @@ use thalweg_wire::hello::Cipher;
 use thalweg_wire::limits;
 use thalweg_wire::message::FilterRule;
 
+/// What a target checks of any bytes.
+pub type Property = fn(&[u8]);
+
 /// As in `wire.rs`.
 pub const TARGETS: [(&str, Property); 4] =
     [("ticket", ticket), ("opener", opener), ("filter", filter), ("unpacker", unpacker)];

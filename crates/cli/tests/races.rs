@@ -44,7 +44,9 @@ impl Meanwhile {
 
     fn end(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().map(|thread| thread.join().unwrap());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
         self.rounds.load(Ordering::Relaxed)
     }
 }
