@@ -50,6 +50,8 @@ pub fn run(args: &Args) -> Result<()> {
     }
     println!("==> house rules");
     check::run()?;
+    println!("==> generated pages");
+    tools::run(Command::new(&cargo).args(["run", "--quiet", "--package", "xtask", "--", "gen", "--check"]))?;
     println!("==> simulation, {} seeds", args.seeds);
     let seeds = args.seeds.to_string();
     tools::run(Command::new(&cargo).args([
@@ -67,6 +69,9 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Installs what is missing where that is possible; says what is missing where it is not.
 fn install() -> Result<()> {
+    // For the static program that `--bootstrap` places; where rustup is not the way, its test says what is missing.
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let _ = Command::new("rustup").args(["target", "add", &target]).current_dir(tools::root()).status();
     let missing: Vec<&str> = PACKAGES
         .iter()
         .filter(|(_, program)| !std::path::Path::new(program).exists())
