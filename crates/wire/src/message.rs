@@ -406,6 +406,8 @@ pub struct Totals {
     pub bytes_received: u64,
     /// Content bytes found from an earlier attempt.
     pub bytes_resumed: u64,
+    /// Content bytes that a file at the destination was found to have, by comparing.
+    pub bytes_same: u64,
     /// Chunks that came damaged and were sent again.
     pub chunks_repaired: u64,
 }

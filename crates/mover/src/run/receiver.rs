@@ -320,7 +320,9 @@ impl ReceiveRun {
                     // A dry run ends here: nothing is asked for, so nothing can be written.
                     // But content may be compared.
                     let is_candidate = |decision: &Decision| match decision {
-                        Decision::Wanted { partial: None, candidate } => *candidate == Some(entry.evidence.size),
+                        Decision::Wanted { partial: None, candidate } => {
+                            *candidate == Some(entry.evidence.size)
+                        }
                         _ => false,
                     };
                     if self.terms.dry_run

@@ -123,7 +123,8 @@ mod tests {
     #[test]
     fn no_seed_breaks_a_promise() {
         // Each class 20 times; `cargo xtask sim` runs as many as you like.
-        let failures: Vec<String> = (0..20 * super::CLASSES).filter_map(|seed| super::check(seed, false).err()).collect();
+        let failures: Vec<String> =
+            (0..20 * super::CLASSES).filter_map(|seed| super::check(seed, false).err()).collect();
         assert!(failures.is_empty(), "{}", failures.join("\n"));
     }
 }

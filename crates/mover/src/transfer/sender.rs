@@ -865,9 +865,13 @@ impl Sender {
         };
         let cause = match (ours, theirs) {
             (Some(ours), Some(theirs)) if ours == *theirs => return outcome,
-            (Some(ours), Some(theirs)) => format!("{ours} was read at the source, {theirs} stands at the destination"),
+            (Some(ours), Some(theirs)) => {
+                format!("{ours} was read at the source, {theirs} stands at the destination")
+            }
             // Nothing was written.
-            (Some(_), None) if self.terms.dry_run || matches!(outcome, Outcome::Unchanged { .. }) => return outcome,
+            (Some(_), None) if self.terms.dry_run || matches!(outcome, Outcome::Unchanged { .. }) => {
+                return outcome;
+            }
             (Some(_), None) => "the receiver does not say what it has written".to_owned(),
             (None, _) => return outcome,
         };
@@ -900,7 +904,14 @@ impl Sender {
         self.item_bytes += entry.heap_bytes();
         self.items.insert(
             entry.id,
-            Item { entry: entry.clone(), state: State::Offered, read: None, repairs: 0, differences: 0, retries },
+            Item {
+                entry: entry.clone(),
+                state: State::Offered,
+                read: None,
+                repairs: 0,
+                differences: 0,
+                retries,
+            },
         );
         entry
     }

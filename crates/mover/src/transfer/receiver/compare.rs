@@ -107,6 +107,7 @@ impl Receiver {
         comparison.same.insert(chunk, digest);
         let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
         self.verified_bytes = self.verified_bytes.saturating_add(bytes);
+        self.totals.bytes_same = self.totals.bytes_same.saturating_add(bytes);
         if !*unconfirmed {
             self.acks.push((id, Run { first: chunk, count: 1 }));
         }
@@ -140,6 +141,7 @@ impl Receiver {
             self.chunk_is_dirty(id, chunk, digest, bytes, now);
         } else {
             self.verified_bytes = self.verified_bytes.saturating_sub(bytes);
+            self.totals.bytes_same = self.totals.bytes_same.saturating_sub(bytes);
             self.ask_instead(id, chunk);
         }
         self.carry_on_comparison(id);
@@ -186,6 +188,7 @@ impl Receiver {
                 let is_unconfirmed = item.unconfirmed;
                 self.awaiting.insert(id);
                 self.verified_bytes = self.verified_bytes.saturating_sub(size);
+                self.totals.bytes_same = self.totals.bytes_same.saturating_sub(same_bytes);
                 self.durable_bytes = self.durable_bytes.saturating_sub(size - same_bytes);
                 if !is_unconfirmed {
                     self.say_missing(id);

@@ -153,7 +153,14 @@ impl Receiver {
         self.proceed(now);
     }
 
-    pub(super) fn chunk_is_dirty(&mut self, id: EntryId, chunk: u64, digest: Digest, bytes: u64, now: Duration) {
+    pub(super) fn chunk_is_dirty(
+        &mut self,
+        id: EntryId,
+        chunk: u64,
+        digest: Digest,
+        bytes: u64,
+        now: Duration,
+    ) {
         self.dirty.chunks.entry(id).or_default().push((chunk, digest));
         self.dirty.bytes += bytes;
         self.dirty.since.get_or_insert(now);
@@ -164,9 +171,7 @@ impl Receiver {
         let Some(item) = self.items.get_mut(&id) else { return };
         let missing = match &mut item.state {
             State::Small => true,
-            State::Large(large)
-                if chunk < large.tree.chunks() && !large.has(chunk) =>
-            {
+            State::Large(large) if chunk < large.tree.chunks() && !large.has(chunk) => {
                 // What is read again needs a new one.
                 large.seal = None;
                 true
