@@ -43,6 +43,15 @@ pub struct Run {
     pub count: u64,
 }
 
+impl Run {
+    fn check(&self) -> Result<(), DecodeError> {
+        match self.first.checked_add(self.count) {
+            Some(end) if end > self.first => Ok(()),
+            _ => Err(DecodeError::Invalid { what: "run" }),
+        }
+    }
+}
+
 /// Everything that a control connection carries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
@@ -110,8 +119,8 @@ pub enum TransferMessage {
     OffersRepeated,
     /// Receiver, before it has finished: names below the destination that it could not deal with.
     Troubles(Vec<(RelativePath, Outcome)>),
-    /// Sender: it has the outcome of every entry below this number.
-    Heard(EntryId),
+    /// Sender: it has the outcomes of the entries with these numbers. Runs of entries, not of chunks.
+    Heard(Vec<Run>),
     /// Receiver: final word on entries.
     Settled(Vec<(EntryId, Outcome)>),
     /// Receiver: all entries are settled, directories have their metadata, everything is durable.
@@ -587,10 +596,12 @@ impl TransferMessage {
                 return check_count("digests", digests.len(), limits::MESSAGE_DIGESTS_MAX);
             }
             T::Want(items) => items.len(),
+            T::Heard(runs) => {
+                runs.iter().try_for_each(Run::check)?;
+                runs.len()
+            }
             T::Ack(_, items) | T::Repair(items) | T::Differs(items) | T::Holes(items) => {
-                if items.iter().any(|(_, run)| run.count == 0 || run.first.checked_add(run.count).is_none()) {
-                    return Err(DecodeError::Invalid { what: "run of chunks" });
-                }
+                items.iter().try_for_each(|(_, run)| run.check())?;
                 items.len()
             }
             T::Seal(items) => items.len(),
@@ -611,7 +622,7 @@ impl TransferMessage {
                 items.len()
             }
             T::Abort(failure) => return failure.check(),
-            T::OfferEnd(_) | T::Finished(_) | T::Receipt(_) | T::Heard(_) | T::OffersRepeated => 0,
+            T::OfferEnd(_) | T::Finished(_) | T::Receipt(_) | T::OffersRepeated => 0,
             T::Accounts(items) => items.len(),
         };
         check_count("items", items, limits::MESSAGE_ITEMS_MAX)

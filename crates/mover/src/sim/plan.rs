@@ -157,6 +157,7 @@ impl Plan {
         let receiver = receiver::Limits {
             entries: entries + BATCH_MAX,
             entry_bytes: usize::MAX,
+            told: 4 * 2048,
             round_bytes: if tiny { random.within(1, 9000) } else { 1 << 20 },
             round_files: random.pick(&[1, 3, 1000]),
             round_after: Duration::from_millis(random.pick(&[1, 20, 500])),

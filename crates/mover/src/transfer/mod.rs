@@ -13,3 +13,6 @@ pub mod runs;
 pub mod sender;
 
 pub mod receiver;
+
+#[cfg(test)]
+mod tests;

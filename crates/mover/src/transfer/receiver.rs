@@ -40,6 +40,8 @@ pub struct Limits {
     pub entries: usize,
     /// Most heap bytes of those.
     pub entry_bytes: usize,
+    /// Most outcomes that a sender may not say it has heard.
+    pub told: usize,
     /// A round starts when this much was written since the last.
     pub round_bytes: u64,
     /// Or this many small files.
@@ -53,6 +55,7 @@ impl Default for Limits {
         Limits {
             entries: limits::ENTRIES_IN_FLIGHT_MAX + limits::OFFER_ENTRIES_MAX,
             entry_bytes: limits::ENTRY_BYTES_IN_FLIGHT_MAX + limits::MESSAGE_BYTES_MAX,
+            told: 4 * limits::ENTRIES_IN_FLIGHT_MAX,
             round_bytes: 1 << 30,
             round_files: 16 << 10,
             round_after: Duration::from_millis(500),
@@ -345,6 +348,11 @@ impl Receiver {
         (self.verified_bytes, self.durable_bytes)
     }
 
+    /// Outcomes kept because the sender has not said that it heard them.
+    pub fn remembered(&self) -> usize {
+        self.told.len()
+    }
+
     /// What the scan found, once the sender said it is over.
     pub fn scan_totals(&self) -> Option<&ScanTotals> {
         self.scan.as_ref()
@@ -435,8 +443,12 @@ impl Receiver {
                 self.proceed(now);
                 Ok(())
             }
-            Say::Heard(below) => {
-                self.told = self.told.split_off(&below);
+            Say::Heard(runs) => {
+                for run in runs {
+                    let (first, end) = (EntryId(run.first), EntryId(run.first + run.count));
+                    let heard: Vec<EntryId> = self.told.range(first..end).map(|(&id, _)| id).collect();
+                    heard.iter().for_each(|id| drop(self.told.remove(id)));
+                }
                 Ok(())
             }
             Say::Abort(failure) => {
@@ -577,6 +589,9 @@ impl Receiver {
             || self.item_bytes / times > self.limits.entry_bytes
         {
             return Err(protocol("more entries offered at once than agreed"));
+        }
+        if self.told.len() > self.limits.told {
+            return Err(protocol("entries are offered, and what became of others is never heard"));
         }
         // A source that changed after all was settled: what was concluded is concluded again.
         self.end = End::Open;

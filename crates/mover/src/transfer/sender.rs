@@ -133,7 +133,10 @@ pub struct Sender {
     large: VecDeque<EntryId>,
     checks: VecDeque<EntryId>,
     streams: BTreeMap<u16, Vec<Handed>>,
-    heard: EntryId,
+    /// Entries whose outcome is known: in few runs, for all but the unsettled are in it.
+    heard: RunSet,
+    /// Those of them that the receiver was not told about, over this link.
+    unreported: RunSet,
     /// An entry was offered again: the receiver may have finished before it heard that.
     offered_late: bool,
     actions: VecDeque<Action>,
@@ -254,7 +257,8 @@ impl Sender {
             large: VecDeque::new(),
             checks: VecDeque::new(),
             streams: BTreeMap::new(),
-            heard: EntryId(0),
+            heard: RunSet::new(),
+            unreported: RunSet::new(),
             offered_late: false,
             actions: VecDeque::new(),
             end: End::Open,
@@ -383,7 +387,9 @@ impl Sender {
         self.streams.clear();
         // What was to be said to the old link is covered by what is said now.
         self.actions.retain(|action| !matches!(action, Action::Say(_)));
-        self.say(Say::Heard(self.heard));
+        let heard = self.heard.clone();
+        self.say_heard(&heard);
+        self.unreported = RunSet::new();
         // In the order of numbers, as they were offered first.
         let mut entries = entries.into_iter().peekable();
         for (id, (path, outcome)) in self.asides.clone() {
@@ -569,6 +575,8 @@ impl Sender {
                 self.next_id += 1;
                 let entry = self.insert(entry, retries);
                 self.offered_late = true;
+                // Nothing more will be told of the old number.
+                self.heard.insert(old.0, old.0 + 1);
                 // In this order, and with nothing between: the receiver counts on it.
                 self.say(Say::Withdraw(vec![(old, None)]));
                 self.say_offers(vec![entry]);
@@ -845,11 +853,20 @@ impl Sender {
             let outcome = self.checked_outcome(&item, outcome);
             self.settle_item(item, outcome);
         }
-        let first = |id: Option<&EntryId>| id.copied().unwrap_or(EntryId(self.next_id));
-        let heard = first(self.items.keys().next()).min(first(self.asides.keys().next()));
-        if heard.0 >= self.heard.0 + 1024 {
-            self.heard = heard;
-            self.say(Say::Heard(heard));
+        if id.0 < self.next_id {
+            self.heard.insert(id.0, id.0 + 1);
+            self.unreported.insert(id.0, id.0 + 1);
+        }
+        if self.unreported.len() >= HEARD_AT_ONCE {
+            let unreported = std::mem::take(&mut self.unreported);
+            self.say_heard(&unreported);
+        }
+    }
+
+    fn say_heard(&mut self, entries: &RunSet) {
+        let runs: Vec<Run> = entries.iter().map(|(first, end)| Run { first, count: end - first }).collect();
+        for runs in runs.chunks(limits::MESSAGE_ITEMS_MAX) {
+            self.say(Say::Heard(runs.to_vec()));
         }
     }
 
@@ -1197,6 +1214,9 @@ impl Sender {
         }
     }
 }
+
+/// Outcomes after which the receiver hears that they were heard.
+const HEARD_AT_ONCE: u64 = 1024;
 
 /// Bytes of one offer: small enough that the first arrives soon.
 const OFFER_BYTES: usize = 128 << 10;
