@@ -198,7 +198,7 @@ pub trait Destination: Send + Sync {
     ///
     /// # Errors
     /// `Space`, `Io`.
-    fn sync(&self, partials: &[Arc<dyn PartialFile>], staged: u64) -> Result<()>;
+    fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()>;
 
     /// Reads a staged file of `bytes` back from the medium and digests it.
     ///

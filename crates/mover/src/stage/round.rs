@@ -59,10 +59,10 @@ fn do_step(run: &dyn Receiving, step: &RoundStep) -> RoundResult {
         Err(failure) => RoundResult::Failed(failure),
     };
     match step {
-        RoundStep::Sync { partials, staged } => {
+        RoundStep::Sync { partials, .. } => {
             let partials: Vec<_> = partials.iter().filter_map(|&id| run.partial(id)).collect();
             let files: Vec<Arc<dyn PartialFile>> = partials.iter().map(|file| file.partial.clone()).collect();
-            let result = run.destination().sync(&files, *staged);
+            let result = run.destination().sync(&files);
             watch.lap(Stage::Sync, 0);
             done(result)
         }

@@ -413,8 +413,8 @@ impl Destination for LocalDestination {
         self.stage_file(lane, entry, content)
     }
 
-    fn sync(&self, partials: &[Arc<dyn PartialFile>], staged: u64) -> Result<()> {
-        self.sync_written(partials, staged)
+    fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
+        self.sync_written(partials)
     }
 
     fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
