@@ -178,6 +178,9 @@ pub trait Destination: Send + Sync {
     /// at once (they have no content). Called for parents before children, from one thread at a time.
     fn decide(&self, entry: &Entry) -> Decision;
 
+    /// Notes a name that the source has and does not send: it is not what the source lacks, so it is not deleted.
+    fn skipped(&self, _path: &RelativePath) {}
+
     /// Links a hard link to its first name, which has its final name by now.
     fn link(&self, entry: &Entry) -> Outcome;
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::Outcome;
-use thalweg_wire::{Digest, Entry, digest};
+use thalweg_wire::{Digest, Entry, RelativePath, digest};
 
 /// Work for the thread.
 pub enum Job {
@@ -22,6 +22,8 @@ pub enum Job {
     Step(RoundStep),
     /// Throw away what was written for an entry.
     Discard(Ready),
+    /// The source has this name and does not send it.
+    Skipped(RelativePath),
     /// An entry is settled and durable: note it in the catalogue.
     Settled(Arc<Entry>, Outcome),
     /// Everything is settled. True if the source was listed in full.
@@ -41,6 +43,7 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>) {
             }
             Job::Discard(ready) => run.destination().discard(ready),
             Job::Settled(entry, outcome) => run.destination().settled(&entry, &outcome),
+            Job::Skipped(path) => run.destination().skipped(&path),
             Job::Stop => return,
             Job::Conclude(complete) => {
                 let mut watch = Stopwatch::start(run.accounts());

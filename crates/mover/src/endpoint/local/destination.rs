@@ -398,6 +398,10 @@ impl Destination for LocalDestination {
         self.decide_entry(entry)
     }
 
+    fn skipped(&self, path: &RelativePath) {
+        self.note_name(path, false);
+    }
+
     fn link(&self, entry: &Entry) -> Outcome {
         self.link_entry(entry)
     }
