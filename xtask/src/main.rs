@@ -14,6 +14,8 @@ mod check;
 
 mod bench;
 
+mod entries;
+
 mod real;
 
 mod sim;
@@ -41,6 +43,8 @@ enum Chore {
     Check,
     /// Real data, every way there is, compared with rsync and b3sum
     Real(real::Args),
+    /// A million entries: time to the first byte, and the most memory of both sides
+    Entries(entries::Args),
     /// thalweg beside rsync: wall time and CPU of both sides
     Bench(bench::Args),
     /// Man pages, completions and the reference, made from the code
@@ -69,6 +73,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Test(args) => test::run(&args),
         Chore::Check => check::run(),
         Chore::Real(args) => real::run(&args),
+        Chore::Entries(args) => entries::run(&args),
         Chore::Bench(args) => bench::run(&args),
         Chore::Sim(args) => sim::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),

@@ -43,6 +43,11 @@ impl Daemon {
         Ok(Daemon { child, address, ticket })
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks it to stop, and waits until it has.
     ///
     /// # Errors
