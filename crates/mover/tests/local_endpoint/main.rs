@@ -331,7 +331,7 @@ fn write_chunks(
         recorded.push((chunk, digest));
     }
     assert_eq!(file.evidence().unwrap(), entry.evidence);
-    destination.sync(std::slice::from_ref(&partial), 0)?;
+    destination.sync(std::slice::from_ref(&partial))?;
     for &(chunk, digest) in &recorded {
         let mut buffer = vec![0; digest::chunk_length(chunk, size, CHUNK) as usize];
         let read = partial.read_back(&mut buffer, chunk * CHUNK).unwrap();
