@@ -236,8 +236,9 @@ fn a_small_file_is_synced_by_itself_and_many_with_their_file_system() {
 fn p14_memory_is_bounded_on_both_sides_however_many_entries() {
     const DIRECTORIES: u64 = 30;
     const FILES: u64 = 1000;
-    /// Measured for these 30,000: 47 MiB at the receiver, 29 MiB at the sender.
-    const BYTES_MAX: u64 = 96 << 20;
+    /// Measured: 47 MiB at the receiver and 29 MiB at the sender for these 30,000 on a machine with nothing else to do;
+    /// 2 KiB for each that is on its way at once, which a busy one makes more.
+    const BYTES_MAX: u64 = 128 << 20;
     let scratch = Scratch::new();
     for directory in 0..DIRECTORIES {
         let directory = scratch.path(&format!("from/{directory}"));
