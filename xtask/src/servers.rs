@@ -1,7 +1,7 @@
 //! Servers that chores copy to and from: a daemon of ours, and a real sshd, each on a port of its own.
 
 use crate::tools::{self, Scratch};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -39,8 +39,16 @@ impl Daemon {
             command.args(["--export", export]);
         }
         command.env("THALWEG_STATE", scratch.path("server-state"));
+        // One of an earlier daemon would not be believed by this one.
+        let _ = fs::remove_file(&ticket);
         let child = start(enter(command), &address, "the daemon")?;
-        Ok(Daemon { child, address, ticket })
+        let daemon = Daemon { child, address, ticket };
+        let until = Instant::now() + PATIENCE;
+        while !daemon.ticket.exists() {
+            ensure!(Instant::now() < until, "the daemon wrote no ticket");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(daemon)
     }
 
     /// Its process.
