@@ -1,8 +1,10 @@
 //! `cargo xtask gen`: what is written from the code and committed, so that nobody needs a compiler to read it.
 //!
 //! Man pages (packaging/man), completions (packaging/completions), docs/reference/cli.md and
-//! docs/reference/exit-codes.md. With `--check` nothing is written: a file that would change is an error.
+//! docs/reference/exit-codes.md; in README.md the table between its two marks, from the committed benchmark results. With
+//! `--check` nothing is written: a file that would change is an error.
 
+use crate::{bench, tools};
 use anyhow::{Context, bail};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
@@ -78,7 +80,25 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     files.insert("docs/reference/cli.md".into(), reference(&command).into_bytes());
     files.insert("docs/reference/exit-codes.md".into(), exit_codes().into_bytes());
+    let results = bench::table::results(RESULTS);
+    if results.exists() {
+        files.insert("README.md".into(), readme(&bench::table::table(&results)?)?.into_bytes());
+    }
     Ok(files)
+}
+
+/// The committed results that README.md shows.
+const RESULTS: &str = "beside-rsync";
+/// Where they stand in it.
+const MARKS: [&str; 2] =
+    ["<!-- Made by `cargo xtask gen` from bench/results. -->\n", "<!-- End of results. -->"];
+
+/// README.md with this table between its marks.
+fn readme(table: &str) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(tools::root().join("README.md"))?;
+    let (before, rest) = text.split_once(MARKS[0]).context("README.md has no mark for results")?;
+    let (_, after) = rest.split_once(MARKS[1]).context("README.md has no mark for the end of results")?;
+    Ok([before, MARKS[0], table, MARKS[1], after].concat())
 }
 
 fn man(name: &str, command: &Command, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {

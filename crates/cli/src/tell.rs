@@ -8,6 +8,7 @@ use crate::{json, out, show, units};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -30,6 +31,8 @@ pub struct Listener {
     /// Content bytes of the entries done: what a dry run would copy.
     bytes_done: AtomicU64,
     over: Arc<AtomicBool>,
+    /// Tells progress as JSON.
+    ticker: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Listener {
@@ -39,19 +42,19 @@ impl Listener {
     /// If the report cannot be written.
     pub fn start(args: &CopyArgs, meter: Arc<Meter>) -> Result<Listener> {
         let over = Arc::new(AtomicBool::new(false));
-        if args.json {
+        let ticker = args.json.then(|| {
             let (meter, over) = (meter.clone(), over.clone());
             std::thread::spawn(move || {
-                let mut told = Instant::now();
+                let mut next = Instant::now() + PROGRESS_EVERY;
                 while !over.load(Ordering::Acquire) {
-                    std::thread::sleep(Duration::from_millis(50));
-                    if told.elapsed() >= PROGRESS_EVERY {
-                        told = Instant::now();
+                    std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
+                    if Instant::now() >= next && !over.load(Ordering::Acquire) {
+                        next += PROGRESS_EVERY;
                         json::tell(&json::progress(&meter));
                     }
                 }
-            });
-        }
+            })
+        });
         Ok(Listener {
             verbose: if args.quiet { 0 } else { args.verbose },
             quiet: args.quiet,
@@ -61,12 +64,17 @@ impl Listener {
             report: args.report.as_deref().map(ReportFile::begin).transpose()?,
             bytes_done: AtomicU64::new(0),
             over,
+            ticker: Mutex::new(ticker),
         })
     }
 
-    /// Shows no more progress.
+    /// Shows no more progress: nothing of it comes after this has returned.
     pub fn stop(&self) {
         self.over.store(true, Ordering::Release);
+        if let Some(ticker) = lock(&self.ticker).take() {
+            ticker.thread().unpark();
+            let _ = ticker.join();
+        }
         lock(&self.progress).take();
         if let Some(Err(failure)) = self.report.as_ref().map(ReportFile::finish) {
             self.line(&format!("error: {failure}"));

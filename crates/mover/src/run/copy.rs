@@ -2,6 +2,7 @@
 
 use crate::basin::{self, Narrowest};
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
+use crate::endpoint::local::overlap;
 use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
 use crate::endpoint::synthetic::{NullDestination, ZeroSource};
 use crate::endpoint::{Destination, Source};
@@ -534,6 +535,9 @@ impl Job<'_> {
                     follow_links: false,
                 };
                 let source = LocalSource::open(roots, options)?;
+                if let To::Local(to) = self.to {
+                    overlap::refuse(&source, to, ends_with_slash(to), self.wishes.delete_max.is_some())?;
+                }
                 let form = source.form();
                 Ok((Arc::new(source), form))
             }

@@ -419,6 +419,10 @@ impl ReceiveRun {
                         let ready = root.skip(id);
                         state.told(ready);
                     }
+                    // With a number: of the source's.
+                    if let (Some(_), Outcome::Skipped(_)) = (id, &outcome) {
+                        drop(self.jobs.send(Job::Skipped(path.clone())));
+                    }
                     (self.events)(Event::Aside(path, outcome));
                 }
                 Action::Gone(id) => {

@@ -37,7 +37,7 @@ impl LocalDestination {
             }
         }
         if !self.terms.dry_run
-            && let Err(failure) = self.sync_written(&[], 0)
+            && let Err(failure) = self.sync_written(&[])
         {
             conclusion.troubles.push(failure);
         }
@@ -86,7 +86,7 @@ impl LocalDestination {
         let has = Has { may_have_xattrs: preserve.xattrs, ..Has::of(&stat) };
         let (losses, is_changed) = apply(&dir, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?;
         if is_changed {
-            self.changed_loosely(&place.territory);
+            self.changed_dir(item.path.as_bytes(), &place.dir, &place.territory);
         }
         Ok(losses)
     }

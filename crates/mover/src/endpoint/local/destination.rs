@@ -399,6 +399,10 @@ impl Destination for LocalDestination {
         self.decide_entry(entry)
     }
 
+    fn skipped(&self, path: &RelativePath) {
+        self.note_name(path, false);
+    }
+
     fn link(&self, entry: &Entry) -> Outcome {
         self.link_entry(entry)
     }
@@ -414,8 +418,8 @@ impl Destination for LocalDestination {
         self.stage_file(lane, entry, content)
     }
 
-    fn sync(&self, partials: &[Arc<dyn PartialFile>], staged: u64) -> Result<()> {
-        self.sync_written(partials, staged)
+    fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
+        self.sync_written(partials)
     }
 
     fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest> {

@@ -1,9 +1,8 @@
 //! Makes what was done survive a power cut, and notes it.
 //!
-//! A few files and directories are synced one by one. Many, or small files, are synced with their whole file
-//! system: one call instead of thousands, and it waits for other processes' data too. Each file system is synced
-//! through a descriptor that was opened before anything was written there, so errors of writing back since then
-//! are reported to us.
+//! A few files and directories are synced one by one. Many are synced with their whole file system: one call instead
+//! of thousands, and it waits for other processes' data too. Each file system is synced through a descriptor that was
+//! opened before anything was written there, so errors of writing back since then are reported to us.
 //!
 //! An error is final (fsync's second answer proves nothing): every later sync and record fails the same way, and
 //! what was not recorded before is sent again by the next attempt, into files that are read back from the medium
@@ -21,7 +20,9 @@ use std::sync::atomic::Ordering;
 use thalweg_sys::{Dir, File};
 use thalweg_wire::{Digest, RelativePath};
 
-/// Up to this many things are synced one by one; each costs a flush of the disk's cache.
+/// Up to this many things are synced one by one; each costs a flush of the disk's cache. On ext4 with 100 to 400 MB that
+/// others had just written, 8 files took 2 to 7 ms one by one and 40 to 70 ms with their file system; 16 took as long
+/// either way; with nothing of others, 32 took eight times as long one by one.
 const SINGLE_MAX: usize = 8;
 
 /// What no sync covers yet.
@@ -64,7 +65,7 @@ impl LocalDestination {
         self.changed_dir(parent, &place.dir, &place.territory);
     }
 
-    /// Metadata of an open file changed.
+    /// An open file was written, or its metadata changed. Call after the change, and before the file counts as written.
     pub(super) fn changed_file(&self, file: &Arc<File>, territory: &Territory) {
         territory.touch();
         let mut changed = lock(&self.changed);
@@ -88,7 +89,7 @@ impl LocalDestination {
         changed.dirs.insert(key, dir);
     }
 
-    pub(super) fn sync_written(&self, partials: &[Arc<dyn PartialFile>], staged: u64) -> Result<()> {
+    pub(super) fn sync_written(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
         self.check_sound()?;
         let mut changed = std::mem::take(&mut *lock(&self.changed));
         let files: Vec<_> = {
@@ -102,7 +103,7 @@ impl LocalDestination {
         for (_, dir) in &above {
             dir.sync().map_err(|error| self.fail("sync a directory", &error))?;
         }
-        if staged > 0 || changed.everything || single > SINGLE_MAX || partials.len() != files.len() {
+        if changed.everything || single > SINGLE_MAX || partials.len() != files.len() {
             return self.sync_file_systems();
         }
         for partial in &files {

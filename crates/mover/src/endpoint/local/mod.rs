@@ -29,6 +29,8 @@ pub mod source;
 
 mod place;
 
+pub mod overlap;
+
 mod staging;
 
 mod partial;
