@@ -30,7 +30,7 @@ pub fn gc(args: &GcArgs) -> Result<Exit> {
                 let mut object = json::about("leftover", &left.path);
                 object.insert("state".into(), word.into());
                 object.insert("bytes".into(), left.bytes.into());
-                out::tell(&serde_json::Value::Object(object).to_string());
+                json::tell(&serde_json::Value::Object(object));
             } else {
                 out::tell(&format!("{word}  {}  {}  ({more})", units::size(left.bytes), left.path));
             }

@@ -25,6 +25,8 @@ pub enum Named {
         export: String,
         /// Path in it, bytes.
         path: Vec<u8>,
+        /// The ticket that the configuration gives for it.
+        ticket: Option<PathBuf>,
     },
     /// `[user@]host:path` or `ssh://[user@]host[:port]/path`.
     Ssh {
@@ -131,7 +133,7 @@ fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
     if export.is_empty() {
         return Err("the export is missing: tw://host[:port]/export/path");
     }
-    Ok(Named::Daemon { address, export, path })
+    Ok(Named::Daemon { address, export, path, ticket: None })
 }
 
 fn ssh(host: &str, port: Option<u16>, path: &[u8]) -> std::result::Result<Named, &'static str> {
@@ -176,6 +178,7 @@ mod tests {
             address: address.into(),
             export: "data".into(),
             path: path.to_vec(),
+            ticket: None,
         };
         assert_eq!(parse("tw://h/data"), daemon("h:8487", b""));
         assert_eq!(parse("tw://h:9/data/x/"), daemon("h:9", b"x/"));

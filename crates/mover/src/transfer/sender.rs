@@ -37,6 +37,8 @@ pub struct Limits {
     pub entry_bytes: usize,
     /// Files with chunks in flight at once (*concurrency*).
     pub concurrency: usize,
+    /// Chunks and packs of one stream that are handed out and not verified (*depth*).
+    pub depth: usize,
     /// Files up to this size travel whole, in packs. At most one segment.
     pub small_bytes: u64,
     /// Content bytes of one pack.
@@ -58,12 +60,24 @@ impl Limits {
             entries: limits::ENTRIES_IN_FLIGHT_MAX,
             entry_bytes: limits::ENTRY_BYTES_IN_FLIGHT_MAX,
             concurrency: 256,
+            // As many as the stream's window takes: a send waits when it is full.
+            depth: usize::MAX,
             small_bytes: u64::from(segment_bytes),
             pack_bytes: u64::from(segment_bytes),
             pack_files: 512,
             retries: 3,
             repairs: 64,
             hedge_after: Duration::from_secs(3),
+        }
+    }
+
+    /// What `terms` ask for, else the defaults.
+    pub fn for_terms(terms: &Terms) -> Self {
+        let defaults = Limits::for_segment(terms.segment_bytes);
+        Limits {
+            concurrency: terms.concurrency.map_or(defaults.concurrency, |files| files as usize),
+            depth: terms.depth.map_or(defaults.depth, |tasks| tasks as usize),
+            ..defaults
         }
     }
 }
@@ -412,13 +426,16 @@ impl Sender {
         // Even streams look for packs first, odd ones for chunks: many small files do not starve a large
         // one, nor the other way round.
         let packs_first = stream.is_multiple_of(2);
-        let task = self.take_check().or_else(|| {
-            if packs_first {
-                self.take_pack().or_else(|| self.take_chunk())
-            } else {
-                self.take_chunk().or_else(|| self.take_pack())
-            }
+        let is_full = self.is_full(stream);
+        let task = self.take_check().or_else(|| match (is_full, packs_first) {
+            (true, _) => None,
+            (false, true) => self.take_pack().or_else(|| self.take_chunk()),
+            (false, false) => self.take_chunk().or_else(|| self.take_pack()),
         });
+        if is_full && task.is_none() {
+            // An acknowledgement makes room, and wakes the stream.
+            return Next::Wait(None);
+        }
         let is_hedge = task.is_none();
         let hedge = if is_hedge { self.take_hedge(stream, now) } else { Hedge::None };
         let task = match (task, hedge) {
@@ -781,6 +798,8 @@ impl Sender {
         self.progress.repairs += run.count;
         self.drop_handed(id, run);
         if is_small {
+            // What came damaged is not under way any more.
+            self.drop_small(id);
             self.small.push_back(id)
         } else {
             self.large.push_back(id)
@@ -904,6 +923,14 @@ impl Sender {
         if !batch.is_empty() {
             self.say(Say::Offer(batch));
         }
+    }
+
+    /// Whether a stream has as much under way as it may.
+    fn is_full(&self, stream: u16) -> bool {
+        let is_data = |handed: &&Handed| !matches!(handed.task, Task::Check(_));
+        self.streams.get(&stream).is_some_and(|handed| {
+            handed.len() >= self.limits.depth && handed.iter().filter(is_data).count() >= self.limits.depth
+        })
     }
 
     fn take_check(&mut self) -> Option<Task> {
