@@ -4,12 +4,12 @@
 //! docs/reference/exit-codes.md. With `--check` nothing is written: a file that would change is an error.
 
 use anyhow::{Context, bail};
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::Shell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use thalweg_cli::{args, exit};
+use thalweg_cli::{config, exit};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -62,12 +62,12 @@ pub fn run(options: &Args) -> anyhow::Result<()> {
 
 fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut files = BTreeMap::new();
-    let mut command = args::Args::command();
+    let mut command = config::command();
     command.build();
     man("thalweg", &command, &mut files)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish] {
         let mut script = Vec::new();
-        clap_complete::generate(shell, &mut args::Args::command(), "thalweg", &mut script);
+        clap_complete::generate(shell, &mut config::command(), "thalweg", &mut script);
         let name = match shell {
             Shell::Bash => "thalweg.bash",
             Shell::Zsh => "_thalweg",

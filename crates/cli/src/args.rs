@@ -18,6 +18,9 @@ pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml
+    #[arg(long, value_name = "FILE", global = true, env = "THALWEG_CONFIG", hide_env_values = true)]
+    pub config: Option<PathBuf>,
 }
 
 /// What to do.
@@ -71,7 +74,8 @@ impl Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit::help())]
 pub struct CopyArgs {
-    /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, zero:SIZE, null:.
+    /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
+    /// place of the configuration), zero:SIZE, null:.
     /// A trailing slash on a source means its contents
     #[arg(required = true, num_args = 2.., value_name = "PLACE")]
     pub places: Vec<OsString>,
@@ -158,7 +162,7 @@ pub struct CopyArgs {
     #[arg(long, value_enum)]
     pub cipher: Option<CipherArg>,
     /// What `thalweg serve` wrote: whom to expect and who we are
-    #[arg(long, value_name = "FILE", env = "THALWEG_TICKET")]
+    #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
     /// Places that ssh reaches.
     #[command(flatten)]
@@ -170,7 +174,7 @@ pub struct CopyArgs {
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
     pub patience: Duration,
     /// Where thalweg keeps its keys and what it remembers
-    #[arg(long, value_name = "DIR", env = "THALWEG_STATE")]
+    #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not
     /// with --and
@@ -188,7 +192,7 @@ pub struct CopyArgs {
 #[derive(Debug, clap::Args)]
 pub struct AskArgs {
     /// What `thalweg serve` wrote: whom to expect and who we are
-    #[arg(long, value_name = "FILE", env = "THALWEG_TICKET")]
+    #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
     /// Places that ssh reaches.
     #[command(flatten)]
@@ -319,7 +323,7 @@ pub struct ExplainArgs {
 #[derive(Debug, clap::Args)]
 pub struct SshArgs {
     /// The ssh to start, with its options; split into words, never given to a shell
-    #[arg(short = 'e', long, value_name = "COMMAND", env = "THALWEG_RSH", default_value = "ssh")]
+    #[arg(short = 'e', long, value_name = "COMMAND", default_value = "ssh")]
     pub rsh: OsString,
     /// Port of sshd
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
@@ -345,7 +349,7 @@ pub struct MoverArgs {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub bridge: Option<u16>,
     /// Where thalweg keeps its keys and what it remembers
-    #[arg(long, value_name = "DIR", env = "THALWEG_STATE")]
+    #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 }
 
@@ -394,7 +398,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NAME=DIR[:ro]", required = true)]
     pub export: Vec<String>,
     /// Where the server keeps its keys and what it remembers
-    #[arg(long, value_name = "DIR", env = "THALWEG_STATE")]
+    #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Write what a client needs (addresses, fingerprint, key) here, readable by you only
     #[arg(long, value_name = "FILE")]

@@ -8,6 +8,7 @@
 
 use crate::args::CheckArgs;
 use crate::exit::Exit;
+use crate::place::Places;
 use crate::places::Troubles;
 use crate::reach::{self, Reach};
 use crate::{json, out, units};
@@ -32,8 +33,8 @@ enum Piece<T> {
 ///
 /// # Errors
 /// When a place cannot be listed at all.
-pub fn check(args: &CheckArgs) -> Result<Exit> {
-    let mut fars = reach::fars(&args.ask);
+pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
+    let mut fars = reach::fars(&args.ask, places);
     let source = Reach::open(&args.source, &mut fars)?;
     let destination = Reach::open(&args.destination, &mut fars)?;
     let mut report = Differences {

@@ -3,7 +3,7 @@
 use crate::args::{CheckBy, CipherArg, CopyArgs, Verify};
 use crate::exit::Exit;
 use crate::fars::{Fars, How, Whom};
-use crate::place::Named;
+use crate::place::{Named, Places};
 use crate::receipt::ReceiptFile;
 use crate::tell::{Listener, Teller};
 use crate::{fars, identity};
@@ -26,20 +26,20 @@ use thalweg_wire::{RelativePath, limits};
 ///
 /// # Errors
 /// What is wrong with the command line; when no place could be reached.
-pub fn cp(args: &CopyArgs) -> Result<Exit> {
+pub fn cp(args: &CopyArgs, places: &Places) -> Result<Exit> {
     if args.delete {
         let cause = "`cp` never deletes: use `thalweg sync --delete`";
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
-    run(args)
+    run(args, places)
 }
 
 /// `thalweg sync`.
 ///
 /// # Errors
 /// What is wrong with the command line; when no place could be reached.
-pub fn sync(args: &CopyArgs) -> Result<Exit> {
-    run(args)
+pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
+    run(args, places)
 }
 
 /// One copy of the command, as typed.
@@ -55,15 +55,17 @@ struct Job {
     signer: Arc<Identity>,
 }
 
-fn run(args: &CopyArgs) -> Result<Exit> {
+fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let only = args.filter.only()?;
     let all = std::iter::once(&args.places).chain(&args.and.copies);
-    let asked = all.map(|places| Asked::read(places, only.as_deref())).collect::<Result<Vec<_>>>()?;
+    let read = |typed| Asked::read(typed, only.as_deref(), places);
+    let asked = all.map(read).collect::<Result<Vec<_>>>()?;
     if asked.len() > limits::TRANSFERS_MAX {
         return Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX)));
     }
     let mut fars = Fars::new(How {
+        places,
         ticket: args.ticket.as_deref(),
         ssh: &args.ssh,
         patience: args.patience,
@@ -130,8 +132,8 @@ fn usage(cause: &str) -> Failure {
 
 impl Asked {
     /// Reads the places of one copy, and refuses what cannot be copied, before anybody is asked for a password.
-    fn read(places: &[OsString], only: Option<&[RelativePath]>) -> Result<Asked> {
-        let mut sources = places.iter().map(|text| Named::parse(text)).collect::<Result<Vec<_>>>()?;
+    fn read(typed: &Vec<OsString>, only: Option<&[RelativePath]>, places: &Places) -> Result<Asked> {
+        let mut sources = typed.iter().map(|text| Named::parse(text, places)).collect::<Result<Vec<_>>>()?;
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
         let at = Whom::of(first);

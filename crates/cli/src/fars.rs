@@ -1,8 +1,9 @@
 //! Far movers that a command needs: places at the same daemon or ssh host share one.
 
 use crate::args::SshArgs;
-use crate::place::Named;
+use crate::place::{Named, Places};
 use crate::ssh;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use thalweg_wire::message::Place;
 
 /// How a command reaches far movers.
 pub struct How<'a> {
+    /// Places that have names.
+    pub places: &'a Places,
     /// Whom to expect at a daemon that has no ticket of its own, and who we are.
     pub ticket: Option<&'a Path>,
     /// How to start one by ssh.
@@ -76,6 +79,14 @@ impl<'a> Fars<'a> {
     /// None yet.
     pub fn new(how: How<'a>) -> Fars<'a> {
         Fars { how, known: Vec::new() }
+    }
+
+    /// Reads a place.
+    ///
+    /// # Errors
+    /// As [`Named::parse`].
+    pub fn named(&self, text: &OsStr) -> Result<Named> {
+        Named::parse(text, self.how.places)
     }
 
     /// The far mover there. By ssh it is started, the first time; its user may be asked for a password, so this comes

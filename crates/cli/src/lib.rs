@@ -5,6 +5,8 @@ pub mod args;
 
 pub mod and;
 
+pub mod config;
+
 pub mod filters;
 
 pub mod place;

@@ -2,6 +2,7 @@
 
 use crate::args::{CatArgs, DuArgs, LsArgs, RmArgs};
 use crate::exit::Exit;
+use crate::place::Places;
 use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::collections::HashSet;
@@ -14,9 +15,9 @@ use thalweg_wire::{Digest, Entry, Kind};
 ///
 /// # Errors
 /// When the place cannot be listed at all.
-pub fn ls(args: &LsArgs) -> Result<Exit> {
+pub fn ls(args: &LsArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
-    let mut fars = reach::fars(&args.ask);
+    let mut fars = reach::fars(&args.ask, places);
     let reach = Reach::open(&args.place, &mut fars)?;
     let listed = reach.list(args.recursive, &mut |found| {
         let entry = match found {
@@ -42,11 +43,11 @@ pub fn ls(args: &LsArgs) -> Result<Exit> {
 ///
 /// # Errors
 /// When the place cannot be listed at all.
-pub fn du(args: &DuArgs) -> Result<Exit> {
+pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
     /// Files whose inodes are remembered, so that a second name is not counted again: 64 MiB.
     const INODES_MAX: usize = 2 << 20;
     let mut troubles = Troubles::new(args.ask.json);
-    let mut fars = reach::fars(&args.ask);
+    let mut fars = reach::fars(&args.ask, places);
     let reach = Reach::open(&args.place, &mut fars)?;
     let mut seen = HashSet::new();
     let (mut bytes, mut files, mut entries) = (0u64, 0u64, 0u64);
@@ -86,8 +87,8 @@ pub fn du(args: &DuArgs) -> Result<Exit> {
 ///
 /// # Errors
 /// `Damage` if they differ; when the file cannot be read.
-pub fn cat(args: &CatArgs) -> Result<Exit> {
-    let mut fars = reach::fars(&args.ask);
+pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
+    let mut fars = reach::fars(&args.ask, places);
     for place in &args.places {
         let reach = Reach::open(place, &mut fars)?;
         let mut hasher = blake3::Hasher::new();
@@ -116,10 +117,10 @@ pub fn cat(args: &CatArgs) -> Result<Exit> {
 ///
 /// # Errors
 /// When nothing could be removed.
-pub fn rm(args: &RmArgs) -> Result<Exit> {
+pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
     let mut removed = 0;
-    let mut fars = reach::fars(&args.ask);
+    let mut fars = reach::fars(&args.ask, places);
     for place in &args.places {
         let reach = Reach::open(place, &mut fars)?;
         removed += reach.remove(args.recursive, &mut |failure| troubles.add(&failure))?;

@@ -2,7 +2,7 @@
 
 use crate::args::AskArgs;
 use crate::fars::{self, Fars, How, Whom};
-use crate::place::Named;
+use crate::place::{Named, Places};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -26,10 +26,11 @@ pub enum Reach {
 const FAR_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Far movers for the places of a command that only asks.
-pub fn fars(args: &AskArgs) -> Fars<'_> {
+pub fn fars<'a>(args: &'a AskArgs, places: &'a Places) -> Fars<'a> {
     let patience = FAR_PATIENCE;
     // What the way to data streams costs is no concern of who only asks.
     let how = How {
+        places,
         ticket: args.ticket.as_deref(),
         ssh: &args.ssh,
         patience,
@@ -48,7 +49,7 @@ impl Reach {
     /// # Errors
     /// `Usage` for what is no place to ask about; `Connection`, `Permission` if it cannot be reached.
     pub fn open(text: &OsStr, fars: &mut Fars<'_>) -> Result<Reach> {
-        let named = Named::parse(text)?;
+        let named = fars.named(text)?;
         if let Some((whom, place)) = Whom::of(&named).zip(fars::place_there(&named)) {
             let client = fars.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
             return Ok(Reach::Far(Box::new(client), place));

@@ -9,6 +9,7 @@
 
 use crate::args::VerifyArgs;
 use crate::exit::Exit;
+use crate::place::Places;
 use crate::places::Troubles;
 use crate::reach::{self, Reach};
 use crate::{json, out, units};
@@ -35,7 +36,7 @@ const WORKERS: (usize, usize) = (4, 16);
 /// # Errors
 /// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed; when the place
 /// cannot be reached.
-pub fn verify(args: &VerifyArgs) -> Result<Exit> {
+pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let seal = authenticate(&args.receipt, &args.keys)?;
     if !args.ask.json {
         use std::io::Write;
@@ -49,7 +50,7 @@ pub fn verify(args: &VerifyArgs) -> Result<Exit> {
             );
         }
     }
-    let mut fars = reach::fars(&args.ask);
+    let mut fars = reach::fars(&args.ask, places);
     let reach = Reach::open(&args.place, &mut fars)?;
     let is_file = matches!(reach.kind()?, Kind::File { .. });
     if is_file && seal.entries != 1 {

@@ -3,6 +3,7 @@
 mod support;
 
 #[path = "support/sshd.rs"]
+#[allow(dead_code)]
 mod sshd;
 
 use serde_json::Value;
@@ -246,8 +247,36 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
     refuse(&["a:x", "b:y"], 3, "both places are far");
     refuse(&[&file, "a:x", "--and", "a:y", "a:z"], 3, "both places are far");
     refuse(&[&file, "a:x", "--and", "a:y", "b:y", "here"], 1, "all sources must be at one place");
-    refuse(&[&file, "a:x", "--and", &file], 1, "2 more values required");
+    refuse(&[&file, "a:x", "--and", &file], 1, "2 values required");
     refuse(&["--receipt", "r", &file, "a:x", "--and", &file, "b:x"], 1, "cannot be used with");
     let many: Vec<&str> = [&file, "a:x"].into_iter().chain([["--and", &file, "a:x"]; 16].concat()).collect();
     refuse(&many, 1, "at most 16 copies");
+}
+
+/// The knobs hold for the side that sends, whichever it is, and everything still arrives.
+#[test]
+fn knobs_hold_in_both_directions() {
+    let site = Site::new();
+    let narrow = ["--depth", "1", "--concurrency", "1", "--window", "64KiB", "--cca", "reno"];
+    let ran = site.both_ways(&narrow).end(LIMIT);
+    site.assert_exact(&ran);
+    let events = events(&ran.stdout);
+    for event in events.iter().filter(|event| event["event"] == "finished") {
+        let value = |knob: &str| event["plan"][knob]["value"].as_u64();
+        assert_eq!((value("depth"), value("concurrency"), value("streams")), (Some(1), Some(1), Some(2)));
+    }
+    let pull = |name: &str| {
+        let mut command = site.scratch.thalweg();
+        command.args(["cp", "--cca", name, "--ticket"]).arg(&site.daemon.ticket);
+        command.args([site.daemon.place("data", "there/"), text(&site.scratch.path("again"))]);
+        finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let refused = pull("nonesuch");
+    assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
+    assert!(said(&refused).contains("`nonesuch` is not permitted"), "{}", said(&refused));
+    let mut command = site.scratch.thalweg();
+    command.args(["cp", "--cca", "nonesuch", "--ticket"]).arg(&site.daemon.ticket);
+    command.args([text(&site.scratch.path("from/")), site.daemon.place("data", "again")]);
+    let refused = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
 }

@@ -376,7 +376,7 @@ impl Job<'_> {
             filter: self.wishes.filter.clone(),
             only: self.wishes.only.clone(),
         })?;
-        let expected = Expected::of(places, &self.wishes.only, &opened.source)?;
+        let expected = Expected::of(places, &self.wishes.only, self.filter()?, &opened.source)?;
         let destination = self.destination(&opened.source, &terms)?;
         let run = ReceiveRun::start(
             number,
@@ -523,6 +523,10 @@ impl Job<'_> {
         key
     }
 
+    fn filter(&self) -> Result<Filter> {
+        Filter::new(self.wishes.filter.clone())
+    }
+
     fn lines(&self) -> Option<LineSink> {
         self.wishes.lines.as_ref().map(|begin| begin())
     }
@@ -542,7 +546,7 @@ impl Job<'_> {
                     })
                     .collect();
                 let options = ScanOptions {
-                    filter: Filter::new(self.wishes.filter.clone())?,
+                    filter: self.filter()?,
                     only: self.wishes.only.clone(),
                     preserve: self.wishes.preserve,
                     one_file_system: self.wishes.one_file_system,
@@ -562,7 +566,7 @@ impl Job<'_> {
             To::Local(path) => {
                 let slash = ends_with_slash(path);
                 let place = DestinationPlace { path: path.clone(), below: None };
-                let protect = Filter::new(self.wishes.filter.clone())?;
+                let protect = self.filter()?;
                 let state = self.wishes.state.clone();
                 Ok(Arc::new(LocalDestination::open(place, form, slash, terms.clone(), state, protect)?))
             }

@@ -1182,3 +1182,124 @@ fn large_of(item: &mut Item, chunk_bytes: u64) -> &mut Large {
 fn protocol(what: &str) -> Failure {
     Failure::new(FailureKind::Protocol, "talk to the receiver", what)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::message::{Check as CheckBy, Preserve, VerifyLevel};
+
+    const CHUNK: u64 = 64 << 10;
+
+    fn terms(depth: Option<u32>) -> Terms {
+        Terms {
+            chunk_bytes: CHUNK,
+            segment_bytes: CHUNK as u32,
+            verify: VerifyLevel::Written,
+            check: CheckBy::Nothing,
+            preserve: Preserve {
+                mode: true,
+                owner: true,
+                times: true,
+                xattrs: true,
+                symlinks: true,
+                hard_links: true,
+                holes: true,
+                devices: false,
+            },
+            delete_max: None,
+            compress: false,
+            rate_bytes_per_s: None,
+            dry_run: false,
+            ignore_existing: false,
+            update: false,
+            job_key: [0; 16],
+            concurrency: None,
+            depth,
+            window_bytes: None,
+            congestion: None,
+        }
+    }
+
+    fn file(name: &str, size: u64) -> Entry {
+        Entry {
+            id: EntryId(0),
+            path: RelativePath::new(name.as_bytes().to_vec()).unwrap(),
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence: Evidence { size, ..Evidence::default() },
+            xattrs: Vec::new(),
+        }
+    }
+
+    /// A sender with two streams, of which the receiver wants everything.
+    fn sender(depth: Option<u32>, files: Vec<Entry>) -> (Sender, EntryId) {
+        let terms = terms(depth);
+        let limits = Limits { pack_files: 1, ..Limits::for_terms(&terms) };
+        let mut sender = Sender::new(terms, limits);
+        let count = files.len() as u64;
+        let first = sender.offer(files);
+        [0, 1].into_iter().for_each(|stream| sender.stream_up(stream));
+        let wants = (first.0..first.0 + count).map(|id| (EntryId(id), Want::Whole)).collect();
+        sender.hear(Say::Want(wants)).unwrap();
+        (sender, first)
+    }
+
+    fn ack(entry: EntryId, chunk: u64) -> Say {
+        Say::Ack(AckLevel::Verified, vec![(entry, Run { first: chunk, count: 1 })])
+    }
+
+    #[test]
+    fn a_stream_has_no_more_chunks_under_way_than_its_depth() {
+        let now = Duration::ZERO;
+        let (mut sender, file) = sender(Some(2), vec![file("large", 10 * CHUNK)]);
+        let mut sent = Vec::new();
+        for _ in 0..2 {
+            match sender.next_work(0, now) {
+                Next::Work(Work::Chunk(entry, chunk)) => {
+                    sender.chunk_sent(0, entry.id, chunk, Digest::default());
+                    sent.push(chunk);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(sender.next_work(0, now), Next::Wait(None));
+        // The other stream has room of its own, for new work and, later, for what the first does not get across.
+        assert!(matches!(sender.next_work(1, now), Next::Work(Work::Chunk(_, 2))));
+        sender.hear(ack(file, sent[0])).unwrap();
+        assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(_, 3))));
+        assert_eq!(sender.next_work(0, now), Next::Wait(None));
+        // What is found damaged is not under way any more.
+        sender.hear(Say::Repair(vec![(file, Run { first: sent[1], count: 1 })])).unwrap();
+        assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(..))));
+    }
+
+    #[test]
+    fn packs_count_as_chunks_do() {
+        let now = Duration::ZERO;
+        let (mut sender, first) = sender(Some(1), (0..3).map(|at| file(&at.to_string(), 10)).collect());
+        let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
+        let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
+        sender.pack_sent(0, &ids, &ids);
+        assert_eq!(sender.next_work(0, now), Next::Wait(None));
+        // Damaged, so it goes again, on the same stream too.
+        sender.hear(Say::Repair(vec![(first, Run { first: 0, count: 1 })])).unwrap();
+        let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
+        let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
+        sender.pack_sent(0, &ids, &ids);
+        assert_eq!(sender.next_work(0, now), Next::Wait(None));
+        sender.hear(ack(ids[0], 0)).unwrap();
+        assert!(matches!(sender.next_work(0, now), Next::Work(Work::Pack(_))));
+    }
+
+    #[test]
+    fn without_a_depth_all_may_be_under_way() {
+        let (mut sender, _) = sender(None, vec![file("large", 100 * CHUNK)]);
+        for chunk in 0..100 {
+            assert!(
+                matches!(sender.next_work(0, Duration::ZERO), Next::Work(Work::Chunk(_, at)) if at == chunk)
+            );
+        }
+    }
+}
