@@ -1,7 +1,7 @@
 //! `cargo xtask gen`: what is written from the code and committed, so that nobody needs a compiler to read it.
 //!
-//! Man pages (packaging/man), completions (packaging/completions), docs/reference/cli.md and
-//! docs/reference/exit-codes.md. With `--check` nothing is written: a file that would change is an error.
+//! Man pages (packaging/man), completions (packaging/completions), and of docs/reference: cli.md, configuration.md and
+//! exit-codes.md. With `--check` nothing is written: a file that would change is an error.
 
 use anyhow::{Context, bail};
 use clap::Command;
@@ -78,6 +78,7 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     files.insert("docs/reference/cli.md".into(), reference(&command).into_bytes());
     files.insert("docs/reference/exit-codes.md".into(), exit_codes().into_bytes());
+    files.insert("docs/reference/configuration.md".into(), configuration(&command).into_bytes());
     Ok(files)
 }
 
@@ -168,8 +169,62 @@ fn exit_codes() -> String {
     }
     page.push_str(
         "\nOf several failed entries the gravest decides: damage (4), then space (6), then other failures (2), then \
-         changed sources (5). A reader of stdout that goes away (`thalweg ls | head`) is no failure: commands that only \
+         changed sources (5). Of several copies in one command (`--and`) it is the same, and a copy of which nothing could \
+         be done (1, 3) stands between other failures and space; a signal (130, 143) goes over all. A reader of stdout that goes away (`thalweg ls | head`) is no failure: commands that only \
          print end with 0, copies go on.\n",
     );
+    page
+}
+
+const CONFIGURATION: &str = "\
+Layers, each over the one before:
+
+1. `/etc/thalweg/config.toml`
+2. `$XDG_CONFIG_HOME/thalweg/config.toml` (`~/.config/thalweg/config.toml`)
+3. the environment
+4. the command line
+
+`--config FILE` (or `THALWEG_CONFIG`) goes in the place of the first two. A key at the top of a file is an option of every \
+command that has it; in a table with a command's name it is that command's only, and goes over the top. A value is a text \
+or a number as on the command line, `true` or `false` for a flag, and a list of texts where an option may be given several \
+times (in the environment it has one value there). A flag that a file sets is taken back by its variable: \
+`THALWEG_COMPRESS=no`. What is not known, or has a bad value, is an error with file and line.
+
+```toml
+streams = 8
+stall-timeout = \"20s\"
+
+[cp]
+compress = true
+
+[serve]
+listen = [\"0.0.0.0:8487\", \"[::]:8487\"]
+export = [\"data=/srv/data\", \"archive=/srv/archive:ro\"]
+
+[place.site]
+url = \"tw://dtn.example.org/data\"
+ticket = \"site.ticket\"
+```
+
+## Places
+
+`[place.NAME]` gives a place a name: `@NAME/path` is the path below `url` wherever a place is accepted, `@NAME` the place \
+itself. `url` is `tw://HOST[:PORT][/EXPORT[/PATH]]` or an ssh place; `ticket` names the ticket file of that daemon (relative \
+to the configuration file; `~/` is your home) and goes over `--ticket`. A file of this machine that begins with `@` is \
+written `./@...`. Secrets stand in ticket files only, never in a configuration, in the environment or on a command line.
+
+## Options
+
+| option | variable | commands |
+|---|---|---|
+";
+
+fn configuration(command: &Command) -> String {
+    let mut page = format!("{MADE}# Configuration\n\n{CONFIGURATION}");
+    for option in config::OPTIONS {
+        let has = |sub: &&Command| sub.get_arguments().any(|argument| argument.get_long() == Some(option));
+        let commands: Vec<&str> = visible(command).filter(has).map(Command::get_name).collect();
+        let _ = writeln!(page, "| `{option}` | `{}` | {} |", config::variable(option), commands.join(", "));
+    }
     page
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::and::AndArgs;
+use crate::config;
 use crate::exit;
 use crate::filters::FilterArgs;
 use crate::units;
@@ -13,7 +14,12 @@ use thalweg_wire::message::is_congestion_name;
 
 /// Moves huge data sets: encrypted, verified, durable, resumable, and says which stage is the narrowest.
 #[derive(Debug, Parser)]
-#[command(name = "thalweg", version, max_term_width = 100, after_help = exit::help())]
+#[command(
+    name = "thalweg",
+    version,
+    max_term_width = 100,
+    after_help = format!("{}\n\n{}", exit::help(), config::help())
+)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
@@ -113,7 +119,7 @@ pub struct CopyArgs {
     /// Compress where it pays
     #[arg(short = 'z', long)]
     pub compress: bool,
-    /// Send no faster than this, for instance 500Mbit/s or 50MB/s
+    /// Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
     /// Leave alone what is newer at the destination

@@ -24,7 +24,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 28] = [
+pub const OPTIONS: [&str; 27] = [
     "advertise",
     "bootstrap",
     "bwlimit",
@@ -42,7 +42,6 @@ pub const OPTIONS: [&str; 28] = [
     "max-delete",
     "one-file-system",
     "patience",
-    "port",
     "progress",
     "quiet",
     "rsh",
@@ -58,6 +57,16 @@ pub const OPTIONS: [&str; 28] = [
 /// The variable of an option.
 pub fn variable(option: &str) -> String {
     format!("THALWEG_{}", option.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// The files and the variables, for `--help` and the manual.
+pub fn help() -> String {
+    let options = OPTIONS.join(", ");
+    format!(
+        "Configuration: /etc/thalweg/config.toml, over it $XDG_CONFIG_HOME/thalweg/config.toml (or --config FILE alone), \
+         over them the environment (THALWEG_STREAMS for --streams), over all the command line. Options that may stand \
+         there: {options}."
+    )
 }
 
 /// The command line, with the environment, without files.

@@ -56,7 +56,6 @@ struct Job {
 }
 
 fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
-    let state = identity::state_directory(args.state.as_deref())?;
     let only = args.filter.only()?;
     let all = std::iter::once(&args.places).chain(&args.and.copies);
     let read = |typed| Asked::read(typed, only.as_deref(), places);
@@ -64,6 +63,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     if asked.len() > limits::TRANSFERS_MAX {
         return Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX)));
     }
+    let state = identity::state_directory(args.state.as_deref())?;
     let mut fars = Fars::new(How {
         places,
         ticket: args.ticket.as_deref(),
