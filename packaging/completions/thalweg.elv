@@ -38,7 +38,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'thalweg;cp'= {
-            cand --and 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; all options apply to every copy'
+            cand --and 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command''s'
             cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s'
             cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
@@ -103,7 +103,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;sync'= {
-            cand --and 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; all options apply to every copy'
+            cand --and 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command''s'
             cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s'
             cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'

@@ -58,7 +58,7 @@ struct Job {
 fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     let only = args.filter.only()?;
     let all = std::iter::once(&args.places).chain(&args.and.copies);
-    let read = |typed| Asked::read(typed, only.as_deref(), places);
+    let read = |typed: &Vec<OsString>| Asked::read(typed, only.as_deref(), places);
     let asked = all.map(read).collect::<Result<Vec<_>>>()?;
     if asked.len() > limits::TRANSFERS_MAX {
         return Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX)));
@@ -132,7 +132,7 @@ fn usage(cause: &str) -> Failure {
 
 impl Asked {
     /// Reads the places of one copy, and refuses what cannot be copied, before anybody is asked for a password.
-    fn read(typed: &Vec<OsString>, only: Option<&[RelativePath]>, places: &Places) -> Result<Asked> {
+    fn read(typed: &[OsString], only: Option<&[RelativePath]>, places: &Places) -> Result<Asked> {
         let mut sources = typed.iter().map(|text| Named::parse(text, places)).collect::<Result<Vec<_>>>()?;
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
