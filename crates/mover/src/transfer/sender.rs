@@ -225,6 +225,9 @@ struct Handed {
     at: Duration,
     sent: bool,
     hedged: bool,
+    /// What the receiver found damaged before the stream was through with it: it is queued again, so it is not under
+    /// way here.
+    damaged: Vec<EntryId>,
 }
 
 /// What became of a task that a stream says it is through with.
@@ -450,7 +453,7 @@ impl Sender {
         };
         if let Some(handed) = self.streams.get_mut(&stream) {
             // A copy is not copied again: with chunks slower than `hedge_after` all streams would send one.
-            handed.push(Handed { task, at: now, sent: false, hedged: is_hedge });
+            handed.push(Handed { task, at: now, sent: false, hedged: is_hedge, damaged: Vec::new() });
         }
         Next::Work(work)
     }
@@ -496,22 +499,27 @@ impl Sender {
 
     /// A pack went out on `stream` with these entries, of these sizes.
     pub fn pack_sent(&mut self, stream: u16, asked: &[EntryId], sent: &[EntryId]) {
-        let hedged = self
-            .streams
-            .get(&stream)
-            .and_then(|handed| {
-                handed.iter().find(|handed| matches!(&handed.task, Task::Pack(ids) if ids == asked))
-            })
-            .is_some_and(|handed| handed.hedged);
-        self.forget(stream, &Task::Pack(asked.to_vec()));
+        let task = Task::Pack(asked.to_vec());
+        let handed = self.streams.get_mut(&stream).and_then(|handed| {
+            let at = handed.iter().position(|handed| !handed.sent && handed.task == task)?;
+            Some(handed.swap_remove(at))
+        });
+        let (hedged, damaged) = handed.map_or((false, Vec::new()), |handed| (handed.hedged, handed.damaged));
         let bytes: u64 =
             sent.iter().filter_map(|id| self.items.get(id)).map(|item| item.entry.content_bytes()).sum();
         self.progress.bytes_sent += bytes;
         // Some may have arrived, or even be settled, by now.
-        let under_way: Vec<EntryId> = sent.iter().copied().filter(|id| self.is_small(*id)).collect();
+        let is_under_way = |id: &EntryId| self.is_small(*id) && !damaged.contains(id);
+        let under_way: Vec<EntryId> = sent.iter().copied().filter(is_under_way).collect();
         if let Some(handed) = self.streams.get_mut(&stream).filter(|_| !under_way.is_empty()) {
             // Age counts from the next look for idle work; the machine has no later time here.
-            handed.push(Handed { task: Task::Pack(under_way), at: Duration::MAX, sent: true, hedged });
+            handed.push(Handed {
+                task: Task::Pack(under_way),
+                at: Duration::MAX,
+                sent: true,
+                hedged,
+                damaged: Vec::new(),
+            });
         }
     }
 
@@ -797,6 +805,7 @@ impl Sender {
         };
         self.progress.repairs += run.count;
         self.drop_handed(id, run);
+        self.note_damaged(id, run);
         if is_small {
             // What came damaged is not under way any more.
             self.drop_small(id);
@@ -1129,7 +1138,7 @@ impl Sender {
             return Known::No;
         };
         handed[at].sent = true;
-        if is_verified {
+        if is_verified || !handed[at].damaged.is_empty() {
             handed.swap_remove(at);
         }
         Known::Yes
@@ -1142,6 +1151,22 @@ impl Sender {
         };
         handed.swap_remove(at);
         Known::Yes
+    }
+
+    /// What streams are not through with cannot be taken from them; they drop it when they are.
+    fn note_damaged(&mut self, id: EntryId, run: Run) {
+        for handed in self.streams.values_mut().flatten().filter(|handed| !handed.sent) {
+            let is_damaged = match &handed.task {
+                Task::Pack(ids) => ids.contains(&id),
+                Task::Chunk(entry, chunk) => {
+                    *entry == id && (run.first..run.first + run.count).contains(chunk)
+                }
+                Task::Check(_) => false,
+            };
+            if is_damaged {
+                handed.damaged.push(id);
+            }
+        }
     }
 
     fn drop_handed(&mut self, id: EntryId, run: Run) {
@@ -1283,6 +1308,18 @@ mod tests {
         let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
         sender.pack_sent(0, &ids, &ids);
         assert_eq!(sender.next_work(0, now), Next::Wait(None));
+        // Damaged, and that is known before the stream is through with it.
+        let (mut early, first_early) =
+            self::sender(Some(1), vec![file("early", 10), file("large", 4 * CHUNK)]);
+        let large = EntryId(first_early.0 + 1);
+        assert!(matches!(early.next_work(0, now), Next::Work(Work::Pack(_))));
+        early.hear(Say::Repair(vec![(first_early, Run { first: 0, count: 1 })])).unwrap();
+        early.pack_sent(0, &[first_early], &[first_early]);
+        assert!(matches!(early.next_work(0, now), Next::Work(Work::Pack(_))));
+        let Next::Work(Work::Chunk(_, chunk)) = early.next_work(1, now) else { panic!("a chunk") };
+        early.hear(Say::Repair(vec![(large, Run { first: chunk, count: 1 })])).unwrap();
+        early.chunk_sent(1, large, chunk, Digest::default());
+        assert!(matches!(early.next_work(1, now), Next::Work(Work::Chunk(..))));
         // Damaged, so it goes again, on the same stream too.
         sender.hear(Say::Repair(vec![(first, Run { first: 0, count: 1 })])).unwrap();
         let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
