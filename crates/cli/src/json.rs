@@ -133,7 +133,7 @@ pub fn totals(totals: &Totals) -> Map<String, Value> {
     let value = json!({
         "done": totals.done, "unchanged": totals.unchanged, "skipped": totals.skipped, "failed": totals.failed,
         "deleted": totals.deleted, "bytes_done": totals.bytes_done, "bytes_received": totals.bytes_received,
-        "bytes_resumed": totals.bytes_resumed, "chunks_repaired": totals.chunks_repaired,
+        "bytes_resumed": totals.bytes_resumed, "bytes_same": totals.bytes_same, "chunks_repaired": totals.chunks_repaired,
     });
     match value {
         Value::Object(object) => object,

@@ -46,6 +46,8 @@ pub enum FrameKind {
     Zeros,
     /// Whole small files; see [`PackItem`].
     Pack,
+    /// The digest of a whole chunk, to be compared with what the destination has; no payload.
+    Compare,
     /// The sender will send nothing more on this stream. A stream that ends without it was cut.
     End,
 }
@@ -74,7 +76,7 @@ pub struct Inner {
     pub entry: EntryId,
     /// Where in the file.
     pub offset: u64,
-    /// Digest of the piece (see [`crate::digest::of_piece`]); zero for `Pack` and `End`.
+    /// Digest of the piece (see [`crate::digest::of_piece`]), for `Compare` of the chunk; zero for `Pack` and `End`.
     pub digest: Digest,
 }
 
@@ -137,6 +139,7 @@ impl Inner {
             FrameKind::Zeros => 2,
             FrameKind::Pack => 3,
             FrameKind::End => 4,
+            FrameKind::Compare => 5,
         };
         out[1] = match self.encoding {
             Encoding::Raw => 0,
@@ -180,6 +183,7 @@ impl Inner {
                 2 => FrameKind::Zeros,
                 3 => FrameKind::Pack,
                 4 => FrameKind::End,
+                5 => FrameKind::Compare,
                 _ => return Err(DecodeError::Invalid { what: "frame kind" }),
             },
             encoding: match bytes[1] {
@@ -208,7 +212,7 @@ impl Inner {
             (FrameKind::Segment | FrameKind::Pack, Encoding::Raw) => payload_bytes == raw,
             (FrameKind::Segment | FrameKind::Pack, Encoding::Zstd) => payload_bytes < raw,
             (FrameKind::Zeros, Encoding::Raw) => payload_bytes == 0,
-            (FrameKind::End, Encoding::Raw) => payload_bytes == 0 && raw == 0,
+            (FrameKind::Compare | FrameKind::End, Encoding::Raw) => payload_bytes == 0 && raw == 0,
             _ => false,
         };
         if !agrees {

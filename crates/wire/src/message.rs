@@ -9,7 +9,7 @@
 //! ```text
 //! sender                                   receiver
 //! Offer(entry)          ------------------>  looks at the destination, its journal, its catalogue
-//!                       <------------------  Want: whole | these chunks | nothing, it is there
+//!                       <------------------  Want: whole | these chunks | compare | nothing, it is there
 //! frames on the streams ------------------>  verify, write
 //!                       <------------------  Ack: verified
 //! Seal: source unchanged ----------------->  sync, record
@@ -107,6 +107,8 @@ pub enum TransferMessage {
     Ack(AckLevel, Vec<(EntryId, Run)>),
     /// Receiver: these chunks or packed files came damaged or not at all; send them again.
     Repair(Vec<(EntryId, Run)>),
+    /// Receiver: of what was to be compared, these chunks differ from what it has; send them.
+    Differs(Vec<(EntryId, Run)>),
     /// Sender: these chunks are holes.
     Holes(Vec<(EntryId, Run)>),
     /// Sender: all chunks were read and the source did not change meanwhile.
@@ -354,8 +356,9 @@ pub enum Want {
     Missing(Vec<Run>),
     /// Nothing more: [`Outcome`] follows without data.
     Nothing,
-    /// Read it and tell its digest: the destination has a candidate.
-    Compare,
+    /// These chunks may be there already, in the file that stands at the destination: read them and tell only
+    /// their digests ([`FrameKind::Compare`](crate::frame::FrameKind::Compare)). What differs is asked for.
+    Compare(Vec<Run>),
 }
 
 /// What an acknowledgement promises. A sender may strike a chunk off its list only at `Durable`.
@@ -425,6 +428,8 @@ pub struct Totals {
     pub bytes_received: u64,
     /// Content bytes found from an earlier attempt.
     pub bytes_resumed: u64,
+    /// Content bytes that a file at the destination was found to have, by comparing.
+    pub bytes_same: u64,
     /// Chunks that came damaged and were sent again.
     pub chunks_repaired: u64,
 }
@@ -604,7 +609,7 @@ impl TransferMessage {
                 return check_count("digests", digests.len(), limits::MESSAGE_DIGESTS_MAX);
             }
             T::Want(items) => items.len(),
-            T::Ack(_, items) | T::Repair(items) | T::Holes(items) => {
+            T::Ack(_, items) | T::Repair(items) | T::Differs(items) | T::Holes(items) => {
                 if items.iter().any(|(_, run)| run.count == 0 || run.first.checked_add(run.count).is_none()) {
                     return Err(DecodeError::Invalid { what: "run of chunks" });
                 }

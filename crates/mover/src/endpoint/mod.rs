@@ -126,12 +126,13 @@ pub enum Decision {
     },
     /// All of its content is wanted.
     Fresh,
-    /// A partial from an earlier attempt holds these chunks, read and digested again just now.
-    Resume {
-        /// The partial.
-        partial: Arc<dyn PartialFile>,
-        /// Chunks that are sound.
-        present: Vec<(u64, Digest)>,
+    /// Chunks of it may be here.
+    Wanted {
+        /// A partial from an earlier attempt, with the chunks in it that are sound: read and digested again just
+        /// now.
+        partial: Option<(Arc<dyn PartialFile>, Vec<(u64, Digest)>)>,
+        /// Size of the file that stands there, if it is worth comparing: see [`Destination::existing`].
+        candidate: Option<u64>,
     },
 }
 
@@ -186,6 +187,16 @@ pub trait Destination: Send + Sync {
     /// # Errors
     /// `Space`, `Permission`, `Io`.
     fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>>;
+
+    /// Opens the file that stood at the entry's path when it was decided.
+    ///
+    /// # Errors
+    /// `Changed` if something else stands there by now; `NotFound`, `Permission`, `Io`.
+    fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>>;
+
+    /// The file that stood there when the entry was decided was found to have the entry's content, of this digest.
+    /// Gives it the entry's metadata. [`Decision::Fresh`] if something else stands there by now.
+    fn keep(&self, entry: &Entry, digest: Digest) -> Decision;
 
     /// Writes a whole small file with its metadata into staging. `lane` is the calling stream's own.
     ///

@@ -95,6 +95,15 @@ impl Destination for NullDestination {
         done()
     }
 
+    fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+        let failure = Failure::new(FailureKind::NotFound, "compare", "`null:` keeps nothing to compare with");
+        Err(failure.at(&entry.path))
+    }
+
+    fn keep(&self, _: &Entry, _: Digest) -> Decision {
+        Decision::Fresh
+    }
+
     fn begin(&self, _: &Entry) -> Result<Arc<dyn PartialFile>> {
         Ok(Arc::new(Nothing(self.partials.fetch_add(1, Ordering::Relaxed))))
     }

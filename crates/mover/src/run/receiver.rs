@@ -9,7 +9,7 @@ use crate::run::{Clock, Ended, LineSink, Outbox};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job};
 use crate::stage::{Accounts, Stage};
-use crate::transfer::receiver::{Action, Claim, Decided, Limits, Receiver, RoundResult};
+use crate::transfer::receiver::{Action, Candidate, Claim, Decided, Limits, Receiver, RoundResult};
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{self, Sender as Queue};
@@ -58,6 +58,7 @@ struct State {
 enum Decide {
     Look(Arc<Entry>),
     Link(Arc<Entry>),
+    Keep(Arc<Entry>, Digest),
     Stop,
 }
 
@@ -312,35 +313,60 @@ impl ReceiveRun {
     fn decide(&self, queue: &mpsc::Receiver<Decide>) {
         self.accounts.enter(Stage::Finish);
         while let Ok(work) = queue.recv() {
-            let (id, decision) = match work {
+            let (entry, decision) = match work {
                 Decide::Stop => return,
                 Decide::Look(entry) => {
                     let mut decision = self.destination.decide(&entry);
                     // A dry run ends here: nothing is asked for, so nothing can be written.
-                    if self.terms.dry_run && matches!(decision, Decision::Fresh | Decision::Resume { .. }) {
+                    // But content may be compared.
+                    let is_candidate = |decision: &Decision| match decision {
+                        Decision::Wanted { partial: None, candidate } => {
+                            *candidate == Some(entry.evidence.size)
+                        }
+                        _ => false,
+                    };
+                    if self.terms.dry_run
+                        && !matches!(decision, Decision::Settled { .. })
+                        && !is_candidate(&decision)
+                    {
                         let outcome = Outcome::Done { digest: None, losses: Vec::new() };
                         decision = Decision::Settled { outcome, made: false };
                     }
-                    if let Decision::Resume { partial, .. } = &decision {
+                    if let Decision::Wanted { partial: Some((partial, _)), .. } = &decision {
                         let file = self.open_for(entry.clone(), partial.clone());
                         self.held().insert(entry.id, Held::Partial(file));
                     }
-                    (entry.id, decision)
+                    (entry, decision)
                 }
                 Decide::Link(entry) => {
                     let outcome = self.destination.link(&entry);
                     let made = matches!(outcome, Outcome::Done { .. });
-                    (entry.id, Decision::Settled { outcome, made })
+                    (entry, Decision::Settled { outcome, made })
+                }
+                Decide::Keep(entry, digest) => {
+                    let kept = match self.destination.keep(&entry, digest) {
+                        Decision::Settled { outcome, made } => Some((outcome, made)),
+                        _ => None,
+                    };
+                    let mut state = self.lock();
+                    let now = self.clock.now();
+                    state.machine.kept(entry.id, kept, now);
+                    self.pump(&mut state);
+                    continue;
                 }
             };
             let decision = match decision {
                 Decision::Settled { outcome, made } => Decided::Settled { outcome, made },
                 Decision::Fresh => Decided::Fresh,
-                Decision::Resume { present, .. } => Decided::Resume(present),
+                Decision::Wanted { partial, candidate } => Decided::Wanted {
+                    present: partial.map(|(_, present)| present).unwrap_or_default(),
+                    candidate: candidate
+                        .and_then(|size| Candidate::of(size, entry.evidence.size, self.terms.chunk_bytes)),
+                },
             };
             let mut state = self.lock();
             let now = self.clock.now();
-            state.machine.decided(id, decision, now);
+            state.machine.decided(entry.id, decision, now);
             self.pump(&mut state);
         }
     }
@@ -363,6 +389,13 @@ impl ReceiveRun {
                 Action::Say(message) => self.outbox.say(self.number, message),
                 Action::Decide(entry) => drop(self.decisions.send(Decide::Look(entry))),
                 Action::Link(entry) => drop(self.decisions.send(Decide::Link(entry))),
+                Action::Keep(entry, digest) => drop(self.decisions.send(Decide::Keep(entry, digest))),
+                Action::Copy(entry, chunk, digest) => {
+                    drop(self.jobs.send(Job::Copy(entry, chunk, digest)));
+                }
+                Action::CompareHoles(entry, holes) => {
+                    drop(self.jobs.send(Job::CompareHoles(entry, holes)));
+                }
                 Action::Round(step) => {
                     self.set_busy(Some(WaitingFor::Sync));
                     drop(self.jobs.send(Job::Step(step)));
@@ -405,6 +438,13 @@ impl ReceiveRun {
                 }
             }
         }
+    }
+
+    /// Tells the machine something, and does what it wants then.
+    fn tell(&self, what: impl FnOnce(&mut Receiver, Duration)) {
+        let mut state = self.lock();
+        what(&mut state.machine, self.clock.now());
+        self.pump(&mut state);
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<EntryId, Held>> {
@@ -575,6 +615,29 @@ impl Receiving for ReceiveRun {
         let mut state = self.lock();
         state.machine.damaged(id, chunk);
         self.pump(&mut state);
+    }
+
+    fn compare_wanted(&self, id: EntryId, chunk: u64) -> Result<Option<Arc<Entry>>> {
+        let mut state = self.lock();
+        let wanted = state.machine.compare_wanted(id, chunk);
+        self.pump(&mut state);
+        wanted
+    }
+
+    fn chunk_same(&self, id: EntryId, chunk: u64, digest: Digest) {
+        self.tell(|machine, now| machine.chunk_same(id, chunk, digest, now));
+    }
+
+    fn chunk_differs(&self, id: EntryId, chunk: u64) {
+        self.tell(|machine, now| machine.chunk_differs(id, chunk, now));
+    }
+
+    fn copied(&self, id: EntryId, chunk: u64, is_there: bool) {
+        self.tell(|machine, now| machine.copied(id, chunk, is_there, now));
+    }
+
+    fn holes_compared(&self, id: EntryId, is_hole: bool) {
+        self.tell(|machine, now| machine.holes_compared(id, is_hole, now));
     }
 
     fn write_failed(&self, id: EntryId, failure: Failure) {

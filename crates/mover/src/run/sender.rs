@@ -14,6 +14,7 @@ use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Wor
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use thalweg_wire::digest::chunk_length;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
     Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber, VerifyLevel,
@@ -275,6 +276,7 @@ impl SendRun {
                 return Ok(Did::Nothing(until.map(|until| until.saturating_sub(self.clock.now()))));
             }
             Next::Work(Work::Chunk(entry, chunk)) => self.send_chunk(lane, outlet, &entry, chunk)?,
+            Next::Work(Work::Compare(entry, chunk)) => self.compare_chunk(lane, outlet, &entry, chunk)?,
             Next::Work(Work::Pack(entries)) => self.send_pack(lane, outlet, &entries)?,
             Next::Work(Work::Check(entry)) => self.check(lane, &entry),
         }
@@ -289,27 +291,7 @@ impl SendRun {
         chunk: u64,
     ) -> io::Result<()> {
         let mut watch = Stopwatch::start(&self.accounts);
-        let file = match lane.files.get(entry, &*self.source) {
-            Ok(file) => file,
-            Err(failure) => {
-                self.unreadable(lane, entry, failure);
-                return Ok(());
-            }
-        };
-        let mut reader = ChunkReader::new(file, entry, chunk, &self.terms);
-        match reader.marked_hole(&self.terms) {
-            Ok(None) => {}
-            Ok(Some(run)) => {
-                let mut state = self.lock();
-                state.machine.chunks_are_holes(lane.stream, entry.id, chunk, run);
-                self.pump(&mut state);
-                return Ok(());
-            }
-            Err(error) => {
-                self.unreadable(lane, entry, failure::of_io("read", &error));
-                return Ok(());
-            }
-        }
+        let Some(mut reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
         let mut digests = Vec::new();
         while let Some(offset) = reader.next_offset() {
             let segment = match reader.read(lane.buffer.payload_mut()) {
@@ -351,13 +333,67 @@ impl SendRun {
             outlet.put(&mut lane.buffer, payload, &inner)?;
             watch.lap(Stage::Send, raw as u64);
         }
-        let size = entry.evidence.size;
-        let is_whole_file = chunk == 0 && size <= self.terms.chunk_bytes;
-        let digest = thalweg_wire::digest::join(&digests, is_whole_file);
         let mut state = self.lock();
-        state.machine.chunk_sent(lane.stream, entry.id, chunk, digest);
+        state.machine.chunk_sent(lane.stream, entry.id, chunk, reader.join(&digests));
         self.pump(&mut state);
         Ok(())
+    }
+
+    /// Tells the digest of a chunk that the receiver may have.
+    fn compare_chunk(
+        &self,
+        lane: &mut SendLane,
+        outlet: &mut dyn Outlet,
+        entry: &Arc<Entry>,
+        chunk: u64,
+    ) -> io::Result<()> {
+        let mut watch = Stopwatch::start(&self.accounts);
+        let Some(reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
+        let digest = match reader.digest(lane.buffer.payload_mut()) {
+            Ok(digest) => digest,
+            Err(failure) => {
+                self.unreadable(lane, entry, failure);
+                return Ok(());
+            }
+        };
+        let inner = Inner {
+            kind: FrameKind::Compare,
+            encoding: Encoding::Raw,
+            transfer: self.number,
+            raw_bytes: 0,
+            entry: entry.id,
+            offset: chunk * self.terms.chunk_bytes,
+            digest,
+        };
+        watch.lap(Stage::Read, chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes));
+        outlet.put(&mut lane.buffer, 0, &inner)?;
+        watch.lap(Stage::Send, 0);
+        let mut state = self.lock();
+        state.machine.chunk_told(lane.stream, entry.id, chunk, digest);
+        self.pump(&mut state);
+        Ok(())
+    }
+
+    /// A chunk ready to be read; `None` if it cannot be, or lies in a marked hole, which the machine was told.
+    fn open_chunk(&self, lane: &mut SendLane, entry: &Arc<Entry>, chunk: u64) -> Option<ChunkReader> {
+        let opened = lane.files.get(entry, &*self.source).and_then(|file| {
+            let reader = ChunkReader::new(file, entry, chunk, &self.terms);
+            let hole = reader.marked_hole(&self.terms).map_err(|error| failure::of_io("read", &error))?;
+            Ok((reader, hole))
+        });
+        match opened {
+            Ok((reader, None)) => Some(reader),
+            Ok((_, Some(run))) => {
+                let mut state = self.lock();
+                state.machine.chunks_are_holes(lane.stream, entry.id, chunk, run);
+                self.pump(&mut state);
+                None
+            }
+            Err(failure) => {
+                self.unreadable(lane, entry, failure);
+                None
+            }
+        }
     }
 
     fn send_pack(

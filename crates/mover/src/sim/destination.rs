@@ -6,11 +6,11 @@ use super::disk::{Disk, Inode, Name, Node};
 use super::random::Random;
 use super::source::chunk_digest;
 use crate::failure::{Failure, FailureKind, Result};
-use crate::transfer::receiver::Decided;
+use crate::transfer::receiver::{Candidate, Decided};
 use std::collections::BTreeMap;
 use thalweg_wire::digest::{self, Rule};
 use thalweg_wire::journal::{self, Record};
-use thalweg_wire::message::{Outcome, Terms};
+use thalweg_wire::message::{Check, Outcome, Terms};
 use thalweg_wire::{Digest, Entry, Evidence, Kind, RelativePath};
 
 /// See the module.
@@ -150,23 +150,65 @@ impl Destination {
     }
 
     fn decide_file(&mut self, disk: &mut Disk, entry: &Entry, node: Option<Node>) -> (Decided, Option<u64>) {
-        if let Some(Node::File(_, Some(evidence))) = node
-            && evidence == entry.evidence
-        {
+        let is_known = matches!(node, Some(Node::File(_, Some(evidence))) if evidence == entry.evidence);
+        if is_known && self.terms.check == Check::Evidence {
             return (Decided::Settled { outcome: Outcome::Unchanged { digest: None }, made: false }, None);
         }
         let earlier: Vec<u64> =
             self.partials.iter().filter(|(_, partial)| partial.path == entry.path).map(|(&n, _)| n).collect();
-        let mut decided = (Decided::Fresh, None);
+        let candidate = match node {
+            Some(Node::File(inode, _)) if self.terms.check == Check::Digest => {
+                let size = disk.content(inode).len() as u64;
+                Candidate::of(size, entry.evidence.size, self.terms.chunk_bytes)
+            }
+            _ => None,
+        };
+        let mut found = None;
+        let mut present = Vec::new();
         for number in earlier {
             let partial = &self.partials[&number];
-            if partial.evidence == entry.evidence && decided.1.is_none() {
-                decided = (Decided::Resume(self.sound_chunks(disk, partial, entry)), Some(number));
+            if partial.evidence == entry.evidence && found.is_none() {
+                present = self.sound_chunks(disk, partial, entry);
+                found = Some(number);
             } else {
                 self.discard(disk, Ready::Partial(number));
             }
         }
-        decided
+        match (found, candidate) {
+            (None, None) => (Decided::Fresh, None),
+            _ => (Decided::Wanted { present, candidate }, found),
+        }
+    }
+
+    /// The file that stood there when the entry was decided, if it still does.
+    pub fn existing(&self, disk: &Disk, entry: &Entry) -> Option<Inode> {
+        let node = disk.names.get(&Name::Final(entry.path.clone()));
+        match (node, self.seen.get(&entry.path)) {
+            (Some(Node::File(inode, _)), Some(seen)) if seen.as_ref() == node => Some(*inode),
+            _ => None,
+        }
+    }
+
+    /// Digest of a chunk of the file that stands there.
+    pub fn existing_chunk(&self, disk: &Disk, entry: &Entry, chunk: u64) -> Option<(Vec<u8>, Digest)> {
+        let content = disk.content(self.existing(disk, entry)?);
+        let start = chunk * self.terms.chunk_bytes;
+        let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
+        let piece = content.get(start as usize..(start + bytes) as usize)?;
+        Some((piece.to_vec(), chunk_digest(self.rule(entry), start, piece, self.terms.chunk_bytes)))
+    }
+
+    /// Keeps the file that stands there; `None` if it is another by now.
+    pub fn keep(&mut self, disk: &mut Disk, entry: &Entry, digest: Digest) -> Option<(Outcome, bool)> {
+        let inode = self.existing(disk, entry)?;
+        let name = Name::Final(entry.path.clone());
+        let node = Node::File(inode, Some(entry.evidence));
+        let made = disk.names.get(&name) != Some(&node);
+        if made {
+            disk.set(vec![(name, Some(node.clone()))]);
+            self.seen.insert(entry.path.clone(), Some(node));
+        }
+        Some((Outcome::Unchanged { digest: Some(digest) }, made))
     }
 
     fn sound_chunks(&self, disk: &Disk, partial: &Partial, entry: &Entry) -> Vec<(u64, Digest)> {

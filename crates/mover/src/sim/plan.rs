@@ -30,11 +30,14 @@ pub enum Fault {
     Rot,
     /// The destination is full, for a while.
     DiskFull,
+    /// Somebody else puts another file, or the same again, where one stands at the destination.
+    Stranger,
     /// A sync fails, once; what it should have written is lost and never tried again.
     SyncError,
 }
 
-const ALL: [Fault; 12] = [
+/// All of them.
+pub const ALL: [Fault; 13] = [
     Fault::StreamReset,
     Fault::StreamStall,
     Fault::LinkLoss,
@@ -47,6 +50,7 @@ const ALL: [Fault; 12] = [
     Fault::Rot,
     Fault::DiskFull,
     Fault::SyncError,
+    Fault::Stranger,
 ];
 
 /// Everything that a seed decides before the first event.
@@ -97,11 +101,12 @@ impl Plan {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x0074_6861_6c77_6567);
         let random = &mut random;
-        let faults: Vec<Fault> = match seed % 16 {
+        let faults: Vec<Fault> = match seed % CLASSES {
             0 => Vec::new(),
-            class @ 1..=12 => vec![ALL[class as usize - 1]],
-            13 => vec![Fault::StreamReset, Fault::StreamStall, Fault::LinkLoss, Fault::SourceChange],
-            14 => {
+            class @ 1..=13 => vec![ALL[class as usize - 1]],
+            14 => vec![Fault::StreamReset, Fault::StreamStall, Fault::LinkLoss, Fault::SourceChange],
+            15 => vec![Fault::StreamReset, Fault::LinkLoss, Fault::SourceChange, Fault::Stranger],
+            16 => {
                 vec![Fault::PowerCut, Fault::ReceiverKill, Fault::LinkLoss, Fault::Rot, Fault::DamagedFrame]
             }
             _ => ALL.to_vec(),
@@ -112,7 +117,7 @@ impl Plan {
             chunk_bytes: u64::from(segment_bytes) << random.below(3),
             segment_bytes,
             verify: if readback { VerifyLevel::Readback } else { VerifyLevel::Written },
-            check: Check::Evidence,
+            check: if random.percent(40) { Check::Digest } else { Check::Evidence },
             preserve: Preserve {
                 mode: true,
                 owner: true,
@@ -146,7 +151,7 @@ impl Plan {
             retries: 3,
             repairs: 64,
             // Without faults nothing may be sent twice.
-            hedge_after: Duration::from_millis(if seed.is_multiple_of(16) {
+            hedge_after: Duration::from_millis(if seed.is_multiple_of(CLASSES) {
                 600_000
             } else {
                 random.pick(&[20, 100, 3000])
@@ -192,6 +197,9 @@ impl Plan {
         }
     }
 }
+
+/// Kinds of plans, by which faults they have.
+pub const CLASSES: u64 = 18;
 
 /// Entries that the scan hands over at once, at most.
 pub const BATCH_MAX: usize = 3;

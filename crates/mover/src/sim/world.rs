@@ -63,6 +63,8 @@ pub(super) struct World {
     disk: Disk,
     /// What stood at the destination before.
     before: BTreeMap<RelativePath, Vec<u8>>,
+    /// Names that were given or kept: nobody else touches them.
+    ours: BTreeSet<RelativePath>,
 
     sender: Option<SenderSide>,
     receiver: Option<ReceiverSide>,
@@ -107,11 +109,20 @@ enum Event {
     TakeFrame(usize),
     Decide(u64),
     Round(u64),
+    Compared { instance: u64, does: Comparing },
     Conclude(u64),
     Tick(u64),
     Pump(u64),
     Fault,
     DiskFreed,
+}
+
+/// What a receiver does with the file that stands at the destination.
+#[derive(Debug, Clone)]
+enum Comparing {
+    Copy(Arc<Entry>, u64, Digest),
+    Holes(Arc<Entry>, Run),
+    Keep(Arc<Entry>, Digest),
 }
 
 struct SenderSide {
@@ -181,8 +192,8 @@ struct Stream {
 
 enum Worker {
     Idle,
-    Chunk { entry: Arc<Entry>, chunk: u64, offset: u64, digests: Vec<Digest> },
-    ChunkOut { entry: Arc<Entry>, chunk: u64, digest: Digest },
+    Chunk { entry: Arc<Entry>, chunk: u64, offset: u64, digests: Vec<Digest>, compare: bool },
+    ChunkOut { entry: Arc<Entry>, chunk: u64, digest: Digest, compare: bool },
     HolesFound { entry: Arc<Entry>, chunk: u64, run: Run },
     Pack { entries: Vec<Arc<Entry>>, at: usize, half: Option<Vec<u8>>, items: Vec<PackItem> },
     PackOut { asked: Vec<EntryId>, sent: Vec<EntryId> },
@@ -196,6 +207,7 @@ type PackItem = (EntryId, Vec<u8>, Digest);
 enum Frame {
     Segment { entry: EntryId, offset: u64, bytes: Vec<u8>, digest: Digest },
     Pack(Vec<PackItem>),
+    Compare { entry: EntryId, chunk: u64, digest: Digest },
 }
 
 struct Assembly {
@@ -209,8 +221,12 @@ struct Assembly {
 enum Writing {
     Segment { entry: Arc<Entry>, inode: Inode, chunk: u64, offset: u64, bytes: Vec<u8> },
     Pack(Vec<(Arc<Entry>, Vec<u8>, Digest)>),
+    Comparison { entry: EntryId, chunk: u64, digest: Digest, found: Option<Digest> },
     Nothing,
 }
+
+/// What strangers write.
+const STRANGE: &[u8] = b"a stranger's";
 
 /// After the last fault, this much virtual time is enough for every plan here.
 const CALM_TIME_MAX: Duration = Duration::from_secs(200);
@@ -230,6 +246,7 @@ impl World {
             source,
             disk: Disk::new(),
             before: BTreeMap::new(),
+            ours: BTreeSet::new(),
             sender: None,
             receiver: None,
             instances: 0,
@@ -296,6 +313,7 @@ impl World {
             Event::TakeFrame(stream) => self.take_frame(stream),
             Event::Decide(instance) => self.decide(instance),
             Event::Round(instance) => self.round(instance),
+            Event::Compared { instance, does } => self.compared(instance, does),
             Event::Conclude(instance) => self.conclude(instance),
             Event::Tick(instance) => self.tick(instance),
             Event::Pump(instance) => {
@@ -720,16 +738,20 @@ impl World {
                     eprintln!("{:>12.6}      stream {at}: {}", self.now.as_secs_f64(), describe(&work));
                 }
                 let conn = stream.conn;
+                let compare = matches!(work, Work::Compare(..));
                 let worker = match work {
-                    Work::Chunk(entry, chunk) => {
-                        self.check_not_durable(&entry, chunk, conn);
+                    Work::Chunk(entry, chunk) | Work::Compare(entry, chunk) => {
+                        if !compare {
+                            self.check_not_durable(&entry, chunk, conn);
+                        }
                         let offset = chunk * self.plan.terms.chunk_bytes;
-                        Worker::Chunk { entry, chunk, offset, digests: Vec::new() }
+                        Worker::Chunk { entry, chunk, offset, digests: Vec::new(), compare }
                     }
                     Work::Pack(entries) => Worker::Pack { entries, at: 0, half: None, items: Vec::new() },
                     Work::Check(entry) => Worker::Check { entry },
                 };
-                if self.is_repetition && !matches!(worker, Worker::Check { .. }) {
+                let sends = !matches!(worker, Worker::Check { .. } | Worker::Chunk { compare: true, .. });
+                if self.is_repetition && sends {
                     self.violation("content is sent again although everything is there");
                 }
                 self.streams[at].worker = worker;
@@ -753,15 +775,18 @@ impl World {
         let worker = std::mem::replace(&mut self.streams[at].worker, Worker::Idle);
         let next = match worker {
             Worker::Idle => Worker::Idle,
-            Worker::Chunk { entry, chunk, offset, digests } => {
-                self.read_segment(at, entry, chunk, offset, digests)
+            Worker::Chunk { entry, chunk, offset, digests, compare } => {
+                self.read_segment(at, entry, chunk, offset, digests, compare)
             }
             Worker::Pack { entries, at: item, half, items } => {
                 self.read_small(at, entries, item, half, items)
             }
-            Worker::ChunkOut { entry, chunk, digest } => {
+            Worker::ChunkOut { entry, chunk, digest, compare } => {
                 let number = self.streams[at].number;
-                self.sender().chunk_sent(number, entry.id, chunk, digest);
+                match compare {
+                    true => self.sender().chunk_told(number, entry.id, chunk, digest),
+                    false => self.sender().chunk_sent(number, entry.id, chunk, digest),
+                }
                 Worker::Idle
             }
             Worker::HolesFound { entry, chunk, run } => {
@@ -820,6 +845,7 @@ impl World {
         chunk: u64,
         offset: u64,
         mut digests: Vec<Digest>,
+        compare: bool,
     ) -> Worker {
         let terms = self.plan.terms.clone();
         let size = entry.evidence.size;
@@ -851,12 +877,15 @@ impl World {
         let Some(digest) = rule.segment(offset, &bytes) else { self.violation("no such segment") };
         digests.push(digest);
         let next = offset + want;
-        self.push(at, Frame::Segment { entry: entry.id, offset, bytes, digest });
-        if next < end {
-            Worker::Chunk { entry, chunk, offset: next, digests }
-        } else {
-            let digest = digest::join(&digests, size <= terms.chunk_bytes);
-            Worker::ChunkOut { entry, chunk, digest }
+        let joined = (next >= end).then(|| digest::join(&digests, size <= terms.chunk_bytes));
+        match joined {
+            Some(digest) if compare => self.push(at, Frame::Compare { entry: entry.id, chunk, digest }),
+            _ if compare => {}
+            _ => self.push(at, Frame::Segment { entry: entry.id, offset, bytes, digest }),
+        }
+        match joined {
+            Some(digest) => Worker::ChunkOut { entry, chunk, digest, compare },
+            None => Worker::Chunk { entry, chunk, offset: next, digests, compare },
         }
     }
 
@@ -976,6 +1005,16 @@ impl World {
                 }
                 Some(Writing::Pack(good))
             }
+            Frame::Compare { entry: id, chunk, digest } => {
+                let Ok(wanted) = receiver.machine.compare_wanted(id, chunk) else {
+                    panic!("a comparison that no correct sender makes")
+                };
+                Some(wanted.map_or(Writing::Nothing, |entry| {
+                    let found = receiver.destination.existing_chunk(&self.disk, &entry, chunk);
+                    let found = found.map(|(_, digest)| digest);
+                    Writing::Comparison { entry: id, chunk, digest, found }
+                }))
+            }
         };
         if writing.is_none() {
             stream.arrived.push_front(again);
@@ -1000,6 +1039,12 @@ impl World {
         let Some(receiver) = self.receiver.as_mut().filter(|r| r.instance == stream.instance) else { return };
         match writing {
             Writing::Nothing => {}
+            Writing::Comparison { entry, chunk, digest, found } if found == Some(digest) => {
+                receiver.machine.chunk_same(entry, chunk, digest, self.now);
+            }
+            Writing::Comparison { entry, chunk, .. } => {
+                receiver.machine.chunk_differs(entry, chunk, self.now);
+            }
             Writing::Segment { entry, inode, chunk, offset, mut bytes } => {
                 if self.damage_write && !bytes.is_empty() {
                     let place = self.random.below(bytes.len() as u64) as usize;
@@ -1147,6 +1192,18 @@ impl World {
                 }
                 receiver::Action::Decide(entry) => self.enqueue_decide(false, entry),
                 receiver::Action::Link(entry) => self.enqueue_decide(true, entry),
+                receiver::Action::Copy(entry, chunk, digest) => {
+                    let does = Comparing::Copy(entry, chunk, digest);
+                    self.soon(self.plan.write_time, Event::Compared { instance, does });
+                }
+                receiver::Action::CompareHoles(entry, run) => {
+                    let does = Comparing::Holes(entry, run);
+                    self.soon(self.plan.decide_time, Event::Compared { instance, does });
+                }
+                receiver::Action::Keep(entry, digest) => {
+                    let does = Comparing::Keep(entry, digest);
+                    self.soon(self.plan.decide_time, Event::Compared { instance, does });
+                }
                 receiver::Action::Round(step) => self.start_round_step(step),
                 receiver::Action::Discard(id) => {
                     let partial = receiver.partials.remove(&id).map(Ready::Partial);
@@ -1233,12 +1290,60 @@ impl World {
         self.check_resumed(&entry, &decided);
         self.check_name(&entry.path);
         if let Decided::Settled { outcome, .. } = &decided {
+            self.ours.insert(entry.path.clone());
             self.check_settled_kind(&entry, outcome);
         }
         let Some(receiver) = &mut self.receiver else { return };
         receiver.machine.decided(entry.id, decided, self.now);
         if receiver.machine.chunks_wanted(entry.id).is_none() {
             receiver.partials.remove(&entry.id);
+        }
+    }
+
+    fn compared(&mut self, instance: u64, does: Comparing) {
+        self.pump_receiver();
+        let Some(receiver) = self.receiver.as_mut().filter(|receiver| receiver.instance == instance) else {
+            return;
+        };
+        let machine = &mut receiver.machine;
+        match does {
+            Comparing::Keep(entry, digest) => {
+                let kept = receiver.destination.keep(&mut self.disk, &entry, digest);
+                if kept.is_some() {
+                    self.ours.insert(entry.path.clone());
+                }
+                machine.kept(entry.id, kept, self.now);
+            }
+            Comparing::Holes(entry, run) => {
+                let is_hole = (run.first..run.first + run.count).all(|chunk| {
+                    let found = receiver.destination.existing_chunk(&self.disk, &entry, chunk);
+                    found.is_some_and(|(bytes, _)| digest::is_zero(&bytes))
+                });
+                machine.holes_compared(entry.id, is_hole, self.now);
+            }
+            Comparing::Copy(entry, chunk, digest) => {
+                let found = receiver.destination.existing_chunk(&self.disk, &entry, chunk);
+                let Some((bytes, _)) = found.filter(|(_, found)| *found == digest) else {
+                    machine.copied(entry.id, chunk, false, self.now);
+                    return;
+                };
+                if machine.chunks_wanted(entry.id).is_none() {
+                    return;
+                }
+                let inode = match partial_of(receiver, &mut self.disk, &entry) {
+                    Ok(inode) => inode,
+                    Err(failure) => {
+                        receiver.machine.write_failed(entry.id, failure, self.now);
+                        return;
+                    }
+                };
+                let offset = (chunk * self.plan.terms.chunk_bytes) as usize;
+                if self.disk.write(inode, offset, &bytes) {
+                    receiver.machine.copied(entry.id, chunk, true, self.now);
+                } else {
+                    receiver.machine.write_failed(entry.id, no_space(), self.now);
+                }
+            }
         }
     }
 
@@ -1336,6 +1441,9 @@ impl World {
                 let (id, digest) = entries[work.results.len()];
                 let result = finish(receiver, &mut self.disk, id);
                 let finished = result.is_ok();
+                if let (true, Some(entry)) = (finished, receiver.entries.get(&id)) {
+                    self.ours.insert(entry.path.clone());
+                }
                 work.results.push((id, result.map(|()| Vec::new())));
                 let over = work.results.len() == entries.len();
                 let entry = receiver.entries.get(&id).cloned();
@@ -1473,8 +1581,28 @@ impl World {
                 self.after(outage * 3, Event::DiskFreed);
             }
             Fault::SyncError => self.disk.fail_sync = true,
+            Fault::Stranger => self.stranger_writes(),
             _ => {}
         }
+    }
+
+    /// Somebody puts a file where one stands at the destination: what was there before, or content of his own.
+    fn stranger_writes(&mut self) {
+        let is_ours = |path: &RelativePath| self.ours.contains(path);
+        let paths: Vec<RelativePath> = self.before.keys().filter(|path| !is_ours(path)).cloned().collect();
+        if paths.is_empty() || self.disk.full {
+            return;
+        }
+        let path = paths[self.random.below(paths.len() as u64) as usize].clone();
+        let is_same = self.random.percent(50);
+        let bytes = if is_same { self.before[&path].clone() } else { STRANGE.to_vec() };
+        let inode = self.disk.create(Name::Final(path), bytes.len());
+        self.disk.write(inode, 0, &bytes);
+        // His sync does not fail in place of ours.
+        let fails = std::mem::take(&mut self.disk.fail_sync);
+        let mark = self.disk.mark();
+        self.disk.sync(mark, [inode].into_iter(), &mut self.random);
+        self.disk.fail_sync = fails;
     }
 
     fn kill_receiver(&mut self, outage: Duration) {
@@ -1531,21 +1659,27 @@ fn take_segment(
         }
     }
     assembly.digests.push(digest);
-    let number = match receiver.partials.get(&id) {
+    match partial_of(receiver, disk, &entry) {
+        Ok(inode) => Some(Writing::Segment { entry, inode, chunk, offset, bytes }),
+        Err(failure) => {
+            receiver.machine.write_failed(id, failure, now);
+            Some(Writing::Nothing)
+        }
+    }
+}
+
+/// The partial of a wanted entry, begun if need be.
+fn partial_of(receiver: &mut ReceiverSide, disk: &mut Disk, entry: &Entry) -> crate::failure::Result<Inode> {
+    let number = match receiver.partials.get(&entry.id) {
         Some(number) => *number,
-        None => match receiver.destination.begin(disk, &entry) {
-            Ok(number) => {
-                receiver.partials.insert(id, number);
-                number
-            }
-            Err(failure) => {
-                receiver.machine.write_failed(id, failure, now);
-                return Some(Writing::Nothing);
-            }
-        },
+        None => {
+            let number = receiver.destination.begin(disk, entry)?;
+            receiver.partials.insert(entry.id, number);
+            number
+        }
     };
     match receiver.destination.partial(number) {
-        Some(partial) => Some(Writing::Segment { entry, inode: partial.inode, chunk, offset, bytes }),
+        Some(partial) => Ok(partial.inode),
         None => panic!("the partial of a wanted entry is gone"),
     }
 }
@@ -1568,6 +1702,7 @@ fn finish(receiver: &mut ReceiverSide, disk: &mut Disk, id: EntryId) -> crate::f
 fn describe(work: &Work) -> String {
     match work {
         Work::Chunk(entry, chunk) => format!("chunk {chunk} of {}", entry.id.0),
+        Work::Compare(entry, chunk) => format!("compare chunk {chunk} of {}", entry.id.0),
         Work::Pack(entries) => {
             format!("pack {:?}", entries.iter().map(|entry| entry.id.0).collect::<Vec<_>>())
         }
@@ -1579,6 +1714,7 @@ fn frame_bytes(frame: &Frame) -> usize {
     match frame {
         Frame::Segment { bytes, .. } => bytes.len(),
         Frame::Pack(items) => items.iter().map(|(_, bytes, _)| bytes.len() + 48).sum(),
+        Frame::Compare { .. } => 0,
     }
 }
 
@@ -1590,6 +1726,7 @@ fn flip(frame: &mut Frame, random: &mut Random) -> bool {
             let at = random.below(items.len() as u64) as usize;
             &mut items[at].1
         }
+        Frame::Compare { .. } => return false,
     };
     let at = random.below(bytes.len() as u64) as usize;
     match bytes.get_mut(at) {

@@ -4,8 +4,10 @@
 //! partial file where a record could name it. A chunk counts when all of its segments came, in order, on
 //! this stream.
 
+use crate::endpoint::SourceFile;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::stage::compress::Unpacker;
+use crate::stage::read::ChunkReader;
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::{Stage, Stopwatch};
 use std::sync::Arc;
@@ -23,6 +25,10 @@ pub struct Intake {
     unpacker: Option<Unpacker>,
     file: Option<OpenPartial>,
     chunk: Option<Chunk>,
+    /// The file at the destination that was compared last.
+    existing: Option<(EntryId, Arc<dyn SourceFile>)>,
+    /// A segment of it.
+    scratch: Vec<u8>,
 }
 
 struct Chunk {
@@ -37,7 +43,8 @@ impl Intake {
     pub fn new(run: Arc<dyn Receiving>, lane: u32) -> Self {
         static WRITERS: AtomicU64 = AtomicU64::new(0);
         let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
-        Intake { run, lane, writer, unpacker: None, file: None, chunk: None }
+        let scratch = Vec::new();
+        Intake { run, lane, writer, unpacker: None, file: None, chunk: None, existing: None, scratch }
     }
 
     /// Takes one frame.
@@ -67,6 +74,7 @@ impl Intake {
             match inner.kind {
                 FrameKind::Segment | FrameKind::Zeros => self.segment(inner, payload, &mut watch),
                 FrameKind::Pack => self.pack(inner.entry.0, payload, &mut watch),
+                FrameKind::Compare => self.compare(inner, &mut watch),
                 FrameKind::End => Ok(()),
             }
         })();
@@ -142,6 +150,34 @@ impl Intake {
         }
         self.file = self.run.open_partial(id)?;
         Ok(self.file.clone())
+    }
+
+    /// Compares a chunk of the file that stands there with what was read at the source. What cannot be read here
+    /// differs.
+    fn compare(&mut self, inner: &Inner, watch: &mut Stopwatch) -> Result<()> {
+        let run = self.run.clone();
+        let terms = run.terms();
+        if !inner.offset.is_multiple_of(terms.chunk_bytes) {
+            return Err(protocol("a comparison of a part of a chunk"));
+        }
+        let chunk = inner.offset / terms.chunk_bytes;
+        let Some(entry) = run.compare_wanted(inner.entry, chunk)? else { return Ok(()) };
+        let existing = match self.existing.take().filter(|(id, _)| *id == entry.id) {
+            Some((_, file)) => Ok(file),
+            None => run.destination().existing(&entry),
+        };
+        self.scratch.resize(terms.segment_bytes as usize, 0);
+        let found = existing.and_then(|file| {
+            let digest = ChunkReader::new(file.clone(), &entry, chunk, terms).digest(&mut self.scratch);
+            self.existing = Some((entry.id, file));
+            digest
+        });
+        watch.lap(Stage::Verify, digest::chunk_length(chunk, entry.evidence.size, terms.chunk_bytes));
+        match found {
+            Ok(found) if found == inner.digest => run.chunk_same(entry.id, chunk, found),
+            _ => run.chunk_differs(entry.id, chunk),
+        }
+        Ok(())
     }
 
     fn pack(&mut self, files: u64, payload: &[u8], watch: &mut Stopwatch) -> Result<()> {

@@ -27,6 +27,7 @@ pub struct ChunkReader {
     /// How its pieces are digested.
     pub rule: Rule,
     sparse: bool,
+    is_whole_file: bool,
     at: u64,
     end: u64,
 }
@@ -41,7 +42,29 @@ impl ChunkReader {
         let size = entry.evidence.size;
         let at = chunk * terms.chunk_bytes;
         let rule = Rule { file_bytes: size, segment_bytes: u64::from(terms.segment_bytes), marked };
-        ChunkReader { file, rule, sparse, at, end: size.min(at + terms.chunk_bytes) }
+        let is_whole_file = chunk == 0 && size <= terms.chunk_bytes;
+        ChunkReader { file, rule, sparse, is_whole_file, at, end: size.min(at + terms.chunk_bytes) }
+    }
+
+    /// What the digests of all segments of the chunk join to.
+    pub fn join(&self, segments: &[Digest]) -> Digest {
+        digest::join(segments, self.is_whole_file)
+    }
+
+    /// Reads all of the chunk and digests it. `buffer` holds a segment.
+    ///
+    /// # Errors
+    /// As [`ChunkReader::read`].
+    pub fn digest(mut self, buffer: &mut [u8]) -> Result<Digest> {
+        let mut segments = Vec::new();
+        while let Some(offset) = self.next_offset() {
+            let digest = match self.read(buffer)? {
+                Segment::Data(bytes) => self.rule.segment(offset, &buffer[..bytes]),
+                Segment::Zeros(bytes) => self.rule.zeros(offset, bytes),
+            };
+            segments.extend(digest);
+        }
+        Ok(self.join(&segments))
     }
 
     /// If the chunk lies in a marked hole: all whole chunks of that hole, from this one on.
@@ -103,7 +126,7 @@ pub fn digest_again(
     file.forget_cached();
     let mut tree = Tree::new(size, terms.chunk_bytes);
     for chunk in 0..tree.chunks() {
-        let mut reader = ChunkReader::new(file.clone(), entry, chunk, terms);
+        let reader = ChunkReader::new(file.clone(), entry, chunk, terms);
         let hole = reader.marked_hole(terms).map_err(|error| failure::of_io("read", &error))?;
         if let Some(run) = hole {
             let mark = digest::hole_chunk_mark(terms.chunk_bytes, u64::from(terms.segment_bytes));
@@ -112,16 +135,7 @@ pub fn digest_again(
         if tree.contains(chunk) {
             continue;
         }
-        let mut digests = Vec::new();
-        while let Some(offset) = reader.next_offset() {
-            let digest = match reader.read(buffer)? {
-                Segment::Data(bytes) => reader.rule.segment(offset, &buffer[..bytes]),
-                Segment::Zeros(bytes) => reader.rule.zeros(offset, bytes),
-            };
-            digests.extend(digest);
-        }
-        let is_whole_file = chunk == 0 && size <= terms.chunk_bytes;
-        tree.insert(chunk, digest::join(&digests, is_whole_file));
+        tree.insert(chunk, reader.digest(buffer)?);
     }
     Ok(tree.root())
 }

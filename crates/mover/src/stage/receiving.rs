@@ -61,6 +61,19 @@ pub trait Receiving: Send + Sync {
     fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest);
     /// A chunk or small file (chunk 0) came damaged.
     fn damaged(&self, id: EntryId, chunk: u64);
+    /// Whether this chunk is to be compared with the file that stands there: its entry if so.
+    ///
+    /// # Errors
+    /// `Protocol` for what was never offered or cannot be compared.
+    fn compare_wanted(&self, id: EntryId, chunk: u64) -> Result<Option<Arc<Entry>>>;
+    /// It has the same content there.
+    fn chunk_same(&self, id: EntryId, chunk: u64, digest: Digest);
+    /// It has not.
+    fn chunk_differs(&self, id: EntryId, chunk: u64);
+    /// A chunk was copied from the file that stands there, if true.
+    fn copied(&self, id: EntryId, chunk: u64, is_there: bool);
+    /// Whether the file that stands there has the hole that was asked about.
+    fn holes_compared(&self, id: EntryId, is_hole: bool);
     /// A stream ended, and its last write returned.
     fn writer_gone(&self, writer: u64);
     /// Writing failed.

@@ -1,25 +1,31 @@
 //! What makes written bytes durable and gives them their names: one thread for a transfer.
 //!
 //! 1. Sync what was written.   2. Read it back, if asked.   3. Record chunks, sync the record.
-//! 4. Give complete entries their names.   In between, throw away what failed, and write the catalogue.
+//! 4. Give complete entries their names.   In between, copy what the destination has already, throw away what
+//! failed, and write the catalogue.
 //!
 //! The receiver machine says when and in which order; this thread only does it.
 
 use crate::endpoint::{PartialFile, Ready, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::stage::read::{ChunkReader, Segment};
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{RoundResult, RoundStep};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use thalweg_wire::digest::Rule;
-use thalweg_wire::message::Outcome;
+use thalweg_wire::message::{Outcome, Run};
 use thalweg_wire::{Digest, Entry, digest};
 
 /// Work for the thread.
 pub enum Job {
     /// A step of a round.
     Step(RoundStep),
+    /// Copy a chunk from the file that stands at the destination, if it has this digest.
+    Copy(Arc<Entry>, u64, Digest),
+    /// Look whether the file that stands there has a hole here.
+    CompareHoles(Arc<Entry>, Run),
     /// Throw away what was written for an entry.
     Discard(Ready),
     /// An entry is settled and durable: note it in the catalogue.
@@ -38,6 +44,10 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>) {
             Job::Step(step) => {
                 let result = do_step(run, &step);
                 run.round_done(result);
+            }
+            Job::Copy(entry, chunk, digest) => copy_existing(run, &entry, chunk, digest),
+            Job::CompareHoles(entry, holes) => {
+                run.holes_compared(entry.id, has_hole(run, &entry, holes).unwrap_or(false));
             }
             Job::Discard(ready) => run.destination().discard(ready),
             Job::Settled(entry, outcome) => run.destination().settled(&entry, &outcome),
@@ -122,6 +132,55 @@ fn do_step(run: &dyn Receiving, step: &RoundStep) -> RoundResult {
             RoundResult::Finished(results)
         }
     }
+}
+
+/// Copies a chunk of the file that stands there into the partial. All of it is read and digested before anything is
+/// written: memory for a chunk.
+fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Digest) {
+    let mut watch = Stopwatch::start(run.accounts());
+    let terms = run.terms();
+    let (mut content, mut segments) = (Vec::new(), Vec::new());
+    let mut read = || -> Result<Digest> {
+        let mut reader = ChunkReader::new(run.destination().existing(entry)?, entry, chunk, terms);
+        let mut buffer = vec![0; terms.segment_bytes as usize];
+        while let Some(offset) = reader.next_offset() {
+            match reader.read(&mut buffer)? {
+                Segment::Data(bytes) => {
+                    segments.extend(reader.rule.segment(offset, &buffer[..bytes]));
+                    content.push((offset, buffer[..bytes].to_vec()));
+                }
+                // A partial is made of zeros.
+                Segment::Zeros(bytes) => segments.extend(reader.rule.zeros(offset, bytes)),
+            }
+        }
+        Ok(reader.join(&segments))
+    };
+    let is_same = read().is_ok_and(|found| found == digest);
+    watch.lap(Stage::Read, 0);
+    if !is_same {
+        run.copied(entry.id, chunk, false);
+        return;
+    }
+    // An error has been told; without it, it is not wanted any more.
+    let Ok(Some(file)) = run.open_partial(entry.id) else { return };
+    for (offset, bytes) in content {
+        if let Err(error) = file.partial.write_at(&bytes, offset) {
+            let end = offset + bytes.len() as u64;
+            let failure = failure::of_io("write", &error).at(&entry.path).in_range(offset, end);
+            run.write_failed(entry.id, failure);
+            return;
+        }
+    }
+    watch.lap(Stage::Write, digest::chunk_length(chunk, entry.evidence.size, terms.chunk_bytes));
+    run.copied(entry.id, chunk, true);
+}
+
+fn has_hole(run: &dyn Receiving, entry: &Entry, holes: Run) -> Result<bool> {
+    let of_io = |error| failure::of_io("read", &error).at(&entry.path);
+    let chunk_bytes = run.terms().chunk_bytes;
+    let start = holes.first * chunk_bytes;
+    let data = run.destination().existing(entry)?.next_data(start).map_err(of_io)?;
+    Ok(data.is_none_or(|data| data >= start + holes.count * chunk_bytes))
 }
 
 fn read_chunk_back(

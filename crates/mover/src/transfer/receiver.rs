@@ -19,6 +19,7 @@
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::transfer::runs::RunSet;
+use compare::Comparison;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,10 @@ use thalweg_wire::message::{
     AckLevel, Loss, Outcome, Run, ScanTotals, Seal, Terms, Totals, TransferMessage as Say, Want,
 };
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, limits};
+
+mod compare;
+mod content;
+mod rounds;
 
 /// Bounds of a receiver.
 #[derive(Debug, Clone)]
@@ -67,8 +72,36 @@ pub enum Decided {
     },
     /// All of it is wanted, as a whole in one pack item.
     Fresh,
-    /// Chunks of it are in a partial from an earlier attempt.
-    Resume(Vec<(u64, Digest)>),
+    /// Chunks of it are in a partial from an earlier attempt, or a file stands there that may hold some of it.
+    Wanted {
+        /// What a partial from an earlier attempt has.
+        present: Vec<(u64, Digest)>,
+        /// The file that stands there, if it is worth comparing.
+        candidate: Option<Candidate>,
+    },
+}
+
+/// A file at the destination whose content may be the entry's, or some of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// Chunks `0..chunks` of it can be compared.
+    pub chunks: u64,
+    /// It may be all of the entry: it has the same size.
+    pub is_whole: bool,
+}
+
+impl Candidate {
+    /// A file of `size` bytes for an entry of `entry_size`; `None` if they have no whole chunk in common. The digest
+    /// of a chunk that is a whole file is no other file's.
+    pub fn of(size: u64, entry_size: u64, chunk_bytes: u64) -> Option<Self> {
+        let is_whole = size == entry_size;
+        let chunks = match is_whole {
+            true => digest::chunk_count(size, chunk_bytes),
+            false if size > chunk_bytes && entry_size > chunk_bytes => size.min(entry_size) / chunk_bytes,
+            false => 0,
+        };
+        (chunks > 0).then_some(Candidate { chunks, is_whole })
+    }
 }
 
 /// What the machine wants done or known.
@@ -82,6 +115,14 @@ pub enum Action {
     Link(Arc<Entry>),
     /// Do what the round needs next, answer with [`Receiver::round_done`].
     Round(RoundStep),
+    /// Copy this chunk from the file that stands there into the partial if it still has this digest; answer with
+    /// [`Receiver::copied`].
+    Copy(Arc<Entry>, u64, Digest),
+    /// Look whether the file that stands there has a hole where the source has one; answer with
+    /// [`Receiver::holes_compared`].
+    CompareHoles(Arc<Entry>, Run),
+    /// The file that stands there has the entry's content: it stays. Answer with [`Receiver::kept`].
+    Keep(Arc<Entry>, Digest),
     /// Throw away what was written for an entry.
     Discard(EntryId),
     /// An entry came to its end, durable.
@@ -212,6 +253,9 @@ enum State {
     Small,
     Staged(Digest),
     Large(Box<Large>),
+    /// The destination's own file turned out to have this content; so many bytes of it were compared, the others
+    /// are holes.
+    Keeping(u64),
     Finishing(Digest),
     Named(Outcome),
 }
@@ -228,6 +272,8 @@ struct Large {
     dropped: BTreeSet<u64>,
     /// Chunks of an earlier attempt whose digests the sender may not know yet.
     have: Vec<(u64, Digest)>,
+    /// The file that stands there, as far as it was compared.
+    comparison: Option<Comparison>,
 }
 
 #[derive(Default)]
@@ -445,9 +491,10 @@ impl Receiver {
                     self.wants.push((id, Want::Whole));
                 }
             }
-            Decided::Resume(present) => {
+            Decided::Wanted { present, candidate } => {
                 let size = item.entry.evidence.size;
                 let mut large = Large::new(size, chunk_bytes);
+                large.comparison = candidate.map(|candidate| Comparison::new(candidate, !present.is_empty()));
                 let mut present = present;
                 present.sort_unstable_by_key(|&(chunk, _)| chunk);
                 present.dedup_by_key(|&mut (chunk, _)| chunk);
@@ -467,233 +514,6 @@ impl Receiver {
                     self.say_missing(id);
                 }
             }
-        }
-        self.proceed(now);
-    }
-
-    /// Whether small files of these entries may be written: those that are still wanted.
-    pub fn small_wanted(&self, ids: impl Iterator<Item = EntryId>) -> Vec<Option<Arc<Entry>>> {
-        ids.map(|id| {
-            self.items
-                .get(&id)
-                .filter(|item| matches!(item.state, State::Small))
-                .map(|item| item.entry.clone())
-        })
-        .collect()
-    }
-
-    /// Whether chunks of this entry may be written: its entry if they are still wanted.
-    pub fn chunks_wanted(&self, id: EntryId) -> Option<Arc<Entry>> {
-        self.items
-            .get(&id)
-            .filter(|item| matches!(item.state, State::Large(_)))
-            .map(|item| item.entry.clone())
-    }
-
-    /// Whether `writer` (a number of its own for every stream that ever was) may write the next segment of
-    /// this chunk now; if so, it must tell [`Receiver::segment_written`] when the write returned. `is_first`
-    /// for the first segment of the chunk.
-    ///
-    /// A chunk can come twice, and the second copy may be damaged on the way to the disk, or read when the
-    /// source was another. It must not touch what was verified, nor be mixed with the first: a chunk has one
-    /// writer, and a newcomer takes over only from one that is not writing at this moment.
-    pub fn claim_chunk(&mut self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> Claim {
-        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
-        else {
-            return Claim::Unwanted;
-        };
-        if chunk >= large.tree.chunks() {
-            return Claim::Unwanted;
-        }
-        if large.tree.contains(chunk) || large.written.contains(chunk) {
-            // Whoever sent it again does not know.
-            if is_first && !*unconfirmed {
-                self.acks.push((id, Run { first: chunk, count: 1 }));
-            }
-            return Claim::Unwanted;
-        }
-        match large.writers.get(&chunk) {
-            Some(&(other, _)) if other == writer => {}
-            Some(&(_, true)) if is_first => return Claim::Busy,
-            _ if is_first => {}
-            _ => {
-                // Somebody took over. If that one ends before the chunk is complete, it is asked for again.
-                large.dropped.insert(chunk);
-                return Claim::Unwanted;
-            }
-        }
-        large.writers.insert(chunk, (writer, true));
-        Claim::Write(entry.clone())
-    }
-
-    /// The write allowed by [`Receiver::claim_chunk`] returned. After the last segment of a chunk that went
-    /// well, tell only [`Receiver::chunk_written`]: between the two another could begin to write.
-    pub fn segment_written(&mut self, writer: u64, id: EntryId, chunk: u64) {
-        if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
-            && let Some((holder, is_writing)) = large.writers.get_mut(&chunk)
-            && *holder == writer
-        {
-            *is_writing = false;
-        }
-    }
-
-    /// A stream ended here, for whatever reason, and its last write returned. What it left incomplete, after
-    /// another stream's copy was dropped in its favour, is asked for again.
-    pub fn writer_gone(&mut self, writer: u64) {
-        let mut orphans = Vec::new();
-        for (&id, item) in &mut self.items {
-            let State::Large(large) = &mut item.state else { continue };
-            let dropped = &mut large.dropped;
-            large.writers.retain(|&chunk, &mut (holder, _)| {
-                if holder == writer && dropped.remove(&chunk) {
-                    orphans.push((id, chunk));
-                }
-                holder != writer
-            });
-        }
-        orphans.sort_unstable();
-        orphans.into_iter().for_each(|(id, chunk)| self.damaged(id, chunk));
-    }
-
-    /// Whether `id` was ever offered: data for anything else is a breach of protocol.
-    pub fn was_offered(&self, id: EntryId) -> bool {
-        id < self.next_id
-    }
-
-    /// Small files were verified and staged. False for those that are not wanted (any more): the caller
-    /// throws them away.
-    pub fn files_staged(&mut self, files: &[(EntryId, Digest)], now: Duration) -> Vec<bool> {
-        let mut taken = Vec::with_capacity(files.len());
-        for &(id, digest) in files {
-            let wanted = self.items.get_mut(&id).filter(|item| matches!(item.state, State::Small));
-            taken.push(wanted.is_some());
-            let Some(item) = wanted else { continue };
-            item.state = State::Staged(digest);
-            if !item.unconfirmed {
-                self.acks.push((id, Run { first: 0, count: 1 }));
-            }
-            let bytes = item.entry.evidence.size;
-            self.awaiting.remove(&id);
-            self.verified_bytes = self.verified_bytes.saturating_add(bytes);
-            self.totals.bytes_received = self.totals.bytes_received.saturating_add(bytes);
-            self.dirty.staged.push(id);
-            self.dirty.bytes += bytes;
-            self.dirty.since.get_or_insert(now);
-        }
-        self.proceed(now);
-        taken
-    }
-
-    /// A chunk was verified and written.
-    pub fn chunk_written(&mut self, id: EntryId, chunk: u64, digest: Digest, now: Duration) {
-        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
-        else {
-            return;
-        };
-        let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
-        self.totals.bytes_received = self.totals.bytes_received.saturating_add(bytes);
-        if chunk >= large.tree.chunks() {
-            return;
-        }
-        if large.tree.contains(chunk) || large.written.contains(chunk) {
-            if !*unconfirmed {
-                self.acks.push((id, Run { first: chunk, count: 1 }));
-            }
-            return;
-        }
-        large.writers.remove(&chunk);
-        large.dropped.remove(&chunk);
-        large.written.insert(chunk, chunk + 1);
-        self.verified_bytes = self.verified_bytes.saturating_add(bytes);
-        if !*unconfirmed {
-            // It was sent because it was wanted: the sender knows what we have.
-            large.have = Vec::new();
-            self.acks.push((id, Run { first: chunk, count: 1 }));
-        }
-        self.dirty.chunks.entry(id).or_default().push((chunk, digest));
-        self.dirty.bytes += bytes;
-        self.dirty.since.get_or_insert(now);
-        self.proceed(now);
-    }
-
-    /// A chunk or small file (chunk 0) arrived damaged: it is asked for again, unless it is there by now.
-    pub fn damaged(&mut self, id: EntryId, chunk: u64) {
-        let Some(item) = self.items.get_mut(&id) else { return };
-        let missing = match &mut item.state {
-            State::Small => true,
-            State::Large(large)
-                if chunk < large.tree.chunks()
-                    && !large.tree.contains(chunk)
-                    && !large.written.contains(chunk) =>
-            {
-                // What is read again needs a new one.
-                large.seal = None;
-                true
-            }
-            _ => false,
-        };
-        if missing {
-            self.totals.chunks_repaired += 1;
-            item.damaged += 1;
-            if item.damaged > DAMAGED_MAX {
-                let cause = format!("it came damaged {DAMAGED_MAX} times");
-                let failure = Failure::new(FailureKind::Damage, "verify", cause).at(&item.entry.path);
-                self.drop_dirty(id);
-                self.actions.push_back(Action::Discard(id));
-                self.tell(id, Outcome::Failed(failure));
-                return;
-            }
-            if item.unconfirmed {
-                // The answer to the repeated offer asks for it.
-                return;
-            }
-            // After an acknowledgement of the same bytes that has not gone out yet.
-            self.say_acks();
-            self.say(Say::Repair(vec![(id, Run { first: chunk, count: 1 })]));
-        }
-    }
-
-    /// Writing an entry failed. A full or broken destination ends the transfer, anything else the entry.
-    pub fn write_failed(&mut self, id: EntryId, failure: Failure, now: Duration) {
-        if matches!(failure.kind, FailureKind::Space | FailureKind::Io) {
-            self.abort(failure);
-            return;
-        }
-        let Some(item) = self.items.get(&id) else { return };
-        if matches!(item.state, State::Small | State::Large(_)) {
-            self.drop_dirty(id);
-            self.actions.push_back(Action::Discard(id));
-            self.tell(id, Outcome::Failed(failure));
-            self.proceed(now);
-        }
-    }
-
-    /// Time passed. Starts a round if one is due; returns when to look again.
-    pub fn tick(&mut self, now: Duration) -> Option<Duration> {
-        self.proceed(now);
-        if self.end != End::Open || self.round.is_some() {
-            return None;
-        }
-        self.dirty.since.map(|since| since + self.limits.round_after)
-    }
-
-    /// Answer to [`Action::Round`].
-    pub fn round_done(&mut self, result: RoundResult, now: Duration) {
-        if self.is_over() {
-            return;
-        }
-        let Some(round) = self.round.take() else { return };
-        match (round.step, result) {
-            (_, RoundResult::Failed(failure)) => self.abort(failure),
-            (Step::Sync, RoundResult::Done) => self.round_synced(round),
-            (Step::ReadBack, RoundResult::Damaged(damaged)) => self.round_read_back(round, &damaged),
-            (Step::Record, RoundResult::Done) => self.round_recorded(round),
-            (Step::Finish, RoundResult::Finished(results)) => self.round_finished(results, now),
-            (step, result) => self.abort(Failure::new(
-                FailureKind::Internal,
-                "make data durable",
-                format!("step {step:?} answered with {result:?}"),
-            )),
         }
         self.proceed(now);
     }
@@ -832,7 +652,9 @@ impl Receiver {
                 large.seal = None;
                 self.say_missing(id);
             }
-            State::Staged(_) | State::Finishing(_) | State::Named(_) => self.wants.push((id, Want::Nothing)),
+            State::Staged(_) | State::Keeping(..) | State::Finishing(_) | State::Named(_) => {
+                self.wants.push((id, Want::Nothing));
+            }
         }
         Ok(())
     }
@@ -841,7 +663,7 @@ impl Receiver {
     fn say_missing(&mut self, id: EntryId) {
         let Some(Item { state: State::Large(large), .. }) = self.items.get(&id) else { return };
         let have = neighbours(&large.have);
-        let missing = large.runs_missing();
+        let wants = large.wants();
         self.say_acks();
         for (first, digests) in have {
             for (step, digests) in digests.chunks(limits::MESSAGE_DIGESTS_MAX / 2).enumerate() {
@@ -849,7 +671,7 @@ impl Receiver {
                 self.say(Say::Have { entry: id, first, digests: digests.to_vec() });
             }
         }
-        self.say(Say::Want(vec![(id, Want::Missing(missing))]));
+        self.say(Say::Want(wants.into_iter().map(|want| (id, want)).collect()));
     }
 
     /// Says what was collected so far, where something must not overtake it.
@@ -859,47 +681,6 @@ impl Receiver {
             let batch = self.acks.drain(..n).collect();
             self.say(Say::Ack(AckLevel::Verified, batch));
         }
-    }
-
-    fn hear_holes(&mut self, id: EntryId, run: Run, now: Duration) -> Result<()> {
-        let mark = digest::hole_chunk_mark(self.terms.chunk_bytes, u64::from(self.terms.segment_bytes));
-        let chunk_bytes = self.terms.chunk_bytes;
-        let Some(item) = self.items.get_mut(&id) else { return self.late(id) };
-        let large = match &mut item.state {
-            State::Large(large) => large,
-            // Found twice, by two streams.
-            State::Finishing(_) | State::Named(_) => return Ok(()),
-            _ => return Err(protocol("holes in what is not a large file")),
-        };
-        let size = item.entry.evidence.size;
-        let whole_chunks = size / chunk_bytes;
-        if !matches!(item.entry.kind, Kind::File { marked: true, .. }) || run.first + run.count > whole_chunks
-        {
-            return Err(protocol("holes that the file cannot have"));
-        }
-        let before = large.tree.present();
-        large.tree.insert_marked_holes(run.first, run.count, mark);
-        let bytes = (large.tree.present() - before) * chunk_bytes;
-        self.verified_bytes = self.verified_bytes.saturating_add(bytes);
-        self.durable_bytes = self.durable_bytes.saturating_add(bytes);
-        self.dirty.chunks.entry(id).or_default();
-        self.dirty.since.get_or_insert(now);
-        Ok(())
-    }
-
-    fn hear_seal(&mut self, id: EntryId, seal: Seal, now: Duration) -> Result<()> {
-        let Some(item) = self.items.get_mut(&id) else { return self.late(id) };
-        if seal.evidence != item.entry.evidence {
-            return Err(protocol("a seal for other content than was offered"));
-        }
-        if let State::Large(large) = &mut item.state {
-            large.have = Vec::new();
-            large.seal = Some(seal);
-            // Nothing may be written any more; then only a round can carry it on.
-            self.dirty.chunks.entry(id).or_default();
-            self.dirty.since.get_or_insert(now);
-        }
-        Ok(())
     }
 
     fn hear_withdraw(&mut self, id: EntryId, failure: Option<Failure>) {
@@ -934,201 +715,6 @@ impl Receiver {
 
     fn late(&self, id: EntryId) -> Result<()> {
         if self.was_offered(id) { Ok(()) } else { Err(protocol("an entry that was never offered")) }
-    }
-
-    /// Starts a round if one is due, or concludes.
-    fn proceed(&mut self, now: Duration) {
-        if self.end != End::Open || self.round.is_some() {
-            return;
-        }
-        if let Some(since) = self.dirty.since {
-            let idle = self.awaiting_nothing();
-            if idle
-                || self.dirty.bytes >= self.limits.round_bytes
-                || self.dirty.staged.len() + self.dirty.named.len() >= self.limits.round_files
-                || now.saturating_sub(since) >= self.limits.round_after
-            {
-                self.start_round();
-            }
-        } else if self.items.is_empty()
-            && !self.repeating
-            && !self.replacement_follows
-            && let Some(scan) = &self.scan
-        {
-            self.end = End::Concluding;
-            self.actions.push_back(Action::Conclude(scan.complete));
-        }
-    }
-
-    /// Whether nothing more can come before something is durable: then waiting for company is idle.
-    fn awaiting_nothing(&self) -> bool {
-        let all_written = |id: &EntryId| match self.items.get(id).map(|item| &item.state) {
-            Some(State::Large(large)) => large.is_all_written(),
-            _ => false,
-        };
-        self.scan.is_some()
-            // Those that wait for a round are no reason to wait with it.
-            && self.deciding <= self.behind
-            && self.awaiting.len() <= IDLE_LOOK_MAX
-            && self.awaiting.iter().all(all_written)
-    }
-
-    fn start_round(&mut self) {
-        let dirty = std::mem::take(&mut self.dirty);
-        let partials =
-            dirty.chunks.iter().filter(|(_, chunks)| !chunks.is_empty()).map(|(&id, _)| id).collect();
-        let staged = dirty.staged.len() as u64;
-        self.round = Some(Round {
-            chunks: dirty.chunks,
-            staged: dirty.staged,
-            named: dirty.named,
-            recorded: Vec::new(),
-            finish: Vec::new(),
-            step: Step::Sync,
-        });
-        self.actions.push_back(Action::Round(RoundStep::Sync { partials, staged }));
-    }
-
-    fn round_synced(&mut self, mut round: Round) {
-        for id in std::mem::take(&mut round.named) {
-            let Some(Item { state: State::Named(outcome), .. }) = self.items.get(&id) else { continue };
-            let outcome = outcome.clone();
-            self.tell(id, outcome);
-        }
-        if self.terms.verify >= thalweg_wire::message::VerifyLevel::Readback {
-            let chunks: Vec<_> = round
-                .chunks
-                .iter()
-                .filter(|(id, chunks)| self.items.contains_key(id) && !chunks.is_empty())
-                .map(|(&id, chunks)| (id, chunks.clone()))
-                .collect();
-            let files: Vec<_> = round
-                .staged
-                .iter()
-                .filter_map(|id| match self.items.get(id)?.state {
-                    State::Staged(digest) => Some((*id, digest)),
-                    _ => None,
-                })
-                .collect();
-            if !chunks.is_empty() || !files.is_empty() {
-                round.step = Step::ReadBack;
-                self.round = Some(round);
-                self.actions.push_back(Action::Round(RoundStep::ReadBack { chunks, files }));
-                return;
-            }
-        }
-        self.round_durable(round);
-    }
-
-    fn round_read_back(&mut self, mut round: Round, damaged: &[(EntryId, u64)]) {
-        for &(id, chunk) in damaged {
-            if let Some(chunks) = round.chunks.get_mut(&id) {
-                chunks.retain(|&(other, _)| other != chunk);
-            }
-            round.staged.retain(|&other| other != id);
-            match self.items.get_mut(&id).map(|item| &mut item.state) {
-                Some(State::Large(large)) => {
-                    large.written.remove(chunk, chunk + 1);
-                    large.seal = None;
-                }
-                Some(state @ State::Staged(_)) => {
-                    *state = State::Small;
-                    self.awaiting.insert(id);
-                    self.actions.push_back(Action::Discard(id));
-                }
-                _ => continue,
-            }
-            self.damaged(id, chunk);
-        }
-        self.round_durable(round);
-    }
-
-    /// The bytes of the round are durable (and read back).
-    fn round_durable(&mut self, mut round: Round) {
-        let chunk_bytes = self.terms.chunk_bytes;
-        for id in std::mem::take(&mut round.staged) {
-            let Some(item) = self.items.get_mut(&id) else { continue };
-            let State::Staged(digest) = item.state else { continue };
-            item.state = State::Finishing(digest);
-            self.durable_bytes = self.durable_bytes.saturating_add(item.entry.evidence.size);
-            round.finish.push((id, digest));
-        }
-        for (id, chunks) in std::mem::take(&mut round.chunks) {
-            let Some(item) = self.items.get_mut(&id) else { continue };
-            let State::Large(large) = &mut item.state else { continue };
-            for &(chunk, digest) in &chunks {
-                large.written.remove(chunk, chunk + 1);
-                large.tree.insert(chunk, digest);
-                self.durable_bytes = self.durable_bytes.saturating_add(digest::chunk_length(
-                    chunk,
-                    item.entry.evidence.size,
-                    chunk_bytes,
-                ));
-            }
-            match (large.tree.root(), &large.seal) {
-                (Some(root), Some(seal)) if root == seal.digest => {
-                    item.state = State::Finishing(root);
-                    self.awaiting.remove(&id);
-                    round.finish.push((id, root));
-                }
-                (Some(root), Some(seal)) => {
-                    let cause = format!(
-                        "what was read at the source joins to {}, what was written here to {root}",
-                        seal.digest
-                    );
-                    self.actions.push_back(Action::Discard(id));
-                    self.tell(id, Outcome::Failed(Failure::new(FailureKind::Damage, "verify", cause)));
-                }
-                _ if chunks.is_empty() => {}
-                _ => round.recorded.push((id, chunks)),
-            }
-        }
-        if round.recorded.is_empty() {
-            self.round_recorded(round);
-        } else {
-            round.step = Step::Record;
-            self.actions.push_back(Action::Round(RoundStep::Record(round.recorded.clone())));
-            self.round = Some(round);
-        }
-    }
-
-    fn round_recorded(&mut self, mut round: Round) {
-        let mut acks = Vec::new();
-        for (id, chunks) in std::mem::take(&mut round.recorded) {
-            let mut numbers: Vec<u64> = chunks.iter().map(|&(chunk, _)| chunk).collect();
-            numbers.sort_unstable();
-            acks.extend(runs_of(&numbers).into_iter().map(|run| (id, run)));
-        }
-        for acks in acks.chunks(limits::MESSAGE_ITEMS_MAX / 2) {
-            self.say(Say::Ack(AckLevel::Durable, acks.to_vec()));
-        }
-        if !round.finish.is_empty() {
-            round.step = Step::Finish;
-            self.actions.push_back(Action::Round(RoundStep::Finish(std::mem::take(&mut round.finish))));
-            self.round = Some(round);
-        }
-    }
-
-    fn round_finished(&mut self, results: Vec<(EntryId, Result<Vec<Loss>>)>, now: Duration) {
-        for (id, result) in results {
-            let Some(item) = self.items.get_mut(&id) else { continue };
-            let State::Finishing(digest) = item.state else { continue };
-            match result {
-                Ok(losses) => {
-                    item.state = State::Named(Outcome::Done { digest: Some(digest), losses });
-                    self.dirty.named.push(id);
-                    self.dirty.since.get_or_insert(now);
-                }
-                Err(failure) if matches!(failure.kind, FailureKind::Space | FailureKind::Io) => {
-                    self.abort(failure);
-                    return;
-                }
-                Err(failure) => {
-                    self.actions.push_back(Action::Discard(id));
-                    self.tell(id, Outcome::Failed(failure));
-                }
-            }
-        }
     }
 
     /// The final word on an entry, which is durable if it is good.
@@ -1229,6 +815,7 @@ impl Large {
             writers: BTreeMap::new(),
             dropped: BTreeSet::new(),
             have: Vec::new(),
+            comparison: None,
         })
     }
 
@@ -1237,29 +824,43 @@ impl Large {
         self.seal.is_some() && self.tree.present() + self.written.len() == self.tree.chunks()
     }
 
-    fn runs_missing(&self) -> Vec<Run> {
+    /// A chunk that needs nothing more from the sender but its seal.
+    fn has(&self, chunk: u64) -> bool {
+        self.tree.contains(chunk)
+            || self.written.contains(chunk)
+            || self.comparison.as_ref().is_some_and(|comparison| comparison.is_same(chunk))
+    }
+
+    /// The file that stands there may still turn out to be the entry: nothing is written.
+    fn is_undecided(&self) -> bool {
+        self.comparison.as_ref().is_some_and(Comparison::is_undecided)
+    }
+
+    /// What the sender should do about chunks that are not here: compare those that can be, send the others.
+    fn wants(&self) -> Vec<Want> {
         let mut missing = RunSet::new();
         self.tree.missing().into_iter().for_each(|(first, end)| missing.insert(first, end));
         self.written.iter().for_each(|(first, end)| missing.remove(first, end));
-        missing.iter().map(|(first, end)| Run { first, count: end - first }).collect()
+        let mut wants = Vec::new();
+        if let Some(comparison) = &self.comparison {
+            let compare = comparison.take_comparable(&mut missing);
+            if !compare.is_empty() {
+                wants.push(Want::Compare(compare));
+            }
+        }
+        if wants.is_empty() || !missing.is_empty() {
+            wants.push(Want::Missing(runs(&missing)));
+        }
+        wants
     }
+}
+
+fn runs(chunks: &RunSet) -> Vec<Run> {
+    chunks.iter().map(|(first, end)| Run { first, count: end - first }).collect()
 }
 
 /// Outcomes in one message: each may carry texts.
 const SETTLED_MAX: usize = 256;
-/// With more entries than this waiting for data, idleness is not even looked for.
-const IDLE_LOOK_MAX: usize = 64;
-
-fn runs_of(sorted: &[u64]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for &chunk in sorted {
-        match runs.last_mut() {
-            Some(run) if run.first + run.count == chunk => run.count += 1,
-            _ => runs.push(Run { first: chunk, count: 1 }),
-        }
-    }
-    runs
-}
 
 fn neighbours(sorted: &[(u64, Digest)]) -> Vec<(u64, Vec<Digest>)> {
     let mut runs: Vec<(u64, Vec<Digest>)> = Vec::new();

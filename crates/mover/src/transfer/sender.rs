@@ -3,7 +3,7 @@
 //! ```text
 //!            offer()            Want::Whole, small      next_work()        Settled
 //! (scanned) --------> Offered ----------------------> Small ------------------------> (gone)
-//!                       |  |   Want::Whole, Missing                                     ^
+//!                       |  |   Want::Whole, Missing, Compare                            ^
 //!                       |  +--------------------------> Large: queue, in flight         |
 //!                       |                                 | every chunk read            |
 //!                       |                                 v                             |
@@ -87,6 +87,8 @@ impl Limits {
 pub enum Work {
     /// Read and send one chunk.
     Chunk(Arc<Entry>, u64),
+    /// Read one chunk and tell its digest.
+    Compare(Arc<Entry>, u64),
     /// Read and send whole small files.
     Pack(Vec<Arc<Entry>>),
     /// Every chunk was read: look whether the source is still the same, tell [`Sender::checked`].
@@ -187,8 +189,13 @@ struct Item {
     /// Of a small file: digest of what was read last.
     read: Option<Digest>,
     repairs: u32,
+    /// Chunks that the receiver asked for after comparing them.
+    differences: u64,
     retries: u32,
 }
+
+/// How often each chunk of a file may differ: as often as links are lost while it is compared.
+const DIFFERENCES_MAX: u64 = 64;
 
 enum State {
     Offered,
@@ -201,6 +208,8 @@ enum State {
 
 struct Large {
     queue: RunSet,
+    /// The receiver may have these: their digests are told before anything is sent.
+    compare: RunSet,
     /// Acknowledged over this link: not to be sent again unless the receiver asks.
     verified: RunSet,
     /// Acknowledged as durable.
@@ -371,6 +380,7 @@ impl Sender {
                     // The digests of what was read stay valid: they are of the source.
                     State::Large(mut large) => {
                         large.queue = RunSet::new();
+                        large.compare = RunSet::new();
                         large.verified = RunSet::new();
                         if std::mem::take(&mut large.holds_slot) {
                             self.started -= 1;
@@ -460,10 +470,17 @@ impl Sender {
 
     /// A chunk went out on `stream`, with the digest of what was read.
     pub fn chunk_sent(&mut self, stream: u16, entry: EntryId, chunk: u64, digest: Digest) {
+        if let Some(item) = self.items.get(&entry) {
+            let bytes = digest::chunk_length(chunk, item.entry.evidence.size, self.terms.chunk_bytes);
+            self.progress.bytes_sent += bytes;
+        }
+        self.chunk_told(stream, entry, chunk, digest);
+    }
+
+    /// The digest of a chunk went out on `stream`, alone.
+    pub fn chunk_told(&mut self, stream: u16, entry: EntryId, chunk: u64, digest: Digest) {
         let known = self.mark_sent(stream, &Task::Chunk(entry, chunk));
         let Some(item) = self.items.get_mut(&entry) else { return };
-        let bytes = digest::chunk_length(chunk, item.entry.evidence.size, self.terms.chunk_bytes);
-        self.progress.bytes_sent += bytes;
         let State::Large(large) = &mut item.state else { return };
         if known == Known::Yes {
             large.being_read = large.being_read.saturating_sub(1);
@@ -609,6 +626,7 @@ impl Sender {
                 runs.into_iter().try_for_each(|(entry, run)| self.hear_ack(level, entry, run))
             }
             Say::Repair(runs) => runs.into_iter().try_for_each(|(entry, run)| self.hear_repair(entry, run)),
+            Say::Differs(runs) => runs.into_iter().try_for_each(|(entry, run)| self.hear_differs(entry, run)),
             Say::Settled(outcomes) => {
                 for (entry, outcome) in outcomes {
                     self.hear_settled(entry, outcome);
@@ -671,7 +689,12 @@ impl Sender {
                 self.begin_large(id, &runs)?;
             }
             Want::Missing(runs) => self.begin_large(id, &runs)?,
-            Want::Compare => return Err(protocol("this sender was not asked to compare")),
+            Want::Compare(runs) => {
+                self.begin_large(id, &runs)?;
+                if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) {
+                    runs.iter().for_each(|run| large.compare.insert(run.first, run.first + run.count));
+                }
+            }
         }
         Ok(())
     }
@@ -680,7 +703,8 @@ impl Sender {
         let chunk_bytes = self.terms.chunk_bytes;
         let Some(item) = self.items.get_mut(&id) else { return Ok(()) };
         let large = large_of(item, chunk_bytes);
-        if large.check == Check::Unsealing {
+        // Who wants something of it holds no seal.
+        if matches!(large.check, Check::Sealed | Check::Unsealing) {
             large.check = Check::NotYet;
         }
         for run in wanted {
@@ -688,6 +712,7 @@ impl Sender {
                 return Err(protocol("a chunk wanted beyond the end of its file"));
             }
             large.queue.insert(run.first, run.first + run.count);
+            large.compare.remove(run.first, run.first + run.count);
             large.verified.remove(run.first, run.first + run.count);
         }
         // What the receiver has and we have no digest of (the link broke before the stream could tell us) is
@@ -770,6 +795,7 @@ impl Sender {
     fn hear_repair(&mut self, id: EntryId, run: Run) -> Result<()> {
         let chunk_bytes = self.terms.chunk_bytes;
         let repairs_max = self.limits.repairs;
+        let small_bytes = self.limits.small_bytes;
         let Some(item) = self.known(id)? else { return Ok(()) };
         item.repairs = item.repairs.saturating_add(1);
         let chunks = digest::chunk_count(item.entry.evidence.size, chunk_bytes);
@@ -786,34 +812,60 @@ impl Sender {
             self.failed(id, failure);
             return Ok(());
         }
-        let is_small = match &mut item.state {
-            State::Small => true,
+        let is_small_file = matches!(item.entry.kind, Kind::File { sparse: false, .. })
+            && item.entry.evidence.size <= small_bytes;
+        match &mut item.state {
+            State::Small => {}
             // It had arrived, over this link or the one before, and was found damaged later.
-            state @ (State::Arrived | State::Waiting) if matches!(item.entry.kind, Kind::File { .. }) => {
-                *state = State::Small;
-                true
-            }
-            State::Large(large) => {
-                large.queue.insert(run.first, run.first + run.count);
-                large.verified.remove(run.first, run.first + run.count);
-                if large.check != Check::Unsealing {
-                    large.check = Check::NotYet;
-                }
-                false
+            state @ (State::Arrived | State::Waiting) if is_small_file => *state = State::Small,
+            State::Large(_) => {
+                self.progress.repairs += run.count;
+                self.send_whole(id, run);
+                return Ok(());
             }
             _ => return Err(protocol("a repair of what was not sent")),
-        };
+        }
         self.progress.repairs += run.count;
         self.drop_handed(id, run);
         self.note_damaged(id, run);
-        if is_small {
-            // What came damaged is not under way any more.
-            self.drop_small(id);
-            self.small.push_back(id)
-        } else {
-            self.large.push_back(id)
-        }
+        // What came damaged is not under way any more.
+        self.drop_small(id);
+        self.small.push_back(id);
         Ok(())
+    }
+
+    fn hear_differs(&mut self, id: EntryId, run: Run) -> Result<()> {
+        let chunk_bytes = self.terms.chunk_bytes;
+        let Some(item) = self.known(id)? else { return Ok(()) };
+        if !matches!(item.state, State::Large(_)) {
+            return Err(protocol("a difference in what was not compared"));
+        }
+        let chunks = digest::chunk_count(item.entry.evidence.size, chunk_bytes);
+        if run.first + run.count > chunks {
+            return Err(protocol("a difference beyond the end of its file"));
+        }
+        // Once for each chunk and link, usually.
+        item.differences = item.differences.saturating_add(run.count);
+        if item.differences > chunks.saturating_mul(DIFFERENCES_MAX) {
+            return Err(protocol("differences without end"));
+        }
+        self.send_whole(id, run);
+        Ok(())
+    }
+
+    /// These chunks must go out, as a whole, whatever was said of them before.
+    fn send_whole(&mut self, id: EntryId, run: Run) {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
+        let end = run.first + run.count;
+        large.compare.remove(run.first, end);
+        large.verified.remove(run.first, end);
+        large.queue.insert(run.first, end);
+        if large.check != Check::Unsealing {
+            large.check = Check::NotYet;
+        }
+        self.drop_handed(id, run);
+        self.note_damaged(id, run);
+        self.large.push_back(id);
     }
 
     fn hear_settled(&mut self, id: EntryId, outcome: Outcome) {
@@ -833,14 +885,22 @@ impl Sender {
     /// A receiver's word that a file is done counts only if it wrote what was read here. Of a file that was not read it
     /// may be true: the content was there already, and only metadata could not be kept.
     fn checked_outcome(&self, item: &Item, outcome: Outcome) -> Outcome {
-        let Outcome::Done { digest: theirs, .. } = &outcome else { return outcome };
+        let (Outcome::Done { digest: theirs, .. } | Outcome::Unchanged { digest: theirs }) = &outcome else {
+            return outcome;
+        };
         let ours = match &item.state {
             State::Large(large) => large.tree.root(),
             _ => item.read,
         };
         let cause = match (ours, theirs) {
             (Some(ours), Some(theirs)) if ours == *theirs => return outcome,
-            (Some(ours), Some(theirs)) => format!("{ours} was read at the source, {theirs} was written"),
+            (Some(ours), Some(theirs)) => {
+                format!("{ours} was read at the source, {theirs} stands at the destination")
+            }
+            // Nothing was written.
+            (Some(_), None) if self.terms.dry_run || matches!(outcome, Outcome::Unchanged { .. }) => {
+                return outcome;
+            }
             (Some(_), None) => "the receiver does not say what it has written".to_owned(),
             (None, _) => return outcome,
         };
@@ -873,7 +933,14 @@ impl Sender {
         self.item_bytes += entry.heap_bytes();
         self.items.insert(
             entry.id,
-            Item { entry: entry.clone(), state: State::Offered, read: None, repairs: 0, retries },
+            Item {
+                entry: entry.clone(),
+                state: State::Offered,
+                read: None,
+                repairs: 0,
+                differences: 0,
+                retries,
+            },
         );
         entry
     }
@@ -1069,7 +1136,14 @@ impl Sender {
     fn work_of(&self, task: &Task) -> Option<Work> {
         let entry = |id: &EntryId| self.items.get(id).map(|item| item.entry.clone());
         match task {
-            Task::Chunk(id, chunk) => Some(Work::Chunk(entry(id)?, *chunk)),
+            Task::Chunk(id, chunk) => {
+                let item = self.items.get(id)?;
+                let work = match &item.state {
+                    State::Large(large) if large.compare.contains(*chunk) => Work::Compare,
+                    _ => Work::Chunk,
+                };
+                Some(work(item.entry.clone(), *chunk))
+            }
             Task::Check(id) => Some(Work::Check(entry(id)?)),
             Task::Pack(ids) => {
                 let entries: Vec<_> = ids.iter().filter_map(entry).collect();
@@ -1190,6 +1264,7 @@ fn large_of(item: &mut Item, chunk_bytes: u64) -> &mut Large {
     if !matches!(item.state, State::Large(_)) {
         item.state = State::Large(Box::new(Large {
             queue: RunSet::new(),
+            compare: RunSet::new(),
             verified: RunSet::new(),
             durable: RunSet::new(),
             tree: Tree::new(item.entry.evidence.size, chunk_bytes),

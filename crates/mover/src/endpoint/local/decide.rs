@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_sys::{Advice, Dir, File, Links, Stat, usage};
 use thalweg_wire::digest::{self, Rule};
-use thalweg_wire::message::{Check, Loss, Outcome};
+use thalweg_wire::message::{Check, Loss, Outcome, VerifyLevel};
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// Read at once when a partial is digested again.
@@ -52,7 +52,7 @@ impl LocalDestination {
         let decided = decided.and_then(|decision| {
             let builds_on_the_past = matches!(
                 &decision,
-                Decision::Resume { .. } | Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }
+                Decision::Wanted { .. } | Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }
             );
             if builds_on_the_past && !self.terms.dry_run {
                 self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
@@ -170,22 +170,35 @@ impl LocalDestination {
         let path = &entry.path;
         let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(Decision::Fresh) };
         let Some(stat) = self.look(&place, &name, entry, false)? else {
-            return self.resume(entry, &place);
+            return self.resume(entry, &place, None);
         };
+        let mut candidate = None;
         if let Some(skipped) = self.left_alone(entry, &stat) {
             return Ok(skipped);
         }
         match stat.kind {
             thalweg_sys::Kind::Dir => self.check_empty(&place.dir, &name, path)?,
-            thalweg_sys::Kind::File if self.terms.check == Check::Evidence => {
-                if let Some(remembered) = self.is_unchanged(entry, &stat, &place) {
-                    return self.keep(entry, &place, &name, &stat, remembered);
+            thalweg_sys::Kind::File => match self.terms.check {
+                Check::Evidence => {
+                    if let Some(remembered) = self.is_unchanged(entry, &stat, &place) {
+                        let digest = remembered.map(|remembered| remembered.digest);
+                        // If nothing changed on either side since we made it, an entry without attributes has none
+                        // there either.
+                        let xattrs_may_differ = remembered.is_none() || !entry.xattrs.is_empty();
+                        return self.keep(entry, &place, &name, &stat, digest, xattrs_may_differ);
+                    }
+                    // Something about one of the two changed, perhaps only its mode.
+                    let may_be_same = stat.size == entry.evidence.size
+                        && self.grain(&place).is_same(entry.evidence.mtime, stat.mtime);
+                    candidate = may_be_same.then_some(stat.size);
                 }
-            }
+                Check::Digest => candidate = Some(stat.size),
+                Check::Nothing => {}
+            },
             _ => {}
         }
         self.with_flight(entry.id, |flight| flight.seen = Some(Seen::of(&stat)));
-        self.resume(entry, &place)
+        self.resume(entry, &place, candidate)
     }
 
     fn left_alone(&self, entry: &Entry, stat: &Stat) -> Option<Decision> {
@@ -237,14 +250,13 @@ impl LocalDestination {
         place: &Place,
         name: &[u8],
         stat: &Stat,
-        remembered: Option<Remembered>,
+        digest: Option<Digest>,
+        xattrs_may_differ: bool,
     ) -> Result<Decision, Failure> {
         let of_io = |error: io::Error| failed("set the metadata of", &entry.path, &error);
-        let digest = remembered.map(|remembered| remembered.digest);
         let preserve = &self.terms.preserve;
         let wanted = Wanted::of(entry);
-        // If nothing changed on either side since we made it, an entry without attributes has none there either.
-        let may_differ = preserve.xattrs && (remembered.is_none() || !entry.xattrs.is_empty());
+        let may_differ = preserve.xattrs && xattrs_may_differ;
         let xattrs = may_differ
             .then(|| self.with_descriptors(|| place.dir.xattrs(name)))
             .transpose()
@@ -286,6 +298,54 @@ impl LocalDestination {
         } else {
             settled(Outcome::Done { digest, losses }, true)
         })
+    }
+
+    /// The file that stood there when the entry was decided, if it still does.
+    fn seen_file(&self, entry: &Entry) -> Result<Option<(Spot, Stat)>, Failure> {
+        let seen = lock(&self.flights).get(&entry.id).and_then(|flight| flight.seen);
+        let (place, name) = self.parent_of(&entry.path)?;
+        let stat = place.dir.stat(&name).map_err(|error| failed("look", &entry.path, &error))?;
+        let is_still = stat.kind == thalweg_sys::Kind::File && seen.is_some_and(|seen| seen.is_still(&stat));
+        Ok(is_still.then_some(((place, name), stat)))
+    }
+
+    pub(super) fn open_existing(&self, entry: &Entry) -> Result<File, Failure> {
+        let changed = || {
+            let cause = "something else stands at the destination than when it was decided";
+            Failure::new(FailureKind::Changed, "compare", cause).at(&entry.path)
+        };
+        let of_io = |error: io::Error| failed("open", &entry.path, &error);
+        let ((place, name), stat) = self.seen_file(entry)?.ok_or_else(changed)?;
+        let file = self.with_descriptors(|| place.dir.open_read(&name)).map_err(of_io)?;
+        if !file.stat().map_err(of_io)?.is_same_entry(&stat) {
+            return Err(changed());
+        }
+        if self.terms.verify >= VerifyLevel::Readback {
+            // What is kept counts as read back.
+            let _ = file.advise(Advice::DontNeed, 0, 0);
+        }
+        Ok(file)
+    }
+
+    /// The content was compared and is the same.
+    pub(super) fn keep_compared(&self, entry: &Entry, digest: Digest) -> Decision {
+        let kept = self.seen_file(entry).and_then(|seen| {
+            let Some(((place, name), stat)) = seen else { return Ok(Decision::Fresh) };
+            let decision = self.keep(entry, &place, &name, &stat, Some(digest), true)?;
+            if self.terms.dry_run {
+                return Ok(decision);
+            }
+            self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
+            let now = place.dir.stat(&name).map_err(|error| failed("look", &entry.path, &error))?;
+            if !now.is_same_entry(&stat) || now.size != stat.size {
+                return Ok(Decision::Fresh);
+            }
+            self.with_flight(entry.id, |flight| {
+                flight.finished = Some((evidence_of(&now), Some(digest)));
+            });
+            Ok(decision)
+        });
+        kept.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
     }
 
     /// Links, FIFOs and devices: made in staging, with all they need, and renamed into place.
@@ -431,31 +491,33 @@ impl LocalDestination {
             .map_or(Grain::FINEST, |staging| staging.abilities().grain)
     }
 
-    /// A partial of the same content from an earlier attempt, as far as it is sound; else everything is wanted.
-    fn resume(&self, entry: &Entry, place: &Place) -> Result<Decision, Failure> {
+    /// A partial of the same content from an earlier attempt, as far as it is sound, and what may be there in the
+    /// file that stands there; else everything is wanted.
+    fn resume(&self, entry: &Entry, place: &Place, candidate: Option<u64>) -> Result<Decision, Failure> {
+        let without_partial = || match candidate {
+            Some(_) => Decision::Wanted { partial: None, candidate },
+            None => Decision::Fresh,
+        };
         let (found, other) = match &*lock(&self.journal) {
             Some(journal) => {
                 let found = journal.find(&entry.path, &entry.evidence);
                 (found, journal.find_path(&entry.path).filter(|number| Some(*number) != found))
             }
-            None => return Ok(Decision::Fresh),
+            None => return Ok(without_partial()),
         };
         if let Some(number) = other {
             self.drop_partial(number, place);
         }
-        let Some(number) = found else { return Ok(Decision::Fresh) };
+        let Some(number) = found else { return Ok(without_partial()) };
         match self.resumed(number, entry, place) {
-            Ok(Some(decision)) => Ok(decision),
-            Ok(None) => {
-                self.drop_partial(number, place);
-                Ok(Decision::Fresh)
-            }
+            Ok(Some(partial)) => return Ok(Decision::Wanted { partial: Some(partial), candidate }),
+            Ok(None) => {}
             Err(error) => {
                 tracing::warn!(%error, path = %entry.path, "what an earlier attempt left cannot be read");
-                self.drop_partial(number, place);
-                Ok(Decision::Fresh)
             }
         }
+        self.drop_partial(number, place);
+        Ok(without_partial())
     }
 
     fn drop_partial(&self, number: u64, place: &Place) {
@@ -469,7 +531,7 @@ impl LocalDestination {
     }
 
     /// `None` if nothing of it is of use.
-    fn resumed(&self, number: u64, entry: &Entry, place: &Place) -> io::Result<Option<Decision>> {
+    fn resumed(&self, number: u64, entry: &Entry, place: &Place) -> io::Result<Option<Resumed>> {
         let recorded = match &*lock(&self.journal) {
             Some(journal) => journal.chunks(number).map_err(|failure| io::Error::other(failure.cause))?,
             None => return Ok(None),
@@ -500,7 +562,7 @@ impl LocalDestination {
         self.clear_gaps(&partial.file, &rule, &present, self.is_sparse(entry))?;
         lock(&self.partials).insert(number, partial.clone());
         let partial: Arc<dyn PartialFile> = partial;
-        Ok(Some(Decision::Resume { partial, present }))
+        Ok(Some((partial, present)))
     }
 
     /// Makes zeros of everything that is not present: holes are never written, so nothing may show through.
@@ -534,6 +596,9 @@ impl LocalDestination {
         self.terms.preserve.holes && matches!(entry.kind, Kind::File { sparse: true, .. })
     }
 }
+
+/// A partial from an earlier attempt, with its sound chunks.
+type Resumed = (Arc<dyn PartialFile>, Vec<(u64, Digest)>);
 
 /// The chunks of `recorded` whose bytes on the medium still have their digest, in order.
 fn sound_chunks(

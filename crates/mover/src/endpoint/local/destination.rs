@@ -13,10 +13,11 @@ use super::held::Held;
 use super::metadata::Rights;
 use super::partial::LocalPartial;
 use super::place::{self, Resolved};
+use super::source::LocalFile;
 use super::spool::Spool;
 use super::staging::{Staging, Territory, TerritoryKey, key_of};
 use super::{STAGING_NAME, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
-use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Staged};
+use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, SourceFile, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::Journal;
 use crate::journal::catalogue::{Catalogue, OnDiskSet};
@@ -431,6 +432,14 @@ impl Destination for LocalDestination {
 
     fn discard(&self, ready: Ready) {
         self.discard_ready(ready);
+    }
+
+    fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+        Ok(Arc::new(LocalFile(self.open_existing(entry)?)))
+    }
+
+    fn keep(&self, entry: &Entry, digest: Digest) -> Decision {
+        self.keep_compared(entry, digest)
     }
 
     fn settled(&self, entry: &Entry, outcome: &Outcome) {

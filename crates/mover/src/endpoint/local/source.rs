@@ -272,7 +272,8 @@ fn changed(entry: &Entry, cause: &str) -> Failure {
     Failure::new(FailureKind::Changed, "open", cause).at(&entry.path)
 }
 
-struct LocalFile(File);
+/// A file of a local file system, open for reading.
+pub(super) struct LocalFile(pub(super) File);
 
 impl SourceFile for LocalFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

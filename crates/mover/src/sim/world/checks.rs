@@ -37,7 +37,8 @@ impl World {
     }
 
     pub(super) fn check_content(&self, path: &RelativePath, content: &[u8]) {
-        if self.before.get(path).is_some_and(|old| old == content) {
+        let is_strange = self.plan.faults.contains(&Fault::Stranger) && content == STRANGE;
+        if is_strange || self.before.get(path).is_some_and(|old| old == content) {
             return;
         }
         let known = self.source.file_at(path).map(|file| &self.source.files[file]);
@@ -72,7 +73,9 @@ impl World {
 
     pub(super) fn check_outcome(&self, entry: &Entry, outcome: &Outcome, at_sender: bool) {
         self.check_settled_kind(entry, outcome);
-        let Outcome::Done { digest, .. } = outcome else { return };
+        let (Outcome::Done { digest, .. } | Outcome::Unchanged { digest: digest @ Some(_) }) = outcome else {
+            return;
+        };
         let side = if at_sender { "sender" } else { "receiver" };
         let path = &entry.path;
         let mut above = path.clone();
@@ -129,7 +132,9 @@ impl World {
             FailureKind::Changed | FailureKind::NotFound | FailureKind::Permission | FailureKind::Conflict
         ) && self.plan.faults.contains(&Fault::SourceChange);
         let is_link = matches!(entry.kind, Kind::HardLink { .. });
-        if !by_source || (failure.kind == FailureKind::Conflict && !is_link) {
+        let by_stranger = matches!(failure.kind, FailureKind::Conflict | FailureKind::Changed)
+            && self.plan.faults.contains(&Fault::Stranger);
+        if !by_stranger && (!by_source || (failure.kind == FailureKind::Conflict && !is_link)) {
             self.violation(format!("`{}` failed without a reason: {failure}", entry.path));
         }
     }
@@ -164,7 +169,9 @@ impl World {
         let found: BTreeSet<u64> = match decided {
             Decided::Settled { .. } => return,
             Decided::Fresh => BTreeSet::new(),
-            Decided::Resume(present) => present.iter().map(|&(chunk, _)| chunk).collect(),
+            // They may be in the file that has its name by now.
+            Decided::Wanted { candidate: Some(_), .. } => return,
+            Decided::Wanted { present, .. } => present.iter().map(|&(chunk, _)| chunk).collect(),
         };
         if let Some(chunk) = acked.keys().find(|chunk| !found.contains(chunk)) {
             self.violation(format!("chunk {chunk} of `{}` was durable and is not there", entry.path));
@@ -217,8 +224,17 @@ impl World {
             }
             let file = &self.source.files[*file];
             let same = random.percent(50);
-            let bytes =
-                if same { Vec::clone(file.now()) } else { b"old".repeat(random.within(0, 400) as usize) };
+            let mut bytes = Vec::clone(file.now());
+            if !same && random.percent(50) {
+                bytes = b"old".repeat(random.within(0, 400) as usize);
+            } else if !same && !bytes.is_empty() {
+                // Some of it is the source's.
+                for _ in 0..random.within(1, 3) {
+                    let at = random.below(bytes.len() as u64) as usize;
+                    bytes[at] ^= 1;
+                }
+                bytes.truncate(if random.percent(50) { bytes.len() } else { bytes.len() / 2 });
+            }
             content.push((path.clone(), bytes, same.then_some(file.evidence)));
         }
         for (path, bytes, evidence) in content {

@@ -1,0 +1,219 @@
+//! What is at the destination already is compared, and only what differs is sent.
+
+mod support;
+
+use std::fs::{FileTimes, Permissions};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use support::job::{Ran, Running, with};
+use support::{Scratch, assert_no_litter, assert_same, make_tree, noise};
+
+const MIB: u64 = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The three ways to the same destination: locally, and through a daemon in both directions.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Local,
+    Push,
+    Pull,
+}
+
+const WAYS: [Way; 3] = [Way::Local, Way::Push, Way::Pull];
+
+/// Copies `from/` to `to` below the scratch directory, with a daemon that exports it where one is needed.
+fn copy(scratch: &Scratch, way: Way, options: &[&str]) -> Ran {
+    let mut command = with(scratch.thalweg(), ["cp", "--json", "--quiet"]);
+    command.args(options);
+    let daemon = match way {
+        Way::Local => None,
+        _ => Some(scratch.daemon(&[("all", scratch.root())])),
+    };
+    let (mut from, mut to) =
+        (format!("{}/", scratch.path("from").display()), scratch.path("to").display().to_string());
+    if let Some(daemon) = &daemon {
+        command.arg("--ticket").arg(&daemon.ticket);
+        match way {
+            Way::Pull => from = daemon.place("all", "from/"),
+            _ => to = daemon.place("all", "to"),
+        }
+    }
+    let ran = Running::start(with(command, [from, to])).end(PATIENCE);
+    if let Some(daemon) = daemon {
+        daemon.terminate();
+    }
+    ran
+}
+
+fn set_mtime(path: &Path, seconds: u64) {
+    let file = std::fs::File::options().read(true).open(path).unwrap();
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    file.set_times(FileTimes::new().set_modified(time)).unwrap();
+}
+
+fn is_file_with_content(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| meta.is_file() && meta.len() > 0)
+}
+
+fn files(root: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root).unwrap().flatten() {
+        let path = entry.path();
+        if path.symlink_metadata().unwrap().is_dir() {
+            found.extend(files(&path));
+        } else if is_file_with_content(&path) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn content_that_is_there_is_not_sent_whatever_the_times_say() {
+    for way in WAYS {
+        let scratch = Scratch::new();
+        make_tree(&scratch.path("from"));
+        copy(&scratch, way, &[]).expect(0);
+        files(&scratch.path("to")).iter().for_each(|path| set_mtime(path, 1_000_000_000));
+        let ran = copy(&scratch, way, &["--check", "digest"]).expect(0);
+        assert_eq!(ran.number("bytes_received"), 0, "{way:?}: {}", ran.finished());
+        assert!(ran.number("bytes_same") > 0, "{way:?}: {}", ran.finished());
+        assert_same(&scratch.path("from"), &scratch.path("to"));
+        assert_no_litter(&scratch.path("to"));
+        // Now times and the catalogue say so too.
+        let ran = copy(&scratch, way, &[]).expect(0);
+        assert_eq!((ran.number("bytes_received"), ran.number("bytes_same")), (0, 0), "{way:?}");
+    }
+}
+
+#[test]
+fn one_changed_chunk_is_sent_alone_and_the_others_are_copied() {
+    for way in WAYS {
+        let scratch = Scratch::new();
+        std::fs::create_dir_all(scratch.path("from")).unwrap();
+        let content = noise(1, 9 * MIB as usize + 1234);
+        std::fs::write(scratch.path("from/file"), &content).unwrap();
+        std::fs::write(scratch.path("from/small"), noise(2, 5000)).unwrap();
+        copy(&scratch, way, &["--chunk", "1MiB"]).expect(0);
+        // The same size and the same times: only a look at the content can tell.
+        for name in ["file", "small"] {
+            let path = scratch.path("to").join(name);
+            let before = path.metadata().unwrap().modified().unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.write_all_at(b"!", if name == "file" { 3 * MIB + 77 } else { 4000 }).unwrap();
+            file.set_times(FileTimes::new().set_modified(before)).unwrap();
+        }
+        let ran = copy(&scratch, way, &["--chunk", "1MiB", "--check", "digest"]).expect(0);
+        assert_eq!(ran.number("bytes_received"), MIB + 5000, "{way:?}: {}", ran.finished());
+        assert_eq!(ran.number("bytes_same"), 8 * MIB + 1234, "{way:?}: {}", ran.finished());
+        assert_eq!(std::fs::read(scratch.path("to/file")).unwrap(), content, "{way:?}");
+        assert_same(&scratch.path("from"), &scratch.path("to"));
+        assert_no_litter(&scratch.path("to"));
+    }
+}
+
+#[test]
+fn a_file_that_grew_or_shrank_costs_only_its_new_chunks() {
+    for (before, after, sent) in
+        [(5 * MIB, 8 * MIB + 9, 3 * MIB + 9), (8 * MIB + 9, 5 * MIB, 0), (5 * MIB + 7, 6 * MIB, MIB)]
+    {
+        let scratch = Scratch::new();
+        std::fs::create_dir_all(scratch.path("from")).unwrap();
+        let content = noise(3, before.max(after) as usize);
+        std::fs::write(scratch.path("from/file"), &content[..before as usize]).unwrap();
+        copy(&scratch, Way::Push, &["--chunk", "1MiB"]).expect(0);
+        std::fs::write(scratch.path("from/file"), &content[..after as usize]).unwrap();
+        let ran = copy(&scratch, Way::Push, &["--chunk", "1MiB", "--check", "digest"]).expect(0);
+        assert_eq!(ran.number("bytes_received"), sent, "{before} to {after}: {}", ran.finished());
+        assert_same(&scratch.path("from"), &scratch.path("to"));
+    }
+}
+
+#[test]
+fn a_change_of_mode_at_the_source_sends_no_content() {
+    for way in WAYS {
+        let scratch = Scratch::new();
+        make_tree(&scratch.path("from"));
+        copy(&scratch, way, &[]).expect(0);
+        for path in files(&scratch.path("from")) {
+            let mode = path.metadata().unwrap().mode();
+            std::fs::set_permissions(&path, Permissions::from_mode(mode ^ 0o001)).unwrap();
+        }
+        let ran = copy(&scratch, way, &[]).expect(0);
+        assert_eq!(ran.number("bytes_received"), 0, "{way:?}: {}", ran.finished());
+        assert_same(&scratch.path("from"), &scratch.path("to"));
+    }
+}
+
+#[test]
+fn a_dry_run_compares_and_changes_nothing() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from")).unwrap();
+    for name in ["same", "other"] {
+        std::fs::write(scratch.path("from").join(name), noise(4, 2 * MIB as usize)).unwrap();
+    }
+    copy(&scratch, Way::Push, &[]).expect(0);
+    set_mtime(&scratch.path("to/other"), 1_000_000_000);
+    std::fs::File::options()
+        .write(true)
+        .open(scratch.path("to/other"))
+        .unwrap()
+        .write_all_at(b"!", MIB)
+        .unwrap();
+    let before = std::fs::read(scratch.path("to/other")).unwrap();
+    let ran = copy(&scratch, Way::Push, &["--check", "digest", "--dry-run"]).expect(0);
+    // The directory and `same` on one side, `other` on the other.
+    assert_eq!((ran.number("done"), ran.number("unchanged")), (1, 2), "{}", ran.finished());
+    assert_eq!(std::fs::read(scratch.path("to/other")).unwrap(), before);
+    assert_no_litter(&scratch.path("to"));
+}
+
+#[test]
+fn holes_are_compared_as_holes() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from")).unwrap();
+    let file = std::fs::File::create(scratch.path("from/hole")).unwrap();
+    file.set_len(1 << 40).unwrap();
+    file.write_all_at(b"island", 700 << 30).unwrap();
+    copy(&scratch, Way::Push, &[]).expect(0);
+    set_mtime(&scratch.path("to/hole"), 1_000_000_000);
+    let ran = copy(&scratch, Way::Push, &["--check", "digest"]).expect(0);
+    assert_eq!(ran.number("bytes_received"), 0, "{}", ran.finished());
+    // Data where the source has a hole make a difference, and leave nothing behind.
+    let copied = std::fs::File::options().write(true).open(scratch.path("to/hole")).unwrap();
+    copied.write_all_at(b"reef", 100 << 30).unwrap();
+    copy(&scratch, Way::Push, &["--check", "digest"]).expect(0);
+    let mut found = [0xff; 4];
+    let copied = std::fs::File::open(scratch.path("to/hole")).unwrap();
+    copied.read_exact_at(&mut found, 100 << 30).unwrap();
+    assert_eq!(found, [0; 4]);
+    let mut island = [0; 6];
+    copied.read_exact_at(&mut island, 700 << 30).unwrap();
+    assert_eq!(&island, b"island");
+    assert!(copied.metadata().unwrap().blocks() * 512 <= MIB);
+}
+
+#[test]
+fn a_comparison_that_was_killed_goes_on() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from")).unwrap();
+    let content = noise(5, 48 * MIB as usize);
+    std::fs::write(scratch.path("from/file"), &content).unwrap();
+    let mut old = content.clone();
+    (0..48).step_by(3).for_each(|chunk| old[chunk * MIB as usize] ^= 1);
+    std::fs::create_dir_all(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("to/file"), &old).unwrap();
+    let options = ["cp", "--quiet", "--json", "--chunk", "1MiB", "--check", "digest"];
+    let places = [scratch.path("from/"), scratch.path("to")];
+    for after in [20, 60, 120] {
+        let running = Running::start(with(with(scratch.thalweg(), options), &places));
+        std::thread::sleep(Duration::from_millis(after));
+        running.kill();
+        let now = std::fs::read(scratch.path("to/file")).unwrap();
+        assert!(now == old || now == content, "a mixture stands under the name");
+    }
+    Running::start(with(with(scratch.thalweg(), options), &places)).end(PATIENCE).expect(0);
+    assert!(std::fs::read(scratch.path("to/file")).unwrap() == content);
+    assert_no_litter(&scratch.path("to"));
+}

@@ -1,0 +1,275 @@
+//! A file that stands at the destination may hold the entry's content, or some of it: chunk by chunk the sender
+//! tells what it read, and only what differs is sent.
+//!
+//! ```text
+//! Want::Compare ---> Compare frame: digest of a chunk ---> same: noted      all same and sealed: the file is kept
+//!                                                    \--> differs: asked for, and what is the same is copied
+//! ```
+//!
+//! Nothing is written before a difference is known. Copied chunks are digested again on the way, and count like
+//! those that came from the sender.
+
+use super::{Action, Candidate, Item, Large, Receiver, State, protocol, runs};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::transfer::runs::RunSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_wire::digest;
+use thalweg_wire::message::{Outcome, Run, TransferMessage as Say};
+use thalweg_wire::{Digest, Entry, EntryId};
+
+/// What is known of a candidate.
+pub(super) struct Comparison {
+    candidate: Candidate,
+    /// It is not the entry's content as a whole, so there is a partial.
+    differs: bool,
+    /// Chunks with the source's content that are not in the partial.
+    same: BTreeMap<u64, Digest>,
+    /// The one of them that is being copied.
+    copying: Option<u64>,
+    /// Runs of holes being looked for.
+    looking: u32,
+}
+
+impl Comparison {
+    pub(super) fn new(candidate: Candidate, has_partial: bool) -> Self {
+        Comparison {
+            candidate,
+            differs: has_partial || !candidate.is_whole,
+            same: BTreeMap::new(),
+            copying: None,
+            looking: 0,
+        }
+    }
+
+    pub(super) fn is_same(&self, chunk: u64) -> bool {
+        self.same.contains_key(&chunk)
+    }
+
+    /// Whether the file that stands there may still turn out to be the entry.
+    pub(super) fn is_undecided(&self) -> bool {
+        !self.differs
+    }
+
+    /// Moves what can be compared out of `missing`, and what was already.
+    pub(super) fn take_comparable(&self, missing: &mut RunSet) -> Vec<Run> {
+        self.same.keys().for_each(|&chunk| missing.remove(chunk, chunk + 1));
+        let mut comparable = missing.clone();
+        comparable.remove(self.candidate.chunks, u64::MAX);
+        missing.remove(0, self.candidate.chunks);
+        runs(&comparable)
+    }
+}
+
+impl Receiver {
+    /// Whether chunk `chunk` of this entry is to be compared with the file that stands there: its entry if so.
+    ///
+    /// # Errors
+    /// `Protocol` for a chunk that cannot be compared.
+    pub fn compare_wanted(&mut self, id: EntryId, chunk: u64) -> Result<Option<Arc<Entry>>> {
+        if !self.was_offered(id) {
+            return Err(protocol("data of an entry that was never offered"));
+        }
+        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get(&id) else {
+            return Ok(None);
+        };
+        // It was given up after this was sent; what was asked for then follows.
+        let Some(comparison) = &large.comparison else { return Ok(None) };
+        if chunk >= comparison.candidate.chunks {
+            return Err(protocol("a comparison beyond what can be compared"));
+        }
+        if large.has(chunk) {
+            // Whoever asks again does not know.
+            if !unconfirmed {
+                self.acks.push((id, Run { first: chunk, count: 1 }));
+            }
+            return Ok(None);
+        }
+        Ok(Some(entry.clone()))
+    }
+
+    /// The file that stands there has what the sender read of this chunk.
+    pub fn chunk_same(&mut self, id: EntryId, chunk: u64, digest: Digest, now: Duration) {
+        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
+        else {
+            return;
+        };
+        if large.has(chunk) {
+            return;
+        }
+        let Some(comparison) = &mut large.comparison else { return };
+        if large.writers.contains_key(&chunk) {
+            // It is being written. If that ends before it is complete, it is asked for again.
+            large.dropped.insert(chunk);
+            return;
+        }
+        comparison.same.insert(chunk, digest);
+        let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
+        self.verified_bytes = self.verified_bytes.saturating_add(bytes);
+        self.totals.bytes_same = self.totals.bytes_same.saturating_add(bytes);
+        if !*unconfirmed {
+            self.acks.push((id, Run { first: chunk, count: 1 }));
+        }
+        self.carry_on_comparison(id);
+        self.proceed(now);
+    }
+
+    /// It has not: the sender is asked for the chunk.
+    pub fn chunk_differs(&mut self, id: EntryId, chunk: u64, now: Duration) {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get(&id) else { return };
+        if large.comparison.is_none() || large.has(chunk) {
+            return;
+        }
+        self.ask_instead(id, chunk);
+        self.there_is_a_difference(id, now);
+        self.proceed(now);
+    }
+
+    /// Answer to [`Action::Copy`]: whether the chunk is in the partial. If not, the file has changed since it was
+    /// compared, and the sender is asked for the chunk.
+    pub fn copied(&mut self, id: EntryId, chunk: u64, is_there: bool, now: Duration) {
+        let Some(Item { entry, state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
+        let Some(comparison) = &mut large.comparison else { return };
+        if comparison.copying.take_if(|copied| *copied == chunk).is_none() {
+            return;
+        }
+        let Some(digest) = comparison.same.remove(&chunk) else { return };
+        let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
+        if is_there {
+            large.written.insert(chunk, chunk + 1);
+            self.chunk_is_dirty(id, chunk, digest, bytes, now);
+        } else {
+            self.verified_bytes = self.verified_bytes.saturating_sub(bytes);
+            self.totals.bytes_same = self.totals.bytes_same.saturating_sub(bytes);
+            self.ask_instead(id, chunk);
+        }
+        self.carry_on_comparison(id);
+        self.proceed(now);
+    }
+
+    /// Answer to [`Action::CompareHoles`].
+    pub fn holes_compared(&mut self, id: EntryId, is_hole: bool, now: Duration) {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
+        let Some(comparison) = &mut large.comparison else { return };
+        comparison.looking = comparison.looking.saturating_sub(1);
+        if is_hole {
+            self.carry_on_comparison(id);
+        } else {
+            self.there_is_a_difference(id, now);
+        }
+        self.proceed(now);
+    }
+
+    /// Answer to [`Action::Keep`]: the outcome, and whether names or metadata were changed; `None` if the file is
+    /// not what was compared any more.
+    pub fn kept(&mut self, id: EntryId, kept: Option<(Outcome, bool)>, now: Duration) {
+        let Some(item) = self.items.get_mut(&id) else { return };
+        let State::Keeping(same_bytes) = item.state else { return };
+        let size = item.entry.evidence.size;
+        match kept {
+            Some((outcome, made)) => {
+                self.durable_bytes = self.durable_bytes.saturating_add(same_bytes);
+                if made {
+                    item.state = State::Named(outcome);
+                    self.dirty.named.push(id);
+                    self.dirty.since.get_or_insert(now);
+                } else {
+                    self.tell(id, outcome);
+                }
+            }
+            // The sender has withdrawn it, and waits for no word about it.
+            None if self.replaced.get(&item.entry.path) == Some(&id) => {
+                let cause = "it changed while it was compared";
+                self.tell(id, Outcome::Failed(Failure::new(FailureKind::Changed, "compare", cause)));
+            }
+            None => {
+                item.state = State::Large(Large::new(size, self.terms.chunk_bytes));
+                let is_unconfirmed = item.unconfirmed;
+                self.awaiting.insert(id);
+                self.verified_bytes = self.verified_bytes.saturating_sub(size);
+                self.totals.bytes_same = self.totals.bytes_same.saturating_sub(same_bytes);
+                self.durable_bytes = self.durable_bytes.saturating_sub(size - same_bytes);
+                if !is_unconfirmed {
+                    self.say_missing(id);
+                }
+            }
+        }
+        self.proceed(now);
+    }
+
+    /// Holes of the source were heard: whether the candidate has them too must be looked up, unless it differs
+    /// anyway.
+    pub(super) fn compare_holes(&mut self, id: EntryId, run: Run) {
+        if let Some(Item { entry, state: State::Large(large), .. }) = self.items.get_mut(&id)
+            && let Some(comparison) = large.comparison.as_mut().filter(|comparison| !comparison.differs)
+        {
+            comparison.looking += 1;
+            self.actions.push_back(Action::CompareHoles(entry.clone(), run));
+        }
+    }
+
+    /// Asks for a chunk that was compared.
+    fn ask_instead(&mut self, id: EntryId, chunk: u64) {
+        let Some(item) = self.items.get_mut(&id) else { return };
+        if let State::Large(large) = &mut item.state {
+            // What is read again needs a new one.
+            large.seal = None;
+        }
+        // Else the answer to the repeated offer asks for them.
+        if !item.unconfirmed && !self.terms.dry_run {
+            self.say_acks();
+            self.say(Say::Differs(vec![(id, Run { first: chunk, count: 1 })]));
+        }
+    }
+
+    /// The file that stands there will not be kept as it is.
+    pub(super) fn there_is_a_difference(&mut self, id: EntryId, now: Duration) {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
+        let Some(comparison) = large.comparison.as_mut().filter(|comparison| !comparison.differs) else {
+            return;
+        };
+        comparison.differs = true;
+        if self.terms.dry_run {
+            self.tell(id, Outcome::Done { digest: None, losses: Vec::new() });
+        } else {
+            self.carry_on(id, now);
+        }
+    }
+
+    /// Copies the next chunk if there is a difference; keeps the file if there is none.
+    pub(super) fn carry_on_comparison(&mut self, id: EntryId) {
+        let Some(item) = self.items.get_mut(&id) else { return };
+        let State::Large(large) = &mut item.state else { return };
+        let Some(comparison) = &mut large.comparison else { return };
+        if comparison.differs {
+            if comparison.copying.is_none()
+                && let Some((&chunk, &digest)) = comparison.same.first_key_value()
+            {
+                comparison.copying = Some(chunk);
+                self.actions.push_back(Action::Copy(item.entry.clone(), chunk, digest));
+            }
+            return;
+        }
+        let Some(seal) = large.seal.filter(|_| comparison.looking == 0) else { return };
+        let has_all = large.tree.present() + comparison.same.len() as u64 == large.tree.chunks();
+        if !has_all {
+            return;
+        }
+        let mut same_bytes = 0;
+        for (chunk, digest) in std::mem::take(&mut comparison.same) {
+            large.tree.insert(chunk, digest);
+            same_bytes += digest::chunk_length(chunk, item.entry.evidence.size, self.terms.chunk_bytes);
+        }
+        let Some(root) = large.tree.root().filter(|root| *root == seal.digest) else {
+            let cause = "what the sender told of the chunks does not join to what it told of the whole";
+            self.actions.push_back(Action::Discard(id));
+            self.tell(id, Outcome::Failed(Failure::new(FailureKind::Damage, "compare", cause)));
+            return;
+        };
+        let entry = item.entry.clone();
+        item.state = State::Keeping(same_bytes);
+        self.awaiting.remove(&id);
+        self.actions.push_back(Action::Keep(entry, root));
+    }
+}

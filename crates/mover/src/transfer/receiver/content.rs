@@ -1,0 +1,267 @@
+//! Content that arrives: who may write it, what counts as written, what is asked for again.
+
+use super::{Action, Claim, DAMAGED_MAX, Item, Receiver, State, protocol};
+use crate::failure::{Failure, FailureKind, Result};
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_wire::digest;
+use thalweg_wire::message::{Outcome, Run, Seal, TransferMessage as Say};
+use thalweg_wire::{Digest, Entry, EntryId, Kind};
+
+impl Receiver {
+    /// Whether small files of these entries may be written: those that are still wanted.
+    pub fn small_wanted(&self, ids: impl Iterator<Item = EntryId>) -> Vec<Option<Arc<Entry>>> {
+        ids.map(|id| {
+            self.items
+                .get(&id)
+                .filter(|item| matches!(item.state, State::Small))
+                .map(|item| item.entry.clone())
+        })
+        .collect()
+    }
+
+    /// Whether chunks of this entry may be written: its entry if they are still wanted.
+    pub fn chunks_wanted(&self, id: EntryId) -> Option<Arc<Entry>> {
+        self.items
+            .get(&id)
+            .filter(|item| matches!(item.state, State::Large(_)))
+            .map(|item| item.entry.clone())
+    }
+
+    /// Whether `writer` (a number of its own for every stream that ever was) may write the next segment of
+    /// this chunk now; if so, it must tell [`Receiver::segment_written`] when the write returned. `is_first`
+    /// for the first segment of the chunk.
+    ///
+    /// A chunk can come twice, and the second copy may be damaged on the way to the disk, or read when the
+    /// source was another. It must not touch what was verified, nor be mixed with the first: a chunk has one
+    /// writer, and a newcomer takes over only from one that is not writing at this moment.
+    pub fn claim_chunk(&mut self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> Claim {
+        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
+        else {
+            return Claim::Unwanted;
+        };
+        if chunk >= large.tree.chunks() {
+            return Claim::Unwanted;
+        }
+        if large.has(chunk) {
+            // Whoever sent it again does not know.
+            if is_first && !*unconfirmed {
+                self.acks.push((id, Run { first: chunk, count: 1 }));
+            }
+            return Claim::Unwanted;
+        }
+        match large.writers.get(&chunk) {
+            Some(&(other, _)) if other == writer => {}
+            Some(&(_, true)) if is_first => return Claim::Busy,
+            _ if is_first => {}
+            _ => {
+                // Somebody took over. If that one ends before the chunk is complete, it is asked for again.
+                large.dropped.insert(chunk);
+                return Claim::Unwanted;
+            }
+        }
+        large.writers.insert(chunk, (writer, true));
+        Claim::Write(entry.clone())
+    }
+
+    /// The write allowed by [`Receiver::claim_chunk`] returned. After the last segment of a chunk that went
+    /// well, tell only [`Receiver::chunk_written`]: between the two another could begin to write.
+    pub fn segment_written(&mut self, writer: u64, id: EntryId, chunk: u64) {
+        if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
+            && let Some((holder, is_writing)) = large.writers.get_mut(&chunk)
+            && *holder == writer
+        {
+            *is_writing = false;
+        }
+    }
+
+    /// A stream ended here, for whatever reason, and its last write returned. What it left incomplete, after
+    /// another stream's copy was dropped in its favour, is asked for again.
+    pub fn writer_gone(&mut self, writer: u64) {
+        let mut orphans = Vec::new();
+        for (&id, item) in &mut self.items {
+            let State::Large(large) = &mut item.state else { continue };
+            let dropped = &mut large.dropped;
+            large.writers.retain(|&chunk, &mut (holder, _)| {
+                if holder == writer && dropped.remove(&chunk) {
+                    orphans.push((id, chunk));
+                }
+                holder != writer
+            });
+        }
+        orphans.sort_unstable();
+        orphans.into_iter().for_each(|(id, chunk)| self.damaged(id, chunk));
+    }
+
+    /// Whether `id` was ever offered: data for anything else is a breach of protocol.
+    pub fn was_offered(&self, id: EntryId) -> bool {
+        id < self.next_id
+    }
+
+    /// Small files were verified and staged. False for those that are not wanted (any more): the caller
+    /// throws them away.
+    pub fn files_staged(&mut self, files: &[(EntryId, Digest)], now: Duration) -> Vec<bool> {
+        let mut taken = Vec::with_capacity(files.len());
+        for &(id, digest) in files {
+            let wanted = self.items.get_mut(&id).filter(|item| matches!(item.state, State::Small));
+            taken.push(wanted.is_some());
+            let Some(item) = wanted else { continue };
+            item.state = State::Staged(digest);
+            if !item.unconfirmed {
+                self.acks.push((id, Run { first: 0, count: 1 }));
+            }
+            let bytes = item.entry.evidence.size;
+            self.awaiting.remove(&id);
+            self.verified_bytes = self.verified_bytes.saturating_add(bytes);
+            self.totals.bytes_received = self.totals.bytes_received.saturating_add(bytes);
+            self.dirty.staged.push(id);
+            self.dirty.bytes += bytes;
+            self.dirty.since.get_or_insert(now);
+        }
+        self.proceed(now);
+        taken
+    }
+
+    /// A chunk was verified and written.
+    pub fn chunk_written(&mut self, id: EntryId, chunk: u64, digest: Digest, now: Duration) {
+        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
+        else {
+            return;
+        };
+        let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
+        self.totals.bytes_received = self.totals.bytes_received.saturating_add(bytes);
+        if chunk >= large.tree.chunks() {
+            return;
+        }
+        if large.has(chunk) {
+            if !*unconfirmed {
+                self.acks.push((id, Run { first: chunk, count: 1 }));
+            }
+            return;
+        }
+        large.writers.remove(&chunk);
+        large.dropped.remove(&chunk);
+        large.written.insert(chunk, chunk + 1);
+        self.verified_bytes = self.verified_bytes.saturating_add(bytes);
+        if !*unconfirmed {
+            // It was sent because it was wanted: the sender knows what we have.
+            large.have = Vec::new();
+            self.acks.push((id, Run { first: chunk, count: 1 }));
+        }
+        self.chunk_is_dirty(id, chunk, digest, bytes, now);
+        self.there_is_a_difference(id, now);
+        self.proceed(now);
+    }
+
+    pub(super) fn chunk_is_dirty(
+        &mut self,
+        id: EntryId,
+        chunk: u64,
+        digest: Digest,
+        bytes: u64,
+        now: Duration,
+    ) {
+        self.dirty.chunks.entry(id).or_default().push((chunk, digest));
+        self.dirty.bytes += bytes;
+        self.dirty.since.get_or_insert(now);
+    }
+
+    /// A chunk or small file (chunk 0) arrived damaged: it is asked for again, unless it is there by now.
+    pub fn damaged(&mut self, id: EntryId, chunk: u64) {
+        let Some(item) = self.items.get_mut(&id) else { return };
+        let missing = match &mut item.state {
+            State::Small => true,
+            State::Large(large) if chunk < large.tree.chunks() && !large.has(chunk) => {
+                // What is read again needs a new one.
+                large.seal = None;
+                true
+            }
+            _ => false,
+        };
+        if missing {
+            self.totals.chunks_repaired += 1;
+            item.damaged += 1;
+            if item.damaged > DAMAGED_MAX {
+                let cause = format!("it came damaged {DAMAGED_MAX} times");
+                let failure = Failure::new(FailureKind::Damage, "verify", cause).at(&item.entry.path);
+                self.drop_dirty(id);
+                self.actions.push_back(Action::Discard(id));
+                self.tell(id, Outcome::Failed(failure));
+                return;
+            }
+            if item.unconfirmed {
+                // The answer to the repeated offer asks for it.
+                return;
+            }
+            // After an acknowledgement of the same bytes that has not gone out yet.
+            self.say_acks();
+            self.say(Say::Repair(vec![(id, Run { first: chunk, count: 1 })]));
+        }
+    }
+
+    /// Writing an entry failed. A full or broken destination ends the transfer, anything else the entry.
+    pub fn write_failed(&mut self, id: EntryId, failure: Failure, now: Duration) {
+        if matches!(failure.kind, FailureKind::Space | FailureKind::Io) {
+            self.abort(failure);
+            return;
+        }
+        let Some(item) = self.items.get(&id) else { return };
+        if matches!(item.state, State::Small | State::Large(_)) {
+            self.drop_dirty(id);
+            self.actions.push_back(Action::Discard(id));
+            self.tell(id, Outcome::Failed(failure));
+            self.proceed(now);
+        }
+    }
+
+    pub(super) fn hear_holes(&mut self, id: EntryId, run: Run, now: Duration) -> Result<()> {
+        let mark = digest::hole_chunk_mark(self.terms.chunk_bytes, u64::from(self.terms.segment_bytes));
+        let chunk_bytes = self.terms.chunk_bytes;
+        let Some(item) = self.items.get_mut(&id) else { return self.late(id) };
+        let large = match &mut item.state {
+            State::Large(large) => large,
+            // Found twice, by two streams.
+            State::Keeping(..) | State::Finishing(_) | State::Named(_) => return Ok(()),
+            _ => return Err(protocol("holes in what is not a large file")),
+        };
+        let size = item.entry.evidence.size;
+        let whole_chunks = size / chunk_bytes;
+        if !matches!(item.entry.kind, Kind::File { marked: true, .. }) || run.first + run.count > whole_chunks
+        {
+            return Err(protocol("holes that the file cannot have"));
+        }
+        let before = large.tree.present();
+        large.tree.insert_marked_holes(run.first, run.count, mark);
+        let bytes = (large.tree.present() - before) * chunk_bytes;
+        self.verified_bytes = self.verified_bytes.saturating_add(bytes);
+        self.durable_bytes = self.durable_bytes.saturating_add(bytes);
+        if bytes > 0 {
+            self.compare_holes(id, run);
+        }
+        self.carry_on(id, now);
+        Ok(())
+    }
+
+    pub(super) fn hear_seal(&mut self, id: EntryId, seal: Seal, now: Duration) -> Result<()> {
+        let Some(item) = self.items.get_mut(&id) else { return self.late(id) };
+        if seal.evidence != item.entry.evidence {
+            return Err(protocol("a seal for other content than was offered"));
+        }
+        if let State::Large(large) = &mut item.state {
+            large.have = Vec::new();
+            large.seal = Some(seal);
+            self.carry_on(id, now);
+        }
+        Ok(())
+    }
+
+    /// Nothing of a large file may be written any more: then only a round can carry it on, or a comparison.
+    pub(super) fn carry_on(&mut self, id: EntryId, now: Duration) {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get(&id) else { return };
+        if !large.is_undecided() {
+            self.dirty.chunks.entry(id).or_default();
+            self.dirty.since.get_or_insert(now);
+        }
+        self.carry_on_comparison(id);
+    }
+}

@@ -1,0 +1,249 @@
+//! Rounds: what was written becomes durable, is recorded, acknowledged, and gets its names.
+
+use super::{Action, End, Item, Receiver, Round, RoundResult, RoundStep, State, Step};
+use crate::failure::{Failure, FailureKind, Result};
+use std::time::Duration;
+use thalweg_wire::message::{AckLevel, Loss, Outcome, Run, TransferMessage as Say};
+use thalweg_wire::{EntryId, digest, limits};
+
+impl Receiver {
+    /// Starts a round if one is due, or concludes.
+    pub(super) fn proceed(&mut self, now: Duration) {
+        if self.end != End::Open || self.round.is_some() {
+            return;
+        }
+        if let Some(since) = self.dirty.since {
+            let idle = self.awaiting_nothing();
+            if idle
+                || self.dirty.bytes >= self.limits.round_bytes
+                || self.dirty.staged.len() + self.dirty.named.len() >= self.limits.round_files
+                || now.saturating_sub(since) >= self.limits.round_after
+            {
+                self.start_round();
+            }
+        } else if self.items.is_empty()
+            && !self.repeating
+            && !self.replacement_follows
+            && let Some(scan) = &self.scan
+        {
+            self.end = End::Concluding;
+            self.actions.push_back(Action::Conclude(scan.complete));
+        }
+    }
+
+    /// Time passed. Starts a round if one is due; returns when to look again.
+    pub fn tick(&mut self, now: Duration) -> Option<Duration> {
+        self.proceed(now);
+        if self.end != End::Open || self.round.is_some() {
+            return None;
+        }
+        self.dirty.since.map(|since| since + self.limits.round_after)
+    }
+
+    /// Answer to [`Action::Round`].
+    pub fn round_done(&mut self, result: RoundResult, now: Duration) {
+        if self.is_over() {
+            return;
+        }
+        let Some(round) = self.round.take() else { return };
+        match (round.step, result) {
+            (_, RoundResult::Failed(failure)) => self.abort(failure),
+            (Step::Sync, RoundResult::Done) => self.round_synced(round),
+            (Step::ReadBack, RoundResult::Damaged(damaged)) => self.round_read_back(round, &damaged),
+            (Step::Record, RoundResult::Done) => self.round_recorded(round),
+            (Step::Finish, RoundResult::Finished(results)) => self.round_finished(results, now),
+            (step, result) => self.abort(Failure::new(
+                FailureKind::Internal,
+                "make data durable",
+                format!("step {step:?} answered with {result:?}"),
+            )),
+        }
+        self.proceed(now);
+    }
+
+    /// Whether nothing more can come before something is durable: then waiting for company is idle.
+    pub(super) fn awaiting_nothing(&self) -> bool {
+        let all_written = |id: &EntryId| match self.items.get(id).map(|item| &item.state) {
+            Some(State::Large(large)) => large.is_all_written(),
+            _ => false,
+        };
+        self.scan.is_some()
+            // Those that wait for a round are no reason to wait with it.
+            && self.deciding <= self.behind
+            && self.awaiting.len() <= IDLE_LOOK_MAX
+            && self.awaiting.iter().all(all_written)
+    }
+
+    pub(super) fn start_round(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let partials =
+            dirty.chunks.iter().filter(|(_, chunks)| !chunks.is_empty()).map(|(&id, _)| id).collect();
+        let staged = dirty.staged.len() as u64;
+        self.round = Some(Round {
+            chunks: dirty.chunks,
+            staged: dirty.staged,
+            named: dirty.named,
+            recorded: Vec::new(),
+            finish: Vec::new(),
+            step: Step::Sync,
+        });
+        self.actions.push_back(Action::Round(RoundStep::Sync { partials, staged }));
+    }
+
+    pub(super) fn round_synced(&mut self, mut round: Round) {
+        for id in std::mem::take(&mut round.named) {
+            let Some(Item { state: State::Named(outcome), .. }) = self.items.get(&id) else { continue };
+            let outcome = outcome.clone();
+            self.tell(id, outcome);
+        }
+        if self.terms.verify >= thalweg_wire::message::VerifyLevel::Readback {
+            let chunks: Vec<_> = round
+                .chunks
+                .iter()
+                .filter(|(id, chunks)| self.items.contains_key(id) && !chunks.is_empty())
+                .map(|(&id, chunks)| (id, chunks.clone()))
+                .collect();
+            let files: Vec<_> = round
+                .staged
+                .iter()
+                .filter_map(|id| match self.items.get(id)?.state {
+                    State::Staged(digest) => Some((*id, digest)),
+                    _ => None,
+                })
+                .collect();
+            if !chunks.is_empty() || !files.is_empty() {
+                round.step = Step::ReadBack;
+                self.round = Some(round);
+                self.actions.push_back(Action::Round(RoundStep::ReadBack { chunks, files }));
+                return;
+            }
+        }
+        self.round_durable(round);
+    }
+
+    pub(super) fn round_read_back(&mut self, mut round: Round, damaged: &[(EntryId, u64)]) {
+        for &(id, chunk) in damaged {
+            if let Some(chunks) = round.chunks.get_mut(&id) {
+                chunks.retain(|&(other, _)| other != chunk);
+            }
+            round.staged.retain(|&other| other != id);
+            match self.items.get_mut(&id).map(|item| &mut item.state) {
+                Some(State::Large(large)) => {
+                    large.written.remove(chunk, chunk + 1);
+                    large.seal = None;
+                }
+                Some(state @ State::Staged(_)) => {
+                    *state = State::Small;
+                    self.awaiting.insert(id);
+                    self.actions.push_back(Action::Discard(id));
+                }
+                _ => continue,
+            }
+            self.damaged(id, chunk);
+        }
+        self.round_durable(round);
+    }
+
+    /// The bytes of the round are durable (and read back).
+    pub(super) fn round_durable(&mut self, mut round: Round) {
+        let chunk_bytes = self.terms.chunk_bytes;
+        for id in std::mem::take(&mut round.staged) {
+            let Some(item) = self.items.get_mut(&id) else { continue };
+            let State::Staged(digest) = item.state else { continue };
+            item.state = State::Finishing(digest);
+            self.durable_bytes = self.durable_bytes.saturating_add(item.entry.evidence.size);
+            round.finish.push((id, digest));
+        }
+        for (id, chunks) in std::mem::take(&mut round.chunks) {
+            let Some(item) = self.items.get_mut(&id) else { continue };
+            let State::Large(large) = &mut item.state else { continue };
+            for &(chunk, digest) in &chunks {
+                large.written.remove(chunk, chunk + 1);
+                large.tree.insert(chunk, digest);
+                self.durable_bytes = self.durable_bytes.saturating_add(digest::chunk_length(
+                    chunk,
+                    item.entry.evidence.size,
+                    chunk_bytes,
+                ));
+            }
+            match (large.tree.root(), &large.seal) {
+                _ if large.is_undecided() => {}
+                (Some(root), Some(seal)) if root == seal.digest => {
+                    item.state = State::Finishing(root);
+                    self.awaiting.remove(&id);
+                    round.finish.push((id, root));
+                }
+                (Some(root), Some(seal)) => {
+                    let cause = format!(
+                        "what was read at the source joins to {}, what was written here to {root}",
+                        seal.digest
+                    );
+                    self.actions.push_back(Action::Discard(id));
+                    self.tell(id, Outcome::Failed(Failure::new(FailureKind::Damage, "verify", cause)));
+                }
+                _ if chunks.is_empty() => {}
+                _ => round.recorded.push((id, chunks)),
+            }
+        }
+        if round.recorded.is_empty() {
+            self.round_recorded(round);
+        } else {
+            round.step = Step::Record;
+            self.actions.push_back(Action::Round(RoundStep::Record(round.recorded.clone())));
+            self.round = Some(round);
+        }
+    }
+
+    pub(super) fn round_recorded(&mut self, mut round: Round) {
+        let mut acks = Vec::new();
+        for (id, chunks) in std::mem::take(&mut round.recorded) {
+            let mut numbers: Vec<u64> = chunks.iter().map(|&(chunk, _)| chunk).collect();
+            numbers.sort_unstable();
+            acks.extend(runs_of(&numbers).into_iter().map(|run| (id, run)));
+        }
+        for acks in acks.chunks(limits::MESSAGE_ITEMS_MAX / 2) {
+            self.say(Say::Ack(AckLevel::Durable, acks.to_vec()));
+        }
+        if !round.finish.is_empty() {
+            round.step = Step::Finish;
+            self.actions.push_back(Action::Round(RoundStep::Finish(std::mem::take(&mut round.finish))));
+            self.round = Some(round);
+        }
+    }
+
+    pub(super) fn round_finished(&mut self, results: Vec<(EntryId, Result<Vec<Loss>>)>, now: Duration) {
+        for (id, result) in results {
+            let Some(item) = self.items.get_mut(&id) else { continue };
+            let State::Finishing(digest) = item.state else { continue };
+            match result {
+                Ok(losses) => {
+                    item.state = State::Named(Outcome::Done { digest: Some(digest), losses });
+                    self.dirty.named.push(id);
+                    self.dirty.since.get_or_insert(now);
+                }
+                Err(failure) if matches!(failure.kind, FailureKind::Space | FailureKind::Io) => {
+                    self.abort(failure);
+                    return;
+                }
+                Err(failure) => {
+                    self.actions.push_back(Action::Discard(id));
+                    self.tell(id, Outcome::Failed(failure));
+                }
+            }
+        }
+    }
+}
+
+/// With more entries than this waiting for data, idleness is not even looked for.
+const IDLE_LOOK_MAX: usize = 64;
+
+fn runs_of(sorted: &[u64]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for &chunk in sorted {
+        match runs.last_mut() {
+            Some(run) if run.first + run.count == chunk => run.count += 1,
+            _ => runs.push(Run { first: chunk, count: 1 }),
+        }
+    }
+    runs
+}
