@@ -60,11 +60,10 @@ impl Exit {
     /// The code for a command in which these entries failed.
     pub fn of_entries(kinds: impl Iterator<Item = FailureKind>) -> Exit {
         kinds.fold(Exit::Done, |worst, kind| {
-            let exit = match Exit::of(kind) {
+            worst.worst(match Exit::of(kind) {
                 Exit::Nothing | Exit::Usage | Exit::Interrupted => Exit::Partial,
                 exit => exit,
-            };
-            if exit.rank() > worst.rank() { exit } else { worst }
+            })
         })
     }
 
@@ -83,15 +82,22 @@ impl Exit {
         }
     }
 
-    /// Worse is higher.
+    /// The graver of two: of several copies in one command it is the command's.
+    pub fn worst(self, other: Exit) -> Exit {
+        if other.rank() > self.rank() { other } else { self }
+    }
+
+    /// Graver is higher.
     fn rank(self) -> u8 {
         match self {
             Exit::Done => 0,
             Exit::Changed => 1,
             Exit::Partial => 2,
-            Exit::Space => 3,
-            Exit::Damage => 4,
-            _ => 5,
+            Exit::Usage | Exit::Nothing => 3,
+            Exit::Space => 4,
+            Exit::Damage => 5,
+            Exit::Interrupted => 6,
+            Exit::Terminated => 7,
         }
     }
 }

@@ -1,9 +1,15 @@
-//! What of the program other tools need: its command line, for manuals, completions and the reference; exit codes.
+//! What of the program other tools need: its command line and configuration, for manuals, completions and the reference; exit codes.
 #![forbid(unsafe_code)]
 
 pub mod args;
 
+pub mod and;
+
+pub mod config;
+
 pub mod filters;
+
+pub mod place;
 
 pub mod exit;
 

@@ -6,11 +6,16 @@ use thalweg_wire::message::{Failure, FailureKind};
 pub fn failure(failure: &Failure) {
     use std::io::Write;
     let mut err = std::io::stderr().lock();
-    // Nothing is to be done about a reader that is gone.
-    let _ = writeln!(err, "error: {failure}");
-    if let Some(hint) = hint(failure) {
-        let _ = writeln!(err, "hint: {hint}");
+    for line in lines(failure) {
+        // Nothing is to be done about a reader that is gone.
+        let _ = writeln!(err, "{line}");
     }
+}
+
+/// The same, as lines.
+pub fn lines(failure: &Failure) -> Vec<String> {
+    let error = format!("error: {failure}");
+    std::iter::once(error).chain(hint(failure).map(|hint| format!("hint: {hint}"))).collect()
 }
 
 /// What to do about it.

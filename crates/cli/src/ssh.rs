@@ -1,12 +1,12 @@
 //! Places that the user's own ssh reaches.
 
-use crate::args::CopyArgs;
+use crate::fars::How;
 use std::sync::Arc;
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::ssh::{FarProgram, Ssh};
 use thalweg_mover::run::by_ssh::{self, SshWishes};
-use thalweg_mover::run::copy::Far;
+use thalweg_mover::run::far::Far;
 use thalweg_wire::message::Place;
 
 /// Starts the far mover and finds a way to it. Its user may be asked for a password here, so this comes before anything
@@ -14,13 +14,13 @@ use thalweg_wire::message::Place;
 ///
 /// # Errors
 /// `Connection` if ssh does not get there, `NotFound` if there is no program, `Protocol` if it is too old or too new.
-pub fn far(host: &str, port: Option<u16>, args: &CopyArgs) -> Result<Far> {
-    let asked = &args.ssh;
+pub fn far(host: &str, port: Option<u16>, how: &How<'_>) -> Result<Far> {
+    let asked = how.ssh;
     if port.is_some() && asked.port.is_some() && port != asked.port {
         let cause = "--port and the port in ssh:// differ";
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
-    let quiet = args.quiet;
+    let quiet = how.quiet;
     let events: Events = Arc::new(move |event| {
         if let Event::Note(text) = event
             && !quiet
@@ -35,8 +35,8 @@ pub fn far(host: &str, port: Option<u16>, args: &CopyArgs) -> Result<Far> {
         bootstrap: asked.bootstrap,
         ports: asked.far_ports,
         via_ssh: asked.via_ssh,
-        patience: args.patience,
-        stall_timeout: args.stall_timeout,
+        patience: how.patience,
+        stall_timeout: how.stall_timeout,
     };
     by_ssh::reach(wishes, events)
 }

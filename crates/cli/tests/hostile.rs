@@ -15,8 +15,8 @@ use thalweg_mover::link::{Identity, Ticket, resume_proof, stream_proof};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello};
 use thalweg_wire::message::{
-    AckLevel, Direction, Failure, FailureKind, Loss, Message, Open, Opened, Outcome, Place, Run, ScanTotals,
-    Seal, SourceForm, Totals, TransferMessage as T, TransferNumber, Want,
+    AckLevel, Direction, Failure, FailureKind, Loss, Message, Open, Opened, Outcome, Place, Question, Reply,
+    Run, ScanTotals, Seal, SourceForm, Totals, TransferMessage as T, TransferNumber, Want,
 };
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, limits};
 
@@ -174,6 +174,14 @@ fn an_open_of_absurd_terms_or_places_is_refused() {
         ("chunk of 2^63", with_terms(|open| open.terms.chunk_bytes = 1 << 63)),
         ("segment above chunk", with_terms(|open| open.terms.segment_bytes = 1 << 20)),
         ("segment of 1", with_terms(|open| open.terms.segment_bytes = 1)),
+        ("concurrency of 0", with_terms(|open| open.terms.concurrency = Some(0))),
+        ("concurrency of 2^32 - 1", with_terms(|open| open.terms.concurrency = Some(u32::MAX))),
+        ("depth of 0", with_terms(|open| open.terms.depth = Some(0))),
+        ("depth of 2^32 - 1", with_terms(|open| open.terms.depth = Some(u32::MAX))),
+        ("window of 1", with_terms(|open| open.terms.window_bytes = Some(1))),
+        ("window of 2^63", with_terms(|open| open.terms.window_bytes = Some(1 << 63))),
+        ("congestion without a name", with_terms(|open| open.terms.congestion = Some(String::new()))),
+        ("congestion as a path", with_terms(|open| open.terms.congestion = Some("../cubic".into()))),
         ("no place", with_terms(|open| open.places.clear())),
         (
             "a name with a slash",
@@ -295,6 +303,51 @@ fn clients_that_come_and_go_do_not_use_up_the_sessions() {
         client.line.is_ended(AT_ONCE);
     }
     world.still_serves("after 300 sessions that ended badly");
+}
+
+/// A number is used once: what is on its way to a transfer that is over shall not reach another.
+#[test]
+fn the_number_of_a_transfer_is_not_used_twice_and_what_is_said_to_one_that_is_over_is_nothing() {
+    let mut world = World::new();
+    let mut client = world.client();
+    let absent = Open { direction: Direction::Pull, ..push("data", "absent") };
+    client.open(absent).expect_err("refused");
+    for _ in 0..100 {
+        client.line.tell(T::Withdraw(vec![(EntryId(0), None)]));
+    }
+    let again = client.open(push("data", "again")).expect_err("its number was used");
+    assert!(again.contains("used before"), "{again}");
+    client.open(Open { transfer: TransferNumber(2), ..push("data", "again") }).expect("another number");
+    world.is_unharmed("after a number was used twice");
+}
+
+/// More of an answer than the client has room for is not said, and what is not wanted is not said to the end.
+#[test]
+fn a_client_that_takes_nothing_of_an_answer_costs_the_daemon_nothing() {
+    let mut world = World::new();
+    std::fs::write(world.export("large"), noise(3, 24 << 20)).unwrap();
+    let mut client = world.client();
+    let place = Place { export: Some("data".into()), path: b"large".to_vec() };
+    let ask = |number| Message::Ask {
+        number,
+        question: Question::Read { place: place.clone(), offset: 0, bytes: 0 },
+    };
+    client.line.say(&ask(1));
+    let mut pieces = 0;
+    while let Heard::Message(Message::Reply { number: 1, .. }) = client.line.hear(Duration::from_secs(2)) {
+        pieces += 1;
+    }
+    assert_eq!(pieces, limits::REPLIES_AHEAD_MAX);
+    client.line.say(&Message::Enough { number: 1 });
+    let ended = client.line.hear_some(AT_ONCE, |message| match message {
+        Message::Reply { number: 1, reply: Reply::End(Some(_)) } => Some(()),
+        _ => None,
+    });
+    assert!(ended.is_some(), "the answer ends");
+    client.line.say(&ask(2));
+    client.line.say(&ask(2));
+    assert!(client.line.is_ended(AT_ONCE), "two questions of one number");
+    world.still_serves("after questions that nobody heard");
 }
 
 #[test]
@@ -1053,9 +1106,20 @@ fn pull_from(
     form: SourceForm,
     lie: impl FnOnce(&HostileServer, &mut Line),
 ) -> Ran {
+    pull_with(scratch, &[], to, form, lie)
+}
+
+/// The same with more options.
+fn pull_with(
+    scratch: &Scratch,
+    more: &[&str],
+    to: &str,
+    form: SourceForm,
+    lie: impl FnOnce(&HostileServer, &mut Line),
+) -> Ran {
     let server = HostileServer::new(scratch, "bad-ticket");
     let job = cp(scratch, &server, &[server.place("x"), scratch.path(to).display().to_string()]);
-    let job = Running::start(job);
+    let job = Running::start(with(job, more));
     let mut line = server.session().expect("the client comes");
     agree(&mut line, form).expect("an open");
     lie(&server, &mut line);
@@ -1138,6 +1202,34 @@ fn a_pull_writes_only_what_it_asked_for() {
             let mode = std::fs::metadata(scratch.path("into")).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode, 0o700, "{words} {to}: the destination's own mode");
         }
+    }
+}
+
+/// The filter of a pull holds here too.
+#[test]
+fn a_pull_does_not_write_what_its_filter_leaves_out() {
+    for (words, entries) in [
+        ("an excluded file", vec![directory(0, "x"), file(1, "x/planted.o", 7)]),
+        ("a file of an excluded directory", vec![directory(0, "x"), file(1, "x/out/planted", 7)]),
+        ("an excluded directory", vec![directory(0, "x"), directory(1, "x/out")]),
+    ] {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("into")).unwrap();
+        let filter = ["--exclude", "*.o", "--exclude", "out/"];
+        let ran = pull_with(&scratch, &filter, "into/", SourceForm::Many, |server, line| {
+            send_files(server, line, &entries);
+        });
+        assert_ne!(ran.code, Some(0), "{words}: {}", ran.stderr);
+        assert!(ran.stderr.contains("the filter leaves out"), "{words}: {}", ran.stderr);
+        let names: Vec<String> = facts(&scratch.path("into"))
+            .into_keys()
+            .map(|name| String::from_utf8_lossy(&name).into_owned())
+            .collect();
+        let is_planted = |name: &String| name.ends_with("out") || name.contains("planted");
+        assert!(
+            !names.iter().any(|name| is_planted(name) && !name.contains(".thalweg")),
+            "{words}: {names:?}"
+        );
     }
 }
 

@@ -9,11 +9,12 @@ use rustls::ClientConfig;
 use std::collections::HashMap;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::{self, Receiver as Inbox, Sender as Queue};
+use std::sync::mpsc::{self, Receiver as Inbox, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Cipher, Hello, Purpose};
-use thalweg_wire::message::{Message, Open, Opened, Question, Reply};
+use thalweg_wire::limits;
+use thalweg_wire::message::{Message, Open, Opened, Question, Reply, TransferMessage, TransferNumber};
 
 /// Time in which TCP, TLS and hello must be done.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -141,7 +142,8 @@ struct Mail {
 #[derive(Default)]
 struct Boxes {
     opened: Vec<Opened>,
-    replies: HashMap<u32, Queue<Reply>>,
+    /// Each has room for what a server may be ahead, and the end.
+    replies: HashMap<u32, SyncSender<Reply>>,
     next_question: u32,
     streams_wanted: u16,
     knocked: bool,
@@ -157,17 +159,22 @@ struct Dialler {
 struct ClientOwner(Arc<Mail>);
 
 impl Owner for ClientOwner {
-    fn on_message(&self, _: &Arc<Session>, message: Message) {
+    fn on_message(&self, session: &Arc<Session>, message: Message) {
         let mut boxes = self.0.boxes.lock().unwrap_or_else(|p| p.into_inner());
         match message {
             Message::Opened(opened) => boxes.opened.push(opened),
             Message::Reply { number, reply } => {
                 let is_end = matches!(reply, Reply::End(_));
-                if let Some(queue) = boxes.replies.get(&number) {
-                    let _ = queue.send(reply);
-                }
+                // Of an answer that nobody waits for any more the rest is dropped.
+                let sent = boxes.replies.get(&number).map(|queue| queue.try_send(reply));
                 if is_end {
                     boxes.replies.remove(&number);
+                }
+                if let Some(Err(TrySendError::Full(_))) = sent {
+                    drop(boxes);
+                    let cause = "the server said more of an answer than was asked for so far";
+                    session.close(Some(Failure::new(FailureKind::Protocol, "ask", cause)));
+                    return;
                 }
             }
             other => tracing::warn!(?other, "the server said what only a client says"),
@@ -240,9 +247,11 @@ impl Client {
         Ok(Client { session, rtt, answer_timeout: settings.patience.min(ANSWER_TIMEOUT), mail })
     }
 
-    /// Has so many streams dialled, and replaced when they break.
+    /// Has at least so many streams dialled, and replaced when they break.
     pub fn want_streams(&self, streams: u16) {
-        self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner()).streams_wanted = streams;
+        let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        boxes.streams_wanted = boxes.streams_wanted.max(streams);
+        drop(boxes);
         self.mail.knock_now();
     }
 
@@ -280,12 +289,18 @@ impl Client {
         }
     }
 
+    /// Ends a transfer from this side, whatever became of it; the others go on.
+    pub fn give_up(&self, number: TransferNumber, why: &Failure) {
+        // Without a link the session's end, or its next link, ends it there.
+        let _ = self.session.say(Message::Transfer(number, TransferMessage::Abort(why.clone())));
+    }
+
     /// Asks a question; pieces of the answer come until [`Reply::End`].
     ///
     /// # Errors
     /// `Connection` without a link.
     pub fn ask(&self, question: Question) -> Result<Answers> {
-        let (queue, inbox) = mpsc::channel();
+        let (queue, inbox) = mpsc::sync_channel(limits::REPLIES_AHEAD_MAX as usize + 1);
         let number = {
             let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
             boxes.next_question += 1;
@@ -294,7 +309,14 @@ impl Client {
             number
         };
         self.session.say(Message::Ask { number, question })?;
-        Ok(Answers { inbox, session: self.session.clone(), ended: false })
+        Ok(Answers {
+            inbox,
+            number,
+            session: self.session.clone(),
+            mail: self.mail.clone(),
+            taken: 0,
+            ended: false,
+        })
     }
 
     /// Ends the session in order.
@@ -311,11 +333,38 @@ impl Drop for Client {
     }
 }
 
-/// The pieces of an answer.
+/// The pieces of an answer. The server is at most [`limits::REPLIES_AHEAD_MAX`] pieces ahead of what was taken; dropped
+/// before its end, the rest is not asked for.
 pub struct Answers {
     inbox: Inbox<Reply>,
+    number: u32,
     session: Arc<Session>,
+    mail: Arc<Mail>,
+    /// Pieces of which the server has not heard that they were taken.
+    taken: u32,
     ended: bool,
+}
+
+impl Answers {
+    /// One more piece is out of the queue. Told by the half: the server has the other half to go on with.
+    fn note_taken(&mut self) {
+        self.taken += 1;
+        if self.taken >= limits::REPLIES_AHEAD_MAX / 2 {
+            // Without a link the answer is over, as the next look shows.
+            let _ = self.session.say(Message::Taken { number: self.number, pieces: self.taken });
+            self.taken = 0;
+        }
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        if boxes.replies.remove(&self.number).is_some() {
+            drop(boxes);
+            let _ = self.session.say(Message::Enough { number: self.number });
+        }
+    }
 }
 
 impl Iterator for Answers {
@@ -332,7 +381,10 @@ impl Iterator for Answers {
                     self.ended = true;
                     return failure.map(Err);
                 }
-                Ok(reply) => return Some(Ok(reply)),
+                Ok(reply) => {
+                    self.note_taken();
+                    return Some(Ok(reply));
+                }
                 Err(_) => {
                     let lost = self.session.lost_since().is_some() || self.session.is_closed();
                     if lost || Instant::now() >= until {

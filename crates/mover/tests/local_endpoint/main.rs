@@ -61,6 +61,10 @@ fn terms() -> Terms {
         ignore_existing: false,
         update: false,
         job_key: [5; 16],
+        concurrency: None,
+        depth: None,
+        window_bytes: None,
+        congestion: None,
     }
 }
 
