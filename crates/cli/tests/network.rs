@@ -252,29 +252,45 @@ fn n2_a_link_that_works_one_way_only_is_no_link() {
     wire.assert_exact();
 }
 
+/// A copy of `bytes` through a proxy that lets `rate` bytes a second pass, and the stall timeout of both sides.
+fn over_a_slow_path(is_push: bool, bytes: usize, rate: u64, stall_timeout: &str) {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("from/file"), support::noise(1, bytes)).unwrap();
+    let export = scratch.path(if is_push { "to" } else { "from" });
+    let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", stall_timeout]);
+    let proxy = Proxy::new(&daemon.address());
+    proxy.limit(rate);
+    let ticket = scratch.path("ticket").display().to_string();
+    let options = ["cp", "--json", "--quiet", "--chunk", "4MiB", "--streams", "1"];
+    let options = with(scratch.thalweg(), options);
+    let command = with(options, ["--stall-timeout", stall_timeout, "--ticket", &ticket]);
+    let command = match is_push {
+        true => with(with(command, [scratch.path("from/")]), [proxy.place("data", "")]),
+        false => with(with(command, [proxy.place("data", "")]), [scratch.path("to")]),
+    };
+    let ran = Running::start(command).end(LIMIT).expect(0);
+    assert_eq!(ran.number("attempts"), 1);
+    let overhead = (bytes / 3) as u64;
+    assert!(proxy.passed() < bytes as u64 + overhead, "{} bytes for {bytes}", proxy.passed());
+    assert_same(&scratch.path("from"), &scratch.path("to"));
+}
+
 /// A chunk that takes longer than the stall timeout is on its way all the same.
 #[test]
 fn p16_a_slow_path_is_not_a_stalled_one() {
     for is_push in [true, false] {
-        let scratch = Scratch::new();
-        std::fs::create_dir(scratch.path("from")).unwrap();
-        std::fs::create_dir(scratch.path("to")).unwrap();
-        std::fs::write(scratch.path("from/file"), support::noise(1, 8 << 20)).unwrap();
-        let export = scratch.path(if is_push { "to" } else { "from" });
-        let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", "3s"]);
-        let proxy = Proxy::new(&daemon.address());
-        proxy.limit(1 << 20);
-        let ticket = scratch.path("ticket").display().to_string();
-        let options =
-            ["cp", "--json", "--quiet", "--chunk", "4MiB", "--streams", "1", "--stall-timeout", "3s"];
-        let command = with(with(scratch.thalweg(), options), ["--ticket", &ticket]);
-        let command = match is_push {
-            true => with(with(command, [scratch.path("from/")]), [proxy.place("data", "")]),
-            false => with(with(command, [proxy.place("data", "")]), [scratch.path("to")]),
-        };
-        let ran = Running::start(command).end(LIMIT).expect(0);
-        assert_eq!(ran.number("attempts"), 1);
-        assert!(proxy.passed() < 11 << 20, "{} bytes for 8 MiB", proxy.passed());
-        assert_same(&scratch.path("from"), &scratch.path("to"));
+        over_a_slow_path(is_push, 8 << 20, 1 << 20, "3s");
     }
+}
+
+/// And so is a single frame: it is seen to grow.
+#[test]
+fn p16_a_frame_that_takes_longer_than_the_stall_timeout_arrives() {
+    std::thread::scope(|scope| {
+        for is_push in [true, false] {
+            scope.spawn(move || over_a_slow_path(is_push, 2 << 20, 128 << 10, "2s"));
+        }
+    });
 }

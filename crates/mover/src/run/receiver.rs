@@ -146,6 +146,7 @@ impl ReceiveRun {
         drop(state);
         let busy = self.busy.lock().unwrap_or_else(|p| p.into_inner()).since;
         Heartbeat {
+            arrived_bytes: 0,
             verified_bytes,
             durable_bytes,
             settled_entries: totals.done + totals.unchanged + totals.skipped + totals.failed,

@@ -315,6 +315,16 @@ impl Session {
         control.map_or(0, |control| control.queued_bytes())
     }
 
+    /// Bytes that moved on the streams that stand now, both ways and parts of frames included, as both kernels and the
+    /// peer's last heartbeat say. A sign of life of the path and no more: it goes back when a stream is replaced.
+    pub fn moved_bytes(&self) -> u64 {
+        let state = self.lock();
+        let of = |(_, handle): &(u64, StopHandle)| {
+            handle.arrived().unwrap_or(0) + handle.delivered().map_or(0, |(bytes, _)| bytes)
+        };
+        state.streams.values().map(of).sum::<u64>().saturating_add(state.peer.arrived_bytes)
+    }
+
     /// What transfers of this session say goes through this.
     pub fn outbox(&self) -> Box<dyn Outbox> {
         Box::new(SessionOutbox(self.this.clone()))
@@ -614,7 +624,8 @@ impl Session {
     }
 
     fn heartbeat(&self) -> Heartbeat {
-        let mut sum = Heartbeat::default();
+        let arrived = self.lock().streams.values().filter_map(|(_, handle)| handle.arrived()).sum();
+        let mut sum = Heartbeat { arrived_bytes: arrived, ..Heartbeat::default() };
         for transfer in self.transfers() {
             if let Transfer::Receive(run) = transfer {
                 let one = run.progress();
