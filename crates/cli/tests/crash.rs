@@ -17,7 +17,7 @@ use support::copies::{
 };
 use support::job::{Ran, Running, Strace, bytes_written, with};
 use support::proxy::Proxy;
-use support::syncs::{Sync, Syncs, can_watch, held_until};
+use support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
 use support::volume::{Volume, can_mount};
 use support::{Daemon, Scratch, assert_no_litter, assert_same, noise, wait_until};
 
@@ -502,11 +502,6 @@ struct Cut {
     image: PathBuf,
     /// Files that the copy had told to be done.
     told: Vec<PathBuf>,
-}
-
-fn is_zombie(pid: u32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.lines().any(|line| line.starts_with("State:") && line.contains('Z'))
 }
 
 /// Files that are told to be done in what `--json` said so far.

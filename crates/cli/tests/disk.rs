@@ -12,6 +12,7 @@ use support::chance::{quick_or_torture, skipped};
 use support::copies::LIMIT;
 use support::job::{Ran, Running, Strace, bytes_allocated, with};
 use support::proxy::Proxy;
+use support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, assert_same, facts, noise, wait_until};
 
@@ -181,6 +182,7 @@ fn d1_a_journal_that_cannot_be_written_ends_the_copy_in_order() {
     std::fs::create_dir(&from).unwrap();
     std::fs::write(from.join("large"), noise(1, 24 << 20)).unwrap();
     let to = scratch.path("to");
+    let place = to.display().to_string();
     let slow_and_full = "pwrite64:error=ENOSPC:when=14+";
     for what in [
         slow_and_full,
@@ -195,11 +197,7 @@ fn d1_a_journal_that_cannot_be_written_ends_the_copy_in_order() {
             continue;
         }
         assert_eq!(ran.code, Some(6), "{what}: {}\n{}", ran.stdout, ran.stderr);
-        assert!(
-            ran.stderr.contains("No space left") && ran.stderr.contains("hint:"),
-            "{what}: {}",
-            ran.stderr
-        );
+        assert_refused(&ran, &["No space left"], &[place.as_str(), "large"]);
         assert_only_whole_names(&from, &to);
     }
     Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
@@ -437,11 +435,62 @@ fn d4_a_disk_that_loses_what_it_took_is_never_believed() {
             volume.mount_again();
             assert_same(&from, &to);
         } else {
-            assert!(matches!(ran.code, Some(2 | 3 | 6)), "{kind}: {:?} {}", ran.code, ran.stderr);
-            assert!(ran.stderr.contains("error:"), "{}", ran.stderr);
+            assert_refused(
+                &ran,
+                &["Input/output error", "No space left", "Read-only"],
+                &["to", "large", "small"],
+            );
         }
         drop(volume);
         drop(thin);
+    }
+}
+
+/// From the n-th sync on every one fails, for every n: nothing of it is believed, the line says where, and the same
+/// command comes to its end when the disk works again.
+#[test]
+fn d5_a_sync_that_fails_is_final_whichever_it_is() {
+    let row = "D-5 syncs";
+    if !can_watch(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir_all(from.join("below")).unwrap();
+    std::fs::write(from.join("below/large"), noise(1, 6 << 20)).unwrap();
+    std::fs::write(from.join("below/large-too"), noise(2, (2 << 20) + 77)).unwrap();
+    for i in 0..12u64 {
+        std::fs::write(from.join(format!("small-{i}")), noise(i, 900 * i as usize)).unwrap();
+    }
+    let to = scratch.path("to");
+    // What a first start makes durable for itself is another matter.
+    Running::start(copy(&scratch, &from.join("below"), &scratch.path("before"))).end(LIMIT).expect(0);
+    // Slow enough for several rounds.
+    let slow = || with(copy(&scratch, &from, &to), ["--bwlimit", "8MiB"]);
+    for first_refused in 1.. {
+        let go = scratch.path(&format!("go-{first_refused}"));
+        let job = Running::start(held_until(&go, &slow()));
+        let refuse = move |number| if number < first_refused { Sync::Done } else { Sync::Refused };
+        let syncs = Syncs::watch(job.pid(), Box::new(refuse));
+        std::fs::write(&go, "").unwrap();
+        let pid = job.pid();
+        assert!(wait_until(LIMIT, || is_zombie(pid)), "{row}: hangs when sync {first_refused} fails");
+        let count = syncs.end();
+        let ran = job.end(LIMIT);
+        if count < first_refused {
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+            assert!(count > 10, "only {count} syncs");
+            break;
+        }
+        let words = format!("sync {first_refused} and what follows fail: {}", ran.stderr);
+        assert_eq!(ran.code, Some(6), "{words}");
+        assert!(ran.stderr.contains("sync") || ran.stderr.contains("journal"), "{words}");
+        assert_refused(&ran, &["Input/output error"], &["to", "large", "below", "small"]);
+        assert_only_whole_names(&from, &to);
+        Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+        assert_same(&from, &to);
+        assert_no_litter(&to);
+        std::fs::remove_dir_all(&to).unwrap();
     }
 }
 

@@ -7,7 +7,7 @@ mod support;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::chance::{Random, quick_or_torture, skipped};
+use support::chance::{Random, quick_or_torture, say, skipped};
 use support::copies::{CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, make_source, pull, push};
 use support::job::{Ran, Running, with};
 use support::nets::Cable;
@@ -215,6 +215,7 @@ fn stalls_for_ever(is_push: bool, at: f64) {
     let since = Instant::now();
     let ran: Ran = job.end(LIMIT).expect(3);
     let took = since.elapsed();
+    say(&format!("N-4 push {is_push} at {at}: gave up after {took:?}"));
     assert!(took < Duration::from_secs(8 + 2 + 5), "at {at}: gave up after {took:?}\n{}", ran.stderr);
     assert!(ran.stderr.contains("hint:"), "{}", ran.stderr);
     // And when the path is good again, the same command brings it to its end.

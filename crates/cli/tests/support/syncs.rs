@@ -59,6 +59,13 @@ pub fn held_until(start: &Path, command: &Command) -> Command {
     held
 }
 
+/// Whether the program has ended and nobody has asked how. To wait for a child that is traced from the same process
+/// would show its stops instead of its end.
+pub fn is_zombie(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && line.contains('Z'))
+}
+
 impl Syncs {
     /// Watches process `pid` with all its threads from here on. Syncs made before are not counted.
     pub fn watch(pid: u32, at_each: AtEach) -> Syncs {

@@ -658,7 +658,10 @@ impl Receiving for ReceiveRun {
 
     fn concluded(&self, conclusion: Conclusion) {
         let mut state = self.lock();
-        state.machine.concluded(conclusion.revised, conclusion.deleted, conclusion.troubles);
+        match conclusion.failed {
+            Some(failure) => state.machine.abort(failure),
+            None => state.machine.concluded(conclusion.revised, conclusion.deleted, conclusion.troubles),
+        }
         self.pump(&mut state);
     }
 }
