@@ -327,6 +327,25 @@ fn c4_a_daemon_that_stands_still_longer_than_a_stall_goes_on() {
     stands_still(false, false);
 }
 
+/// P16: the far side greets us every time, and of the data too little arrives for anything to be verified. New links are
+/// no progress: the patience ends all the same.
+#[test]
+fn p16_a_peer_that_only_ever_greets_us_does_not_hold_us() {
+    for is_push in [true, false] {
+        let wire = Wire::new(is_push);
+        wire.proxy.limit(40 << 20);
+        let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "8s"]);
+        wait_until(LIMIT, || wire.proxy.passed() >= wire.total / 3 || job.is_over());
+        assert!(!job.is_over());
+        wire.proxy.mute_after(60_000);
+        wire.proxy.cut();
+        job.end(LIMIT / 2).expect(3);
+        wire.proxy.mute_after(u64::MAX);
+        wire.copy(is_push, &[]).end(LIMIT).expect(0);
+        wire.assert_exact();
+    }
+}
+
 /// The far side hears us and its answers vanish; when they come again the job goes on.
 #[test]
 fn n2_a_link_that_works_one_way_only_is_no_link() {

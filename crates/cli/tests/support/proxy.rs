@@ -37,6 +37,8 @@ struct Shared {
     answers_lost: AtomicBool,
     /// Connections, counted from 0, that stand still for ever.
     dead: Mutex<std::ops::Range<u64>>,
+    /// Bytes that a connection carries in one direction before it stands still for ever.
+    mute_after: AtomicU64,
     refuses: AtomicBool,
     stopped: AtomicBool,
     passed: AtomicU64,
@@ -67,6 +69,7 @@ impl Proxy {
             stalled: AtomicBool::new(false),
             answers_lost: AtomicBool::new(false),
             dead: Mutex::new(0..0),
+            mute_after: AtomicU64::new(u64::MAX),
             refuses: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             passed: AtomicU64::new(0),
@@ -102,6 +105,11 @@ impl Proxy {
     /// These connections, counted from 0 in the order in which they came, carry nothing any more; the others do.
     pub fn kill_quietly(&self, connections: std::ops::Range<u64>) {
         *self.shared.dead.lock().unwrap() = connections;
+    }
+
+    /// Connections carry so many bytes in each direction and then nothing more, old ones and new ones.
+    pub fn mute_after(&self, bytes: u64) {
+        self.shared.mute_after.store(bytes, Ordering::Relaxed);
     }
 
     pub fn refuse(&self, on: bool) {
@@ -192,6 +200,7 @@ impl Shared {
             let is_held = || {
                 self.stalled.load(Ordering::Relaxed)
                     || is_answer && self.answers_lost.load(Ordering::Relaxed)
+                    || offset > self.mute_after.load(Ordering::Relaxed)
                     || self.dead.lock().unwrap().contains(&number)
             };
             while is_held() && !self.stopped.load(Ordering::Relaxed) {

@@ -408,8 +408,11 @@ impl Keeper {
         let mut moved = self.session.moved_bytes();
         while !self.session.is_closed() {
             let now = progress(&self.session);
-            if now != last_progress.0 {
-                last_progress = (now, Instant::now());
+            let grew = now.iter().zip(&last_progress.0).any(|(now, last)| now > last);
+            // A transfer that is taken out takes its numbers along.
+            last_progress.0 = now;
+            if grew {
+                last_progress.1 = Instant::now();
                 link_progress = last_progress;
             }
             let moved_now = self.session.moved_bytes();

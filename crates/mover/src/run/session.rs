@@ -426,7 +426,9 @@ impl Session {
             state.heard_at = Some(Instant::now());
             match &message {
                 Message::Heartbeat(heartbeat) => {
-                    state.peer = *heartbeat;
+                    // Claims that come and go shall not look like progress.
+                    let verified_bytes = heartbeat.verified_bytes.max(state.peer.verified_bytes);
+                    state.peer = Heartbeat { verified_bytes, ..*heartbeat };
                     return;
                 }
                 Message::Transfer(number, _) => state.transfers.get(number).cloned(),
@@ -491,8 +493,9 @@ impl Session {
             }
             state.epoch += 1;
             state.control = None;
-            // What it waited for then says nothing about now.
-            state.peer = Heartbeat::default();
+            // What it waited for then says nothing about now. What it verified stays so.
+            let verified_bytes = state.peer.verified_bytes;
+            state.peer = Heartbeat { verified_bytes, ..Heartbeat::default() };
             state.lost_at = Some(Instant::now());
             std::mem::take(&mut state.streams)
         };
