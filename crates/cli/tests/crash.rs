@@ -1,5 +1,5 @@
 //! Kill anything, any number of times, at any moment: nothing is lost, nothing half stands under a final name, little
-//! is sent again, nothing is left behind. Rows C-1, C-2, C-3, C-5, C-6, I-8 and I-9 of the catalogue.
+//! is sent again, nothing is left behind. Rows C-1 to C-6, I-8 and I-9 of the catalogue.
 //!
 //! `THALWEG_TORTURE=1` runs the long forms, `THALWEG_SEED` repeats a run.
 
@@ -15,7 +15,7 @@ use support::chance::{Random, quick_or_torture};
 use support::copies::{
     CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, local_copy, make_source, pull, push, wrong_names,
 };
-use support::job::{Ran, Running, Strace, bytes_written, with};
+use support::job::{Ran, Running, Strace, bytes_written, signal, with};
 use support::proxy::Proxy;
 use support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
 use support::volume::{Volume, can_mount};
@@ -260,6 +260,45 @@ fn c2_a_push_outlives_its_daemon() {
 #[test]
 fn c2_a_pull_outlives_its_daemon() {
     kill_the_daemon("C-2 pull", false);
+}
+
+/// C-4: asked to stop, a copy ends at once, in order, and goes on where it was; so does one that is asked twice.
+#[test]
+fn c4_a_copy_that_is_asked_to_stop_ends_in_order_and_resumes() {
+    use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGTERM};
+    let scratch = Scratch::new();
+    let total = make_source(&scratch.path("from"));
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    for signals in [&[SIGTERM][..], &[SIGHUP], &[SIGINT], &[SIGINT, SIGINT], &[SIGTERM, SIGINT]] {
+        for is_push in [true, false] {
+            let to = if is_push { scratch.path("export/to") } else { scratch.path("to") };
+            let command = || match is_push {
+                true => push(&scratch, &daemon.place("data", "to")),
+                false => local_copy(&scratch, &to),
+            };
+            let mut job = Running::start(with(command(), ["--bwlimit", "40MiB"]));
+            let writer = if is_push { daemon.pid() } else { job.pid() };
+            let before = if is_push { bytes_written(writer).unwrap() } else { 0 };
+            // Room is taken before it is written to; what is written is what counts.
+            let written = || bytes_written(writer).unwrap_or(0).saturating_sub(before);
+            assert!(wait_until(LIMIT, || written() > total * 2 / 3 || job.is_over()));
+            assert!(!job.is_over());
+            let since = Instant::now();
+            signals.iter().for_each(|each| signal(job.pid(), *each));
+            let ran = job.end(LIMIT);
+            let words = format!("{signals:?}, push {is_push}: {:?} {}", ran.code, ran.stderr);
+            assert!(since.elapsed() < Duration::from_secs(15), "after {:?}, {words}", since.elapsed());
+            // The second signal ends it without further words.
+            assert!(signals.len() > 1 || matches!(ran.code, Some(130 | 143)), "{words}");
+            assert!(signals.len() > 1 || ran.stderr.contains("hint:"), "{words}");
+            let ran = Running::start(command()).end(LIMIT).expect(0);
+            assert!(ran.number("bytes_received") < total, "nothing was kept: {words}");
+            assert_same(&scratch.path("from"), &to);
+            assert_no_litter(&to);
+            std::fs::remove_dir_all(&to).unwrap();
+        }
+    }
 }
 
 /// A small tree, so that a copy of it makes each system call a few times and is over soon.
