@@ -346,6 +346,24 @@ fn p16_a_peer_that_only_ever_greets_us_does_not_hold_us() {
     }
 }
 
+/// P16: and bytes that drip keep the link, but not the job: within the patience something must be verified.
+#[test]
+fn p16_a_drip_does_not_hold_us_beyond_the_patience() {
+    for is_push in [true, false] {
+        let wire = Wire::new(is_push);
+        wire.proxy.limit(40 << 20);
+        let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "8s"]);
+        wait_until(LIMIT, || wire.proxy.passed() >= wire.total / 3 || job.is_over());
+        assert!(!job.is_over());
+        // A segment of 1 MiB takes 43 s.
+        wire.proxy.limit(24 << 10);
+        job.end(LIMIT / 2).expect(3);
+        wire.proxy.limit(0);
+        wire.copy(is_push, &[]).end(LIMIT).expect(0);
+        wire.assert_exact();
+    }
+}
+
 /// The far side hears us and its answers vanish; when they come again the job goes on.
 #[test]
 fn n2_a_link_that_works_one_way_only_is_no_link() {
