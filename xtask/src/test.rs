@@ -16,6 +16,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("iproute2", "/sbin/ip"),
     ("attr", "/usr/bin/setfattr"),
     ("acl", "/usr/bin/setfacl"),
+    ("nftables", "/usr/sbin/nft"),
+    ("faketime", "/usr/bin/faketime"),
     ("musl-tools", "/usr/bin/musl-gcc"),
 ];
 

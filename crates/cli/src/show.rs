@@ -24,6 +24,9 @@ pub fn hint(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Space, _) => {
             "make room (or make it writable), then run the same command again: it resumes"
         }
+        (FailureKind::Io, operation) if operation.starts_with("sync") || operation.starts_with("write") => {
+            "the disk or its file system fails: see the kernel's log. When it works again, the same command resumes"
+        }
         (FailureKind::NotFound, "start by ssh") => {
             "install it there, name it with --far-path, or let thalweg place its own copy with --bootstrap"
         }

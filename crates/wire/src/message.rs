@@ -162,6 +162,9 @@ pub struct StageAccount {
 /// What is true now; says that the peer is alive and what it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Heartbeat {
+    /// Bytes that came on the data streams that stand now, parts of frames included. Says that the path is alive, and
+    /// nothing about what is safe.
+    pub arrived_bytes: u64,
     /// Receiver: payload bytes verified so far in all transfers of the session.
     pub verified_bytes: u64,
     /// Receiver: payload bytes durable so far.

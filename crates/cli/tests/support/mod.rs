@@ -11,6 +11,8 @@ pub mod proxy;
 
 pub mod volume;
 
+pub mod syncs;
+
 pub mod nets;
 
 pub mod peer;

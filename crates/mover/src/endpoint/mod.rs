@@ -257,4 +257,6 @@ pub struct Conclusion {
     pub deleted: u64,
     /// What could not be removed or finished, with its path.
     pub troubles: Vec<Failure>,
+    /// The sync of it all failed: nothing of the end counts, and the transfer fails.
+    pub failed: Option<Failure>,
 }

@@ -157,6 +157,11 @@ impl StopHandle {
         let info = socket::tcp_info(&*self.0).ok()?;
         Some((info.bytes_acked, info.unacked_packets > 0))
     }
+
+    /// Bytes that came from the peer so far, parts of frames included. `None` where the kernel does not say.
+    pub fn arrived(&self) -> Option<u64> {
+        Some(socket::tcp_info(&*self.0).ok()?.bytes_received)
+    }
 }
 
 impl fmt::Debug for StopHandle {

@@ -23,6 +23,9 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 /// A link that is silent for so long, four heartbeats, is dialled anew beside the old one; the first that works wins.
 /// The kernel's own tries to send again double their distance each time and would find a healed path too late.
 const SILENCE: Duration = Duration::from_secs(4);
+/// A path on which less than this moves is as good as dead. What moves faster keeps its link even if a frame takes
+/// longer than the stall timeout, until the patience for what was verified is at its end.
+const LIVE_BYTES_PER_S: f64 = 1024.0;
 /// Time that the last words may take.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time in which a server must answer a question or begin its answer.
@@ -418,8 +421,8 @@ impl Dialler {
         Ok(connection)
     }
 
-    fn stream(&self, session: &Session, stream: u16, rtt: Duration) -> Result<()> {
-        let until = self.deadline();
+    fn stream(&self, session: &Session, stream: u16, rtt: Duration, at_most: Duration) -> Result<()> {
+        let until = self.deadline().min(Instant::now() + at_most);
         let fd = self.connect.connect(left(until))?;
         let hints = PathHints {
             rtt: Some(rtt),
@@ -452,17 +455,33 @@ impl Keeper {
         let mut back_off = BACK_OFF.0;
         let mut last_progress = (progress(&self.session), Instant::now());
         let mut link_progress = last_progress;
+        let stall_timeout = self.dialler.settings.stall_timeout;
+        let live_bytes = (LIVE_BYTES_PER_S * stall_timeout.as_secs_f64()) as u64;
+        let mut moved = self.session.moved_bytes();
         while !self.session.is_closed() {
             let now = progress(&self.session);
-            if now != last_progress.0 {
-                last_progress = (now, Instant::now());
+            let grew = now.iter().zip(&last_progress.0).any(|(now, last)| now > last);
+            // A transfer that is taken out takes its numbers along.
+            last_progress.0 = now;
+            if grew {
+                last_progress.1 = Instant::now();
                 link_progress = last_progress;
+            }
+            let moved_now = self.session.moved_bytes();
+            // It starts over when a stream does.
+            if moved_now < moved {
+                moved = moved_now;
+            }
+            if moved_now - moved > live_bytes {
+                moved = moved_now;
+                link_progress.1 = Instant::now();
             }
             if !awaits_peer(&self.session) {
                 last_progress.1 = Instant::now();
                 link_progress.1 = Instant::now();
             }
-            if last_progress.1.elapsed() > self.dialler.settings.patience {
+            let patience_left = self.dialler.settings.patience.saturating_sub(last_progress.1.elapsed());
+            if patience_left.is_zero() {
                 let seconds = self.dialler.settings.patience.as_secs();
                 let cause = format!("no progress for {seconds} s");
                 self.session.close(Some(Failure::new(FailureKind::Connection, "transfer", cause)));
@@ -474,8 +493,7 @@ impl Keeper {
                 && self.session.heard_at().is_some_and(|at| at.elapsed() > SILENCE);
             if is_lost || is_silent {
                 // A dial and a pause that reach beyond the patience would only delay the end.
-                let patience = self.dialler.settings.patience.saturating_sub(last_progress.1.elapsed());
-                let patience = patience.max(Duration::from_millis(500));
+                let patience = patience_left.max(Duration::from_millis(500));
                 match self.dialler.resume(&self.session, patience).and_then(|c| self.replace_link(c)) {
                     Ok(()) => {
                         back_off = BACK_OFF.0;
@@ -496,18 +514,18 @@ impl Keeper {
             }
             let heartbeat = self.session.peer_heartbeat();
             let excused = heartbeat.waiting_for.is_some();
-            if link_progress.1.elapsed() > self.dialler.settings.stall_timeout && !excused {
-                let seconds = self.dialler.settings.stall_timeout.as_secs();
+            if link_progress.1.elapsed() > stall_timeout && !excused {
+                let seconds = stall_timeout.as_secs();
                 let cause = format!("the peer acknowledged nothing for {seconds} s");
                 link_progress.1 = Instant::now();
                 self.session.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
                 continue;
             }
-            if self.dial_streams() {
+            if self.dial_streams(patience_left) {
                 back_off = BACK_OFF.0;
                 self.pause(Duration::from_millis(250));
             } else {
-                self.pause(back_off);
+                self.pause(back_off.min(patience_left));
                 back_off = (back_off * 2).min(BACK_OFF.1);
             }
         }
@@ -522,8 +540,8 @@ impl Keeper {
         self.session.attach_control(connection)
     }
 
-    /// Dials what is missing, side by side. False if some could not be had.
-    fn dial_streams(&self) -> bool {
+    /// Dials what is missing, side by side, for at most so long. False if some could not be had.
+    fn dial_streams(&self, at_most: Duration) -> bool {
         let wanted = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner()).streams_wanted;
         let there = self.session.streams();
         let missing: Vec<u16> = (0..wanted).filter(|stream| !there.contains(stream)).collect();
@@ -531,7 +549,7 @@ impl Keeper {
             let dials: Vec<_> = missing
                 .iter()
                 .map(|&stream| {
-                    scope.spawn(move || match self.dialler.stream(&self.session, stream, self.rtt) {
+                    scope.spawn(move || match self.dialler.stream(&self.session, stream, self.rtt, at_most) {
                         Ok(()) => true,
                         Err(failure) => {
                             tracing::info!(stream, %failure, "stream not dialled");

@@ -146,6 +146,7 @@ impl ReceiveRun {
         drop(state);
         let busy = self.busy.lock().unwrap_or_else(|p| p.into_inner()).since;
         Heartbeat {
+            arrived_bytes: 0,
             verified_bytes,
             durable_bytes,
             settled_entries: totals.done + totals.unchanged + totals.skipped + totals.failed,
@@ -661,7 +662,10 @@ impl Receiving for ReceiveRun {
 
     fn concluded(&self, conclusion: Conclusion) {
         let mut state = self.lock();
-        state.machine.concluded(conclusion.revised, conclusion.deleted, conclusion.troubles);
+        match conclusion.failed {
+            Some(failure) => state.machine.abort(failure),
+            None => state.machine.concluded(conclusion.revised, conclusion.deleted, conclusion.troubles),
+        }
         self.pump(&mut state);
     }
 }

@@ -328,6 +328,16 @@ impl Session {
         control.map_or(0, |control| control.queued_bytes())
     }
 
+    /// Bytes that moved on the streams that stand now, both ways and parts of frames included, as both kernels and the
+    /// peer's last heartbeat say. A sign of life of the path and no more: it goes back when a stream is replaced.
+    pub fn moved_bytes(&self) -> u64 {
+        let state = self.lock();
+        let of = |(_, handle): &(u64, StopHandle)| {
+            handle.arrived().unwrap_or(0) + handle.delivered().map_or(0, |(bytes, _)| bytes)
+        };
+        state.streams.values().map(of).sum::<u64>().saturating_add(state.peer.arrived_bytes)
+    }
+
     /// What transfers of this session say goes through this.
     pub fn outbox(&self) -> Box<dyn Outbox> {
         Box::new(SessionOutbox(self.this.clone()))
@@ -429,7 +439,9 @@ impl Session {
             state.heard_at = Some(Instant::now());
             match &message {
                 Message::Heartbeat(heartbeat) => {
-                    state.peer = *heartbeat;
+                    // Claims that come and go shall not look like progress.
+                    let verified_bytes = heartbeat.verified_bytes.max(state.peer.verified_bytes);
+                    state.peer = Heartbeat { verified_bytes, ..*heartbeat };
                     return;
                 }
                 Message::Transfer(number, _) => state.transfers.get(number).cloned(),
@@ -497,8 +509,9 @@ impl Session {
             }
             state.epoch += 1;
             state.control = None;
-            // What it waited for then says nothing about now.
-            state.peer = Heartbeat::default();
+            // What it waited for then says nothing about now. What it verified stays so.
+            let verified_bytes = state.peer.verified_bytes;
+            state.peer = Heartbeat { verified_bytes, ..Heartbeat::default() };
             state.lost_at = Some(Instant::now());
             std::mem::take(&mut state.streams)
         };
@@ -627,7 +640,8 @@ impl Session {
     }
 
     fn heartbeat(&self) -> Heartbeat {
-        let mut sum = Heartbeat::default();
+        let arrived = self.lock().streams.values().filter_map(|(_, handle)| handle.arrived()).sum();
+        let mut sum = Heartbeat { arrived_bytes: arrived, ..Heartbeat::default() };
         for transfer in self.transfers() {
             if let Transfer::Receive(run) = transfer {
                 let one = run.progress();

@@ -21,7 +21,7 @@ impl LocalDestination {
     pub(super) fn conclude_all(&self, complete: bool) -> Conclusion {
         let mut conclusion = Conclusion::default();
         if let Err(failure) = self.check_sound() {
-            conclusion.troubles.push(failure);
+            conclusion.failed = Some(failure);
             return conclusion;
         }
         self.delete_all(complete, &mut conclusion);
@@ -36,10 +36,8 @@ impl LocalDestination {
                 }
             }
         }
-        if !self.terms.dry_run
-            && let Err(failure) = self.sync_written(&[])
-        {
-            conclusion.troubles.push(failure);
+        if !self.terms.dry_run {
+            conclusion.failed = self.sync_written(&[]).err();
         }
         conclusion
     }

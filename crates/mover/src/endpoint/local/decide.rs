@@ -549,7 +549,14 @@ impl LocalDestination {
                 let staging = self.staging_at(place)?;
                 let file = staging.dir.open_read_write(partial_name(number).as_bytes())?;
                 let sparse = self.is_sparse(entry);
-                Arc::new(LocalPartial::new(number, file, sparse, &staging, place.territory.clone()))
+                Arc::new(LocalPartial::new(
+                    number,
+                    entry.path.clone(),
+                    file,
+                    sparse,
+                    &staging,
+                    place.territory.clone(),
+                ))
             }
         };
         if recorded.is_empty() || partial.file.stat()?.size != entry.evidence.size {

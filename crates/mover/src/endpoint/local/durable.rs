@@ -9,10 +9,10 @@
 //! first.
 
 use super::destination::LocalDestination;
-use super::lock;
 use super::staging::Territory;
+use super::{at_words, failed, failed_at_words, lock};
 use crate::endpoint::PartialFile;
-use crate::failure::{self, Failure, Result};
+use crate::failure::{Failure, Result};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -101,24 +101,27 @@ impl LocalDestination {
         // Directories above the root may be on a file system of their own.
         let above: Vec<_> = changed.dirs.extract_if(|path, _| path.starts_with(b"/")).collect();
         for (_, dir) in &above {
-            dir.sync().map_err(|error| self.fail("sync a directory", &error))?;
+            dir.sync().map_err(|error| self.fail("sync a directory above", None, &error))?;
         }
         if changed.everything || single > SINGLE_MAX || partials.len() != files.len() {
             return self.sync_file_systems();
         }
         for partial in &files {
-            partial.file.sync_data().map_err(|error| self.fail("sync a file", &error))?;
+            partial.file.sync_data().map_err(|error| self.fail("sync", Some(&partial.path), &error))?;
         }
         for file in &changed.files {
-            file.sync_all().map_err(|error| self.fail("sync a file", &error))?;
+            file.sync_all().map_err(|error| self.fail("sync a file below", None, &error))?;
         }
-        for dir in changed.dirs.values() {
+        for (path, dir) in &changed.dirs {
             match dir.sync() {
                 // May be passed through, not read: then only with everything else.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     return self.sync_file_systems();
                 }
-                other => other.map_err(|error| self.fail("sync a directory", &error))?,
+                other => other.map_err(|error| {
+                    let path = RelativePath::new(path.clone()).ok();
+                    self.fail("sync a directory", path.as_ref(), &error)
+                })?,
             }
         }
         Ok(())
@@ -133,7 +136,7 @@ impl LocalDestination {
                 territory
                     .top
                     .sync_file_system()
-                    .map_err(|error| self.fail("sync the file system", &error))?;
+                    .map_err(|error| self.fail("sync the file system", None, &error))?;
                 territory.past_is_durable.store(true, Ordering::Release);
             }
         }
@@ -148,7 +151,7 @@ impl LocalDestination {
                 territory
                     .top
                     .sync_file_system()
-                    .map_err(|error| self.fail("sync the file system", &error))?;
+                    .map_err(|error| self.fail("sync the file system", None, &error))?;
             }
         }
         Ok(())
@@ -162,17 +165,21 @@ impl LocalDestination {
                 && staging.names_are_new.swap(false, Ordering::AcqRel)
             {
                 let synced = staging.sync_names().and_then(|()| territory.top.sync());
-                synced.map_err(|error| self.fail("sync the staging directory", &error))?;
+                synced.map_err(|error| self.fail("sync the staging directory", None, &error))?;
             }
         }
         match &mut *lock(&self.journal) {
-            Some(journal) => journal.record(chunks),
+            Some(journal) => journal.record(chunks).map_err(|failure| at_words(failure, &self.words)),
             None => Ok(()),
         }
     }
 
-    fn fail(&self, operation: &str, error: &io::Error) -> Failure {
-        let failure = failure::of_io(operation, error);
+    /// Notes the first sync that failed, and tells it: on the entry at `path`, or else on the destination.
+    fn fail(&self, operation: &str, path: Option<&RelativePath>, error: &io::Error) -> Failure {
+        let failure = match path {
+            Some(path) if !path.as_bytes().is_empty() => failed(operation, path, error),
+            _ => failed_at_words(operation, &self.words, error),
+        };
         lock(&self.failed).get_or_insert(failure).clone()
     }
 }

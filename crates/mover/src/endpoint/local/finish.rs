@@ -61,7 +61,14 @@ impl LocalDestination {
         })?;
         staging.names_are_new.store(true, Ordering::Release);
         place.territory.touch();
-        let partial = Arc::new(LocalPartial::new(number, file, sparse, &staging, place.territory.clone()));
+        let partial = Arc::new(LocalPartial::new(
+            number,
+            entry.path.clone(),
+            file,
+            sparse,
+            &staging,
+            place.territory.clone(),
+        ));
         lock(&self.partials).insert(number, partial.clone());
         Ok(partial)
     }
