@@ -128,12 +128,19 @@ pub enum Decision {
     Fresh,
     /// Chunks of it may be here.
     Wanted {
-        /// A partial from an earlier attempt, with the chunks in it that are sound: read and digested again just
-        /// now.
-        partial: Option<(Arc<dyn PartialFile>, Vec<(u64, Digest)>)>,
+        /// What an earlier attempt left.
+        left: Option<Left>,
         /// Size of the file that stands there, if it is worth comparing: see [`Destination::existing`].
         candidate: Option<u64>,
     },
+}
+
+/// A partial from an earlier attempt.
+pub struct Left {
+    /// Its file.
+    pub partial: Arc<dyn PartialFile>,
+    /// The chunks in it that are sound: read and digested again just now.
+    pub present: Vec<(u64, Digest)>,
 }
 
 /// A hidden file that will become an entry.

@@ -321,9 +321,7 @@ impl ReceiveRun {
                     // A dry run ends here: nothing is asked for, so nothing can be written.
                     // But content may be compared.
                     let is_candidate = |decision: &Decision| match decision {
-                        Decision::Wanted { partial: None, candidate } => {
-                            *candidate == Some(entry.evidence.size)
-                        }
+                        Decision::Wanted { left: None, candidate } => *candidate == Some(entry.evidence.size),
                         _ => false,
                     };
                     if self.terms.dry_run
@@ -333,8 +331,8 @@ impl ReceiveRun {
                         let outcome = Outcome::Done { digest: None, losses: Vec::new() };
                         decision = Decision::Settled { outcome, made: false };
                     }
-                    if let Decision::Wanted { partial: Some((partial, _)), .. } = &decision {
-                        let file = self.open_for(entry.clone(), partial.clone());
+                    if let Decision::Wanted { left: Some(left), .. } = &decision {
+                        let file = self.open_for(entry.clone(), left.partial.clone());
                         self.held().insert(entry.id, Held::Partial(file));
                     }
                     (entry, decision)
@@ -359,8 +357,8 @@ impl ReceiveRun {
             let decision = match decision {
                 Decision::Settled { outcome, made } => Decided::Settled { outcome, made },
                 Decision::Fresh => Decided::Fresh,
-                Decision::Wanted { partial, candidate } => Decided::Wanted {
-                    present: partial.map(|(_, present)| present).unwrap_or_default(),
+                Decision::Wanted { left, candidate } => Decided::Wanted {
+                    present: left.map(|left| left.present).unwrap_or_default(),
                     candidate: candidate
                         .and_then(|size| Candidate::of(size, entry.evidence.size, self.terms.chunk_bytes)),
                 },

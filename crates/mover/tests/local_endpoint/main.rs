@@ -227,7 +227,8 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
                     }
                     outcome
                 }
-                Decision::Fresh => {
+                // What could be compared is sent as a whole here.
+                Decision::Fresh | Decision::Wanted { left: None, .. } => {
                     copied.fresh += 1;
                     if dry_run {
                         done(None, Vec::new())
@@ -235,9 +236,9 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
                         move_file(source, &destination, entry, None, &mut before)
                     }
                 }
-                Decision::Resume { partial, present } => {
-                    copied.resumed_chunks += present.len() as u64;
-                    move_file(source, &destination, entry, Some((partial, present)), &mut before)
+                Decision::Wanted { left: Some(left), .. } => {
+                    copied.resumed_chunks += left.present.len() as u64;
+                    move_file(source, &destination, entry, Some((left.partial, left.present)), &mut before)
                 }
             },
         };

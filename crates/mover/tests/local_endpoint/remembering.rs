@@ -51,3 +51,56 @@ fn with_metadata_put_right_it_is_remembered_still() {
     copy(&contents(&trees.source), remembered(&trees)).assert_whole();
     assert_eq!(copy(&contents(&trees.source), remembered(&trees)).fresh, 0);
 }
+
+/// A file here and there of the same size and time, of which the catalogue says that one of them changed since.
+fn candidate(trees: &Trees) -> (LocalDestination, Entry) {
+    fs::write(trees.source.join("f"), "one").unwrap();
+    copy(&contents(&trees.source), remembered(trees)).assert_whole();
+    fs::set_permissions(trees.source.join("f"), fs::Permissions::from_mode(0o640)).unwrap();
+    let (found, _) = scan(&contents(&trees.source));
+    let destination = open(remembered(trees), &SourceForm::Many).unwrap();
+    destination.decide(&found.entries[0]);
+    let entry = found.entry("f").clone();
+    let decision = destination.decide(&entry);
+    assert!(matches!(decision, Decision::Wanted { left: None, candidate: Some(3) }));
+    (destination, entry)
+}
+
+#[test]
+fn a_file_found_the_same_is_kept_gets_its_metadata_and_is_remembered() {
+    let trees = trees();
+    let (destination, entry) = candidate(&trees);
+    let digest = Digest(*blake3::hash(b"one").as_bytes());
+    let mut found = [0; 3];
+    destination.existing(&entry).unwrap().read_at(&mut found, 0).unwrap();
+    assert_eq!(&found, b"one");
+    let Decision::Settled { outcome, made: true } = destination.keep(&entry, digest) else { panic!() };
+    assert_eq!(outcome, Outcome::Unchanged { digest: Some(digest) });
+    destination.sync(&[]).unwrap();
+    destination.settled(&entry, &outcome);
+    destination.close(true);
+    assert_eq!(fs::metadata(trees.target.join("f")).unwrap().mode() & 0o777, 0o640);
+    let again = copy(&contents(&trees.source), remembered(&trees));
+    assert_eq!(again.outcomes[&b"f"[..]], Outcome::Unchanged { digest: Some(digest) });
+}
+
+#[test]
+fn a_file_that_changed_after_it_was_decided_is_neither_read_nor_kept() {
+    for replace in [false, true] {
+        let trees = trees();
+        let (destination, entry) = candidate(&trees);
+        let target = trees.target.join("f");
+        if replace {
+            fs::write(trees.target.join("other"), "one").unwrap();
+            fs::rename(trees.target.join("other"), &target).unwrap();
+        } else {
+            fs::write(&target, "two").unwrap();
+        }
+        let failure = destination.existing(&entry).err().unwrap();
+        assert_eq!(failure.kind, FailureKind::Changed);
+        let digest = Digest(*blake3::hash(b"one").as_bytes());
+        assert!(matches!(destination.keep(&entry, digest), Decision::Fresh));
+        assert_ne!(fs::metadata(&target).unwrap().mode() & 0o777, 0o640);
+        destination.close(false);
+    }
+}

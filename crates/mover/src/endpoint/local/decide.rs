@@ -7,7 +7,7 @@ use super::partial::LocalPartial;
 use super::spool::Spooled;
 use super::staging::{Grain, partial_name};
 use super::{conflict, evidence_of, failed, lock, wire_time};
-use crate::endpoint::{Decision, PartialFile};
+use crate::endpoint::{Decision, Left, PartialFile};
 use crate::failure::{Failure, FailureKind};
 use crate::journal::catalogue::{Remembered, bind};
 use std::collections::BTreeMap;
@@ -501,7 +501,7 @@ impl LocalDestination {
     /// file that stands there; else everything is wanted.
     fn resume(&self, entry: &Entry, place: &Place, candidate: Option<u64>) -> Result<Decision, Failure> {
         let without_partial = || match candidate {
-            Some(_) => Decision::Wanted { partial: None, candidate },
+            Some(_) => Decision::Wanted { left: None, candidate },
             None => Decision::Fresh,
         };
         let (found, other) = match &*lock(&self.journal) {
@@ -516,7 +516,7 @@ impl LocalDestination {
         }
         let Some(number) = found else { return Ok(without_partial()) };
         match self.resumed(number, entry, place) {
-            Ok(Some(partial)) => return Ok(Decision::Wanted { partial: Some(partial), candidate }),
+            Ok(Some(left)) => return Ok(Decision::Wanted { left: Some(left), candidate }),
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(%error, path = %entry.path, "what an earlier attempt left cannot be read");
@@ -537,7 +537,7 @@ impl LocalDestination {
     }
 
     /// `None` if nothing of it is of use.
-    fn resumed(&self, number: u64, entry: &Entry, place: &Place) -> io::Result<Option<Resumed>> {
+    fn resumed(&self, number: u64, entry: &Entry, place: &Place) -> io::Result<Option<Left>> {
         let recorded = match &*lock(&self.journal) {
             Some(journal) => journal.chunks(number).map_err(|failure| io::Error::other(failure.cause))?,
             None => return Ok(None),
@@ -575,7 +575,7 @@ impl LocalDestination {
         self.clear_gaps(&partial.file, &rule, &present, self.is_sparse(entry))?;
         lock(&self.partials).insert(number, partial.clone());
         let partial: Arc<dyn PartialFile> = partial;
-        Ok(Some((partial, present)))
+        Ok(Some(Left { partial, present }))
     }
 
     /// Makes zeros of everything that is not present: holes are never written, so nothing may show through.
@@ -609,9 +609,6 @@ impl LocalDestination {
         self.terms.preserve.holes && matches!(entry.kind, Kind::File { sparse: true, .. })
     }
 }
-
-/// A partial from an earlier attempt, with its sound chunks.
-type Resumed = (Arc<dyn PartialFile>, Vec<(u64, Digest)>);
 
 /// The chunks of `recorded` whose bytes on the medium still have their digest, in order.
 fn sound_chunks(
