@@ -1,7 +1,7 @@
 //! `cargo xtask gen`: what is written from the code and committed, so that nobody needs a compiler to read it.
 //!
-//! Man pages (packaging/man), completions (packaging/completions), docs/reference/cli.md and
-//! docs/reference/exit-codes.md. With `--check` nothing is written: a file that would change is an error.
+//! Man pages (packaging/man), completions (packaging/completions), docs/reference/cli.md,
+//! docs/reference/exit-codes.md, and the golden vectors (crates/wire/vectors). With `--check` nothing is written: a file that would change is an error.
 
 use anyhow::{Context, bail};
 use clap::{Command, CommandFactory};
@@ -19,7 +19,7 @@ pub struct Args {
 }
 
 /// Directories in which every file is made here: what is not made any more is removed.
-const OWN: [&str; 2] = ["packaging/man", "packaging/completions"];
+const OWN: [&str; 3] = ["packaging/man", "packaging/completions", "crates/wire/vectors"];
 
 pub fn run(options: &Args) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
@@ -78,6 +78,10 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     files.insert("docs/reference/cli.md".into(), reference(&command).into_bytes());
     files.insert("docs/reference/exit-codes.md".into(), exit_codes().into_bytes());
+    for family in thalweg_wire::vectors::families() {
+        let path = Path::new("crates/wire/vectors").join(family.name).with_extension("txt");
+        files.insert(path, family.to_text().into_bytes());
+    }
     Ok(files)
 }
 

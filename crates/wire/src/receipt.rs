@@ -91,6 +91,9 @@ impl RootHasher {
     }
 }
 
+/// First bytes of what is signed, so that no other signature of the same key passes for one of these.
+const CONTEXT: &[u8] = b"thalweg receipt v1\n";
+
 /// What a mover says about a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
@@ -171,6 +174,18 @@ impl std::str::FromStr for Line {
 impl Statement {
     /// The bytes that are signed: a context line, then the statement as postcard.
     pub fn signed_bytes(&self) -> Vec<u8> {
-        postcard::to_extend(self, b"thalweg receipt v1\n".to_vec()).unwrap_or_default()
+        postcard::to_extend(self, CONTEXT.to_vec()).unwrap_or_default()
+    }
+
+    /// Reads back what [`Statement::signed_bytes`] wrote.
+    ///
+    /// # Errors
+    /// `Magic` without the context line, `Invalid` for anything else that is no statement.
+    pub fn from_signed_bytes(bytes: &[u8]) -> Result<Statement, DecodeError> {
+        let body = bytes.strip_prefix(CONTEXT).ok_or(DecodeError::Magic { what: "statement" })?;
+        match postcard::take_from_bytes(body) {
+            Ok((statement, [])) => Ok(statement),
+            _ => Err(DecodeError::Invalid { what: "statement" }),
+        }
     }
 }
