@@ -1,4 +1,5 @@
-//! What of the program other tools need: its command line, for manuals, completions and the reference; exit codes.
+//! What of the program other tools need: its command line, for manuals, completions and the reference; exit codes; what
+//! users and files say, for fuzzing.
 #![forbid(unsafe_code)]
 
 pub mod args;
@@ -8,3 +9,5 @@ pub mod filters;
 pub mod exit;
 
 pub mod units;
+
+pub mod place;

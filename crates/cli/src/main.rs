@@ -1,7 +1,5 @@
 //! The program `thalweg`: reads the command line, runs the command, turns its end into an exit code.
 
-mod place;
-
 mod identity;
 
 mod copy;
@@ -35,7 +33,7 @@ mod check;
 mod gc;
 
 use clap::Parser;
-use thalweg_cli::{args, exit, units};
+use thalweg_cli::{args, exit, place, units};
 use thalweg_mover::failure::{Failure, FailureKind};
 
 fn main() -> std::process::ExitCode {

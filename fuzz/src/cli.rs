@@ -1,0 +1,57 @@
+//! Decoders of the program: what users write.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use thalweg_cli::place::Named;
+use thalweg_cli::{args, filters, units};
+
+/// What a target checks of any bytes.
+pub type Property = fn(&[u8]);
+
+/// As in `wire.rs`.
+pub const TARGETS: [(&str, Property); 4] =
+    [("units", units), ("place", place), ("files_from", files_from), ("arguments", arguments)];
+
+/// A number or a sentence that can be shown; what we print of sizes we read again.
+pub fn units(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(bytes) = units::parse_size(text) {
+        assert!(!units::size(bytes).is_empty());
+        assert_eq!(units::parse_size(&bytes.to_string()), Ok(bytes));
+    }
+    if let Ok(rate) = units::parse_rate(text) {
+        assert!(!units::rate(rate, 1.0).is_empty());
+    }
+    let _ = units::parse_time(text);
+}
+
+/// A place or an error; no host is an option or a command.
+pub fn place(data: &[u8]) {
+    match Named::parse(OsStr::from_bytes(data)) {
+        Ok(Named::Ssh { host, .. }) => assert!(!host.starts_with('-') && !host.contains(char::is_control)),
+        Ok(mut named) => {
+            named.mean_contents();
+            let once = named.clone();
+            named.mean_contents();
+            assert_eq!(named, once);
+        }
+        Err(failure) => assert!(!failure.to_string().contains(char::is_control)),
+    }
+}
+
+/// Names below the source, or an error.
+pub fn files_from(data: &[u8]) {
+    for from0 in [false, true] {
+        match filters::names(data, from0) {
+            Ok(names) => assert!(names.iter().all(|name| !name.is_root())),
+            Err(failure) => assert!(!failure.to_string().contains(char::is_control)),
+        }
+    }
+}
+
+/// Words, one a line, as a command line: read or refused, exports and sizes in it too.
+pub fn arguments(data: &[u8]) {
+    use clap::Parser;
+    let words = data.split(|&byte| byte == b'\n').take(16).map(OsStr::from_bytes);
+    let _ = args::Args::try_parse_from(std::iter::once(OsStr::new("thalweg")).chain(words));
+}
