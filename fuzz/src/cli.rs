@@ -3,14 +3,21 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use thalweg_cli::place::Named;
+use thalweg_cli::receipt_file::{self, Part, Reader};
 use thalweg_cli::{args, filters, units};
+use thalweg_mover::failure::FailureKind;
 
 /// What a target checks of any bytes.
 pub type Property = fn(&[u8]);
 
 /// As in `wire.rs`.
-pub const TARGETS: [(&str, Property); 4] =
-    [("units", units), ("place", place), ("files_from", files_from), ("arguments", arguments)];
+pub const TARGETS: [(&str, Property); 5] = [
+    ("units", units),
+    ("place", place),
+    ("files_from", files_from),
+    ("arguments", arguments),
+    ("receipt_file", receipt_file),
+];
 
 /// A number or a sentence that can be shown; what we print of sizes we read again.
 pub fn units(data: &[u8]) {
@@ -54,4 +61,23 @@ pub fn arguments(data: &[u8]) {
     use clap::Parser;
     let words = data.split(|&byte| byte == b'\n').take(16).map(OsStr::from_bytes);
     let _ = args::Args::try_parse_from(std::iter::once(OsStr::new("thalweg")).chain(words));
+}
+
+/// Parts or an error; what is not signed is never taken for a receipt; parts come back as they were written.
+pub fn receipt_file(data: &[u8]) {
+    let Ok(mut reader) = Reader::begin(data) else { return };
+    while let Ok(Some(part)) = reader.next_part() {
+        if let Part::Pieces(path, pieces) = part {
+            let text = receipt_file::pieces(&path, &pieces);
+            let header = data.split(|&byte| byte == b'\n').next().unwrap_or_default();
+            let again = [header, text.as_bytes()].join(&b'\n');
+            let part = Reader::begin(&again[..]).and_then(|mut reader| reader.next_part());
+            assert_eq!(part.ok().flatten(), Some(Part::Pieces(path, pieces)));
+        }
+    }
+    match Reader::begin(data).and_then(Reader::authenticate) {
+        // Only from the seed, which is a real one.
+        Ok(seal) => assert_eq!(seal.sender.public_key, seal.receiver.public_key),
+        Err(failure) => assert!(matches!(failure.kind, FailureKind::Usage | FailureKind::Damage)),
+    }
 }

@@ -15,10 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
+use thalweg_cli::receipt_file;
 use thalweg_mover::link::ssh::{DialBack, Order, Ready, TOKEN_BYTES};
 use thalweg_mover::link::{Identity, Ticket};
 use thalweg_mover::stage::compress::Packer;
-use thalweg_wire::{journal, limits, vectors};
+use thalweg_wire::digest::{self, Pieces};
+use thalweg_wire::message::{Check, Totals, VerifyLevel};
+use thalweg_wire::receipt::{Side, Signed, Statement};
+use thalweg_wire::{Digest, RelativePath, journal, limits, vectors};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -130,6 +134,7 @@ fn build(names: &[String]) -> anyhow::Result<PathBuf> {
         .current_dir(tools::root().join("fuzz"))
         .args(["fuzz", "build", "--target-dir"])
         .arg(&built)
+        .args((names.len() == 1).then(|| &names[0]))
         .status()
         .context("run cargo fuzz")?;
     if !status.success() {
@@ -171,6 +176,11 @@ fn fuzz(name: &str, frozen: &Path, seeds: &[(&str, Vec<u8>)], args: &Args) -> an
             .args(options)
             .args(directories)
             .current_dir(&home)
+            // Two decoders are of files; what they write is not to wear a disk.
+            .env(
+                "TMPDIR",
+                if Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() },
+            )
             .stderr(out.try_clone()?)
             .stdout(out)
             .status()
@@ -268,6 +278,7 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
     seeds.push(("ssh_line", ready.to_line().into_bytes()));
     let back = DialBack { port: 8487, token: "t".repeat(TOKEN_BYTES) };
     seeds.push(("ssh_line", back.to_line().into_bytes()));
+    seeds.push(("receipt_file", receipt_of(&identity).into_bytes()));
     let texts: [(&str, &[&str]); 5] = [
         ("units", &["10G", "1.5TiB", "100Mbit/s", "12MB/s", "90s", "5m", "2h30m"]),
         (
@@ -290,6 +301,36 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
         seeds.extend(examples.iter().map(|text| (target, text.as_bytes().to_vec())));
     }
     Ok(seeds)
+}
+
+/// A receipt of a local copy of one file of two parts, with both statements.
+fn receipt_of(identity: &Identity) -> String {
+    let parts = [Digest([1; 32]), Digest([2; 32])];
+    let line = format!("{}  131072  file  done  large\n", digest::join(&parts, true));
+    let path = RelativePath::new(b"large".to_vec()).unwrap_or_default();
+    let pieces = Pieces { piece_bytes: 64 << 10, digests: parts.to_vec() };
+    let header = format!("{{\"thalweg_receipt\":{}}}", receipt_file::VERSION);
+    let digest_of = |text: &str| Digest(*blake3::hash(text.as_bytes()).as_bytes());
+    let signed = |side| {
+        let statement = Statement {
+            root: digest_of(&line),
+            entries: 1,
+            totals: Totals::default(),
+            signed_at: 1_790_000_000,
+            side,
+            peer: identity.fingerprint().0,
+            verify: VerifyLevel::Written,
+            check: Check::Evidence,
+            chunk_bytes: 64 << 10,
+            segment_bytes: 64 << 10,
+            header: Some(digest_of(&header)),
+        };
+        let signature = identity.sign(&statement.signed_bytes());
+        Signed { statement, certificate: identity.chain()[0].to_vec(), signature }
+    };
+    let footer = receipt_file::footer(&signed(Side::Sender), &signed(Side::Receiver));
+    let (pieces, line) = (receipt_file::pieces(&path, &pieces), receipt_file::line(&line));
+    format!("{header}\n{pieces}\n{line}\n{footer}\n")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -49,6 +49,9 @@ fn run(args: &CopyArgs) -> Result<Exit> {
         places.iter_mut().for_each(Named::mean_contents);
     }
     let (from, from_identity) = source(places, args)?;
+    if matches!(&from, From::Far(_, places) if places.len() > limits::PLACES_MAX) {
+        return Err(usage("a far place takes at most 1024 sources: name the directory that they are in"));
+    }
     if matches!(from, From::Far(..))
         && only.as_ref().is_some_and(|only| only.len() > limits::MESSAGE_DIGESTS_MAX)
     {
@@ -66,8 +69,9 @@ fn run(args: &CopyArgs) -> Result<Exit> {
     let stop = Arc::new(Stop::default());
     let signal = on_signals(stop.clone())?;
     let meter = Arc::new(Meter::default());
-    let receipt = args.receipt.as_deref().map(ReceiptFile::begin).transpose()?;
+    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, args)).transpose()?;
     wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
+    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
     let listener = Arc::new(Listener::start(args, meter.clone())?);
     let hears = listener.clone();
     let events: Events = Arc::new(move |event| hears.hear(&event));
@@ -76,7 +80,7 @@ fn run(args: &CopyArgs) -> Result<Exit> {
     match result {
         Ok(report) => {
             if let Some(receipt) = receipt {
-                receipt.finish(args, &report)?;
+                receipt.finish(&report.agreed)?;
             }
             listener.finish(args, &report)
         }

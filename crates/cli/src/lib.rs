@@ -11,3 +11,5 @@ pub mod exit;
 pub mod units;
 
 pub mod place;
+
+pub mod receipt_file;

@@ -33,7 +33,7 @@ mod check;
 mod gc;
 
 use clap::Parser;
-use thalweg_cli::{args, exit, place, units};
+use thalweg_cli::{args, exit, place, receipt_file, units};
 use thalweg_mover::failure::{Failure, FailureKind};
 
 fn main() -> std::process::ExitCode {

@@ -1,6 +1,7 @@
 //! Places that the user's own ssh reaches.
 
 use crate::args::CopyArgs;
+use crate::identity;
 use std::sync::Arc;
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -38,7 +39,8 @@ pub fn far(host: &str, port: Option<u16>, args: &CopyArgs) -> Result<Far> {
         patience: args.patience,
         stall_timeout: args.stall_timeout,
     };
-    by_ssh::reach(wishes, events)
+    let identity = identity::own(&identity::state_directory(args.state.as_deref())?)?;
+    by_ssh::reach(wishes, &identity, events)
 }
 
 /// A path as the far user means it: relative ones, and those that begin with `~/`, are below the home directory, in

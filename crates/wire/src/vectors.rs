@@ -77,7 +77,7 @@ pub fn families() -> Vec<Family> {
         Family {
             name: "pack",
             about: "payload of a pack of three files: contents, then the index",
-            vectors: encoded(samples::packs(), pack_bytes),
+            vectors: encoded(samples::packs(), |files| pack_bytes(files)),
             read: |bytes| {
                 let items = PackItem::read_all(bytes, samples::PACK_FILES)?;
                 Ok(show(items.iter().map(|(item, content)| (*item, content.to_vec())).collect::<Vec<_>>()))
@@ -154,7 +154,7 @@ fn message_bytes(message: &Message) -> Vec<u8> {
     message.encode().map(|bytes| bytes[crate::message::LENGTH_BYTES..].to_vec()).unwrap_or_default()
 }
 
-fn pack_bytes(files: &Vec<(PackItem, Vec<u8>)>) -> Vec<u8> {
+fn pack_bytes(files: &[(PackItem, Vec<u8>)]) -> Vec<u8> {
     let contents = files.iter().flat_map(|(_, content)| content.iter().copied());
     contents.chain(files.iter().flat_map(|(item, _)| item.encode())).collect()
 }

@@ -10,7 +10,7 @@ use crate::message::{
     Outcome, Place, Preserve, Question, Reply, Run, ScanTotals, Seal, SourceForm, StageAccount, Terms,
     Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
-use crate::receipt::{Signed, Statement};
+use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
 
 /// Files in the sample of a pack.
@@ -121,6 +121,7 @@ pub(super) fn frames() -> Vec<Sample<(Inner, Vec<u8>)>> {
     let mut all = each! { (Inner, Vec<u8>);
         (Inner { kind: FrameKind::Segment, .. }, _) => "segment": (inner(FrameKind::Segment, 5), b"bytes".to_vec());
         (Inner { kind: FrameKind::Zeros, .. }, _) => "zeros": (inner(FrameKind::Zeros, 65536), vec![]);
+        (Inner { kind: FrameKind::Compare, .. }, _) => "compare": (inner(FrameKind::Compare, 0), vec![]);
         (Inner { kind: FrameKind::Pack, .. }, _) => "pack": (inner(FrameKind::Pack, 7), b"a pack!".to_vec());
         (Inner { kind: FrameKind::End, .. }, _) => "end": (Inner::end(), vec![]);
     };
@@ -135,7 +136,10 @@ pub(super) fn frames() -> Vec<Sample<(Inner, Vec<u8>)>> {
     all
 }
 
-pub(super) fn packs() -> Vec<Sample<Vec<(PackItem, Vec<u8>)>>> {
+/// Items with their contents.
+type Pack = Vec<(PackItem, Vec<u8>)>;
+
+pub(super) fn packs() -> Vec<Sample<Pack>> {
     let files = [&b"first"[..], b"", b"3rd"].into_iter().zip(7u64..).map(|(content, entry)| {
         let digest = Digest([entry as u8; 32]);
         (PackItem { entry: EntryId(entry), bytes: content.len() as u32, digest }, content.to_vec())
@@ -159,7 +163,11 @@ pub(super) fn records() -> Vec<Sample<Record>> {
 }
 
 pub(super) fn statements() -> Vec<Sample<Statement>> {
-    one("statement", statement())
+    let sides = each! { Side;
+        Side::Sender => "sender": Side::Sender;
+        Side::Receiver => "receiver": Side::Receiver;
+    };
+    within(sides, "by the", |side| Statement { side, ..statement() })
 }
 
 pub(super) fn signed() -> Vec<Sample<Signed>> {
@@ -214,6 +222,7 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Want(_) => "want": T::Want(vec![]);
         T::Have { .. } => "have": T::Have { entry: EntryId(2), first: 128, digests: vec![digest(1), digest(2)] };
         T::Ack(..) => "ack": T::Ack(AckLevel::Verified, vec![]);
+        T::Differs(_) => "differs": T::Differs(run());
         T::Repair(_) => "repair": T::Repair(run());
         T::Holes(_) => "holes": T::Holes(run());
         T::Seal(_) => "seal": T::Seal(vec![(EntryId(2), Seal { evidence: evidence(), digest: digest(4) })]);
@@ -221,10 +230,10 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Aside(_) => "aside": T::Aside(vec![(EntryId(2), path(b"dir/socket"), Outcome::Skipped("a socket".into()))]);
         T::OffersRepeated => "offers repeated": T::OffersRepeated;
         T::Troubles(_) => "troubles": T::Troubles(vec![(path(b"dir/extra"), Outcome::Failed(failure()))]);
-        T::Heard(_) => "heard": T::Heard(EntryId(128));
+        T::Heard(_) => "heard": T::Heard(vec![Run { first: 128, count: 1024 }]);
         T::Settled(_) => "settled": T::Settled(vec![]);
         T::Finished(_) => "finished": T::Finished(totals());
-        T::Receipt(_) => "receipt": T::Receipt(signed_statement());
+        T::Receipt(_) => "receipt": T::Receipt(Box::new(signed_statement()));
         T::Accounts(_) => "accounts": T::Accounts(vec![StageAccount { stage: 3, nanos: 1 << 40, bytes: 1 << 33, threads: 8 }]);
         T::Abort(_) => "abort": T::Abort(failure());
     };
@@ -252,7 +261,7 @@ fn wants() -> Vec<Sample<Want>> {
         Want::Whole => "whole": Want::Whole;
         Want::Missing(_) => "missing": Want::Missing(vec![Run { first: 0, count: 1 }, Run { first: 200, count: 1 << 33 }]);
         Want::Nothing => "nothing": Want::Nothing;
-        Want::Compare => "compare": Want::Compare;
+        Want::Compare(_) => "compare": Want::Compare(vec![Run { first: 3, count: 4 }]);
     }
 }
 
@@ -454,16 +463,29 @@ fn totals() -> Totals {
         bytes_done: 1 << 40,
         bytes_received: (1 << 40) + 5,
         bytes_resumed: 1 << 20,
+        bytes_same: 300,
         chunks_repaired: 4,
     }
 }
 
 fn statement() -> Statement {
-    Statement { root: digest(8), entries: 500, totals: totals(), signed_at: 1_790_000_000 }
+    Statement {
+        root: digest(8),
+        entries: 500,
+        totals: totals(),
+        signed_at: 1_790_000_000,
+        side: Side::Sender,
+        peer: [0xfe; 32],
+        verify: VerifyLevel::Written,
+        check: Check::Evidence,
+        chunk_bytes: 4 << 20,
+        segment_bytes: 1 << 20,
+        header: Some(digest(9)),
+    }
 }
 
 fn signed_statement() -> Signed {
-    Signed { statement: statement(), public_key: [0x9b; 32], signature: vec![0x51; 64] }
+    Signed { statement: statement(), certificate: b"a certificate".to_vec(), signature: vec![0x51; 64] }
 }
 
 fn path(bytes: &[u8]) -> RelativePath {
