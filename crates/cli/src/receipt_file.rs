@@ -288,7 +288,9 @@ fn parse_pieces(value: &Value) -> Option<(RelativePath, Pieces)> {
         && piece_bytes.is_power_of_two()
         && piece_bytes >= limits::CHUNK_BYTES_MIN;
     let digests = digests.iter().map(|bytes| Digest(*bytes)).collect();
-    fits.then(|| Some((RelativePath::new(path).ok()?, Pieces { piece_bytes, digests })))?
+    // The root of a tree is no file.
+    let path = RelativePath::new(path).ok().filter(|path| !path.is_root())?;
+    fits.then_some((path, Pieces { piece_bytes, digests }))
 }
 
 /// Whether these are the parts of a file of this length and digest.
