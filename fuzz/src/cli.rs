@@ -2,21 +2,22 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use thalweg_cli::place::Named;
+use thalweg_cli::place::{Configured, Named, Places};
 use thalweg_cli::receipt_file::{self, Part, Reader};
-use thalweg_cli::{args, filters, units};
+use thalweg_cli::{args, config, filters, units};
 use thalweg_mover::failure::FailureKind;
 
 /// What a target checks of any bytes.
 pub type Property = fn(&[u8]);
 
 /// As in `wire.rs`.
-pub const TARGETS: [(&str, Property); 5] = [
+pub const TARGETS: [(&str, Property); 6] = [
     ("units", units),
     ("place", place),
     ("files_from", files_from),
     ("arguments", arguments),
     ("receipt_file", receipt_file),
+    ("config", config),
 ];
 
 /// A number or a sentence that can be shown; what we print of sizes we read again.
@@ -34,7 +35,9 @@ pub fn units(data: &[u8]) {
 
 /// A place or an error; no host is an option or a command.
 pub fn place(data: &[u8]) {
-    match Named::parse(OsStr::from_bytes(data)) {
+    let mut places = Places::default();
+    places.insert("site", Configured { url: "tw://host:1/data".to_owned(), ticket: None });
+    match Named::parse(OsStr::from_bytes(data), &places) {
         Ok(Named::Ssh { host, .. }) => assert!(!host.starts_with('-') && !host.contains(char::is_control)),
         Ok(mut named) => {
             named.mean_contents();
@@ -79,5 +82,17 @@ pub fn receipt_file(data: &[u8]) {
         // Only from the seed, which is a real one.
         Ok(seal) => assert_eq!(seal.sender.public_key, seal.receiver.public_key),
         Err(failure) => assert!(matches!(failure.kind, FailureKind::Usage | FailureKind::Damage)),
+    }
+}
+
+/// Options and places, or a sentence that can be shown.
+pub fn config(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut places = Places::default();
+    match config::apply(std::path::Path::new("config.toml"), text, config::command(), &mut places) {
+        Ok(_) => {
+            let _ = Named::parse(OsStr::new("@site/x"), &places);
+        }
+        Err(failure) => assert!(!failure.to_string().contains(char::is_control)),
     }
 }

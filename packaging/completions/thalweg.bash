@@ -101,12 +101,16 @@ _thalweg() {
 
     case "${cmd}" in
         thalweg)
-            opts="-h -V --help --version cp sync verify check ls du cat rm gc explain-filter serve mover help"
+            opts="-h -V --config --help --version cp sync verify check ls du cat rm gc explain-filter serve mover help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -115,13 +119,37 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cat)
-            opts="-h --ticket --json --help"
+            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --ticket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rsh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -133,13 +161,37 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__check)
-            opts="-h --ticket --json --help"
+            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --ticket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rsh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -151,12 +203,16 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --chunk --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --help"
+            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --and)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --bwlimit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -202,6 +258,10 @@ _thalweg() {
                     return 0
                     ;;
                 --concurrency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --depth)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -265,6 +325,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -273,13 +337,37 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__du)
-            opts="-h --ticket --json --help"
+            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --ticket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rsh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -291,7 +379,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__explain__subcmd__filter)
-            opts="-0 -h --filter --include --exclude --include-from --exclude-from --files-from --from0 --help"
+            opts="-0 -h --filter --include --exclude --include-from --exclude-from --files-from --from0 --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -321,6 +409,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -329,12 +421,16 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__gc)
-            opts="-h --yes --json --help"
+            opts="-h --yes --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -539,13 +635,37 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__ls)
-            opts="-l -R -h --long --recursive --ticket --json --help"
+            opts="-l -R -e -h --long --recursive --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --ticket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rsh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -557,7 +677,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__mover)
-            opts="-h --bridge --state --help"
+            opts="-h --bridge --state --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -571,6 +691,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -579,13 +703,37 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__rm)
-            opts="-r -h --recursive --ticket --json --help"
+            opts="-r -e -h --recursive --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --ticket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rsh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -597,7 +745,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__serve)
-            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --help"
+            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -631,6 +779,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -639,12 +791,16 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --chunk --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --help"
+            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --and)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --bwlimit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -690,6 +846,10 @@ _thalweg() {
                     return 0
                     ;;
                 --concurrency)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --depth)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -753,6 +913,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -761,7 +925,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__verify)
-            opts="-h --strict --keys --ticket --json --help"
+            opts="-e -h --strict --keys --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -772,6 +936,30 @@ _thalweg() {
                     return 0
                     ;;
                 --ticket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rsh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

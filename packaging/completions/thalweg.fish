@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_thalweg_global_optspecs
-    string join \n h/help V/version
+    string join \n config= h/help V/version
 end
 
 function __fish_thalweg_needs_command
@@ -24,6 +24,7 @@ function __fish_thalweg_using_subcommand
     contains -- $cmd[1] $argv
 end
 
+complete -c thalweg -n "__fish_thalweg_needs_command" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_needs_command" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_needs_command" -s V -l version -d 'Print version'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "cp" -d 'Copy files and trees'
@@ -39,7 +40,8 @@ complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "explain-filter" -d 
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "serve" -d 'Serve directories to other machines'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bwlimit -d 'Send no faster than this, for instance 500Mbit/s or 50MB/s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l and -d 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command\'s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bwlimit -d 'Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l include -d 'Take in names that match, before a later --exclude' -r
@@ -55,9 +57,10 @@ readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l concurrency -d 'Files in flight at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream (default: left to the kernel)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cca -d 'Congestion control of the streams, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
 aes256\t'Sealed frames, AES-256-GCM'
 chacha20\t'Sealed frames, ChaCha20-Poly1305'
@@ -70,8 +73,9 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l far-ports -d 'Por
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Write how each entry ended, as JSON lines, to a file' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s H -l hard-links -d 'Keep hard links. Always on; accepted for your fingers'
@@ -91,7 +95,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bootstrap -d 'If 
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bwlimit -d 'Send no faster than this, for instance 500Mbit/s or 50MB/s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l and -d 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command\'s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bwlimit -d 'Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l include -d 'Take in names that match, before a later --exclude' -r
@@ -107,9 +112,10 @@ readback\t'Then read again from the medium'
 paranoid\t'And the source read twice'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l streams -d 'TCP connections (default: by round trip and cores)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l concurrency -d 'Files in flight at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream (default: left to the kernel)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cca -d 'Congestion control of the streams, for instance cubic or bbr' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
 aes256\t'Sealed frames, AES-256-GCM'
 chacha20\t'Sealed frames, ChaCha20-Poly1305'
@@ -122,8 +128,9 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l far-ports -d 'P
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l report -d 'Write how each entry ended, as JSON lines, to a file' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s H -l hard-links -d 'Keep hard links. Always on; accepted for your fingers'
@@ -145,27 +152,70 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l json -d 'Events
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l keys -d 'Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l strict -d 'Also report what is there and not in the receipt'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s l -l long -d 'With kind, mode, owner, bytes and time'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s R -l recursive -d 'All levels'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s r -l recursive -d 'Directories, with everything in them'
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l yes -d 'Remove what no copy uses; without it only list. Copies that would resume from it begin anew'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -s h -l help -d 'Print help'
@@ -175,6 +225,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l exclu
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l include-from -d 'Patterns to take in, one a line, from a file (`-`: stdin)' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l exclude-from -d 'Patterns to leave out, one a line, from a file (`-`: stdin)' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l files-from -d 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l listen -d 'Where to listen, ADDRESS:PORT; port 0 lets the kernel choose. May be given several times' -r
@@ -184,9 +235,11 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ticket-file -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l advertise -d 'Address that the ticket names instead of those listened at. May be given several times' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l patience -d 'Keep a session without a link for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l stall-timeout -d 'Without a sign of life for so long, a link counts as lost' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l bridge -d 'Bridge stdin and stdout to this port of the loopback' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "cp" -d 'Copy files and trees'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "sync" -d 'Make a destination the same as a source'

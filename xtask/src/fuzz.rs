@@ -279,11 +279,15 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
     let back = DialBack { port: 8487, token: "t".repeat(TOKEN_BYTES) };
     seeds.push(("ssh_line", back.to_line().into_bytes()));
     seeds.push(("receipt_file", receipt_of(&identity).into_bytes()));
-    let texts: [(&str, &[&str]); 5] = [
+    let texts: [(&str, &[&str]); 6] = [
         ("units", &["10G", "1.5TiB", "100Mbit/s", "12MB/s", "90s", "5m", "2h30m"]),
         (
             "place",
             &["tw://[::1]:8487/data/run/7", "user@host:path", "ssh://u@h:22/p", "zero:5G", "null:", "./a:b"],
+        ),
+        (
+            "config",
+            &["streams = 4\n[cp]\ncompress = true\n[place.site]\nurl = \"tw://h:1/data\"\nticket = \"t\"\n"],
         ),
         ("files_from", &["a/b\n./c\r\n/d\n", "a\0b/c\0", "../out\n"]),
         ("filter", &["*.tmp\n/keep/**\n[!a-z]?/dir/x.tmp", "+ /a/***\n- *\nexclude b\na/b/c"]),

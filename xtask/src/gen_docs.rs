@@ -1,15 +1,17 @@
 //! `cargo xtask gen`: what is written from the code and committed, so that nobody needs a compiler to read it.
 //!
-//! Man pages (packaging/man), completions (packaging/completions), docs/reference/cli.md,
-//! docs/reference/exit-codes.md, and the golden vectors (crates/wire/vectors). With `--check` nothing is written: a file that would change is an error.
+//! Man pages (packaging/man), completions (packaging/completions), golden vectors (crates/wire/vectors), and of
+//! docs/reference: cli.md, configuration.md and exit-codes.md; in README.md the table between its two marks, from the
+//! committed benchmark results. With `--check` nothing is written: a file that would change is an error.
 
+use crate::{bench, tools};
 use anyhow::{Context, bail};
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::Shell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use thalweg_cli::{args, exit};
+use thalweg_cli::{config, exit};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -62,12 +64,12 @@ pub fn run(options: &Args) -> anyhow::Result<()> {
 
 fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut files = BTreeMap::new();
-    let mut command = args::Args::command();
+    let mut command = config::command();
     command.build();
     man("thalweg", &command, &mut files)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish] {
         let mut script = Vec::new();
-        clap_complete::generate(shell, &mut args::Args::command(), "thalweg", &mut script);
+        clap_complete::generate(shell, &mut config::command(), "thalweg", &mut script);
         let name = match shell {
             Shell::Bash => "thalweg.bash",
             Shell::Zsh => "_thalweg",
@@ -82,7 +84,26 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
         let path = Path::new("crates/wire/vectors").join(family.name).with_extension("txt");
         files.insert(path, family.to_text().into_bytes());
     }
+    let results = bench::table::results(RESULTS);
+    if results.exists() {
+        files.insert("README.md".into(), readme(&bench::table::table(&results)?)?.into_bytes());
+    }
+    files.insert("docs/reference/configuration.md".into(), configuration(&command).into_bytes());
     Ok(files)
+}
+
+/// The committed results that README.md shows.
+const RESULTS: &str = "beside-rsync";
+/// Where they stand in it.
+const MARKS: [&str; 2] =
+    ["<!-- Made by `cargo xtask gen` from bench/results. -->\n", "<!-- End of results. -->"];
+
+/// README.md with this table between its marks.
+fn readme(table: &str) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(tools::root().join("README.md"))?;
+    let (before, rest) = text.split_once(MARKS[0]).context("README.md has no mark for results")?;
+    let (_, after) = rest.split_once(MARKS[1]).context("README.md has no mark for the end of results")?;
+    Ok([before, MARKS[0], table, MARKS[1], after].concat())
 }
 
 fn man(name: &str, command: &Command, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
@@ -172,8 +193,62 @@ fn exit_codes() -> String {
     }
     page.push_str(
         "\nOf several failed entries the gravest decides: damage (4), then space (6), then other failures (2), then \
-         changed sources (5). A reader of stdout that goes away (`thalweg ls | head`) is no failure: commands that only \
+         changed sources (5). Of several copies in one command (`--and`) it is the same, and a copy of which nothing could \
+         be done (1, 3) stands between other failures and space; a signal (130, 143) goes over all. A reader of stdout that goes away (`thalweg ls | head`) is no failure: commands that only \
          print end with 0, copies go on.\n",
     );
+    page
+}
+
+const CONFIGURATION: &str = "\
+Layers, each over the one before:
+
+1. `/etc/thalweg/config.toml`
+2. `$XDG_CONFIG_HOME/thalweg/config.toml` (`~/.config/thalweg/config.toml`)
+3. the environment
+4. the command line
+
+`--config FILE` (or `THALWEG_CONFIG`) goes in the place of the first two. A key at the top of a file is an option of every \
+command that has it; in a table with a command's name it is that command's only, and goes over the top. A value is a text \
+or a number as on the command line, `true` or `false` for a flag, and a list of texts where an option may be given several \
+times (in the environment it has one value there). A flag that a file sets is taken back by its variable: \
+`THALWEG_COMPRESS=no`. What is not known, or has a bad value, is an error with file and line.
+
+```toml
+streams = 8
+stall-timeout = \"20s\"
+
+[cp]
+compress = true
+
+[serve]
+listen = [\"0.0.0.0:8487\", \"[::]:8487\"]
+export = [\"data=/srv/data\", \"archive=/srv/archive:ro\"]
+
+[place.site]
+url = \"tw://dtn.example.org/data\"
+ticket = \"site.ticket\"
+```
+
+## Places
+
+`[place.NAME]` gives a place a name: `@NAME/path` is the path below `url` wherever a place is accepted, `@NAME` the place \
+itself. `url` is `tw://HOST[:PORT][/EXPORT[/PATH]]` or an ssh place; `ticket` names the ticket file of that daemon (relative \
+to the configuration file; `~/` is your home) and goes over `--ticket`. A file of this machine that begins with `@` is \
+written `./@...`. Secrets stand in ticket files only, never in a configuration, in the environment or on a command line.
+
+## Options
+
+| option | variable | commands |
+|---|---|---|
+";
+
+fn configuration(command: &Command) -> String {
+    let mut page = format!("{MADE}# Configuration\n\n{CONFIGURATION}");
+    for option in config::OPTIONS {
+        let has = |sub: &&Command| sub.get_arguments().any(|argument| argument.get_long() == Some(option));
+        let commands: Vec<&str> = visible(command).filter(has).map(Command::get_name).collect();
+        let _ = writeln!(page, "| `{option}` | `{}` | {} |", config::variable(option), commands.join(", "));
+    }
     page
 }

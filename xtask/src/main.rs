@@ -4,6 +4,8 @@ use clap::{Parser, Subcommand};
 
 mod tools;
 
+mod servers;
+
 mod demo;
 
 mod test;
@@ -11,6 +13,10 @@ mod test;
 mod check;
 
 mod bench;
+
+mod entries;
+
+mod real;
 
 mod sim;
 
@@ -35,6 +41,10 @@ enum Chore {
     Test(test::Args),
     /// Layers and other rules of the house
     Check,
+    /// Real data, every way there is, compared with rsync and b3sum
+    Real(real::Args),
+    /// A million entries: time to the first byte, and the most memory of both sides
+    Entries(entries::Args),
     /// thalweg beside rsync: wall time and CPU of both sides
     Bench(bench::Args),
     /// Man pages, completions and the reference, made from the code
@@ -62,6 +72,8 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Demo(args) => demo::run(&args),
         Chore::Test(args) => test::run(&args),
         Chore::Check => check::run(),
+        Chore::Real(args) => real::run(&args),
+        Chore::Entries(args) => entries::run(&args),
         Chore::Bench(args) => bench::run(&args),
         Chore::Sim(args) => sim::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),

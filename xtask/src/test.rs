@@ -16,6 +16,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("iproute2", "/sbin/ip"),
     ("attr", "/usr/bin/setfattr"),
     ("acl", "/usr/bin/setfacl"),
+    ("nftables", "/usr/sbin/nft"),
+    ("faketime", "/usr/bin/faketime"),
     ("musl-tools", "/usr/bin/musl-gcc"),
 ];
 
@@ -36,7 +38,11 @@ pub struct Args {
 /// At the first thing that fails.
 pub fn run(args: &Args) -> Result<()> {
     if !args.no_install {
-        install()?;
+        // For the static program that `--bootstrap` places; where rustup is not the way, its test says what is
+        // missing.
+        let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+        let _ = Command::new("rustup").args(["target", "add", &target]).current_dir(tools::root()).status();
+        tools::install(PACKAGES)?;
     }
     let cargo = tools::cargo();
     let steps: &[(&str, &[&str])] = &[
@@ -65,32 +71,4 @@ pub fn run(args: &Args) -> Result<()> {
         "--seeds",
         &seeds,
     ]))
-}
-
-/// Installs what is missing where that is possible; says what is missing where it is not.
-fn install() -> Result<()> {
-    // For the static program that `--bootstrap` places; where rustup is not the way, its test says what is missing.
-    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    let _ = Command::new("rustup").args(["target", "add", &target]).current_dir(tools::root()).status();
-    let missing: Vec<&str> = PACKAGES
-        .iter()
-        .filter(|(_, program)| !std::path::Path::new(program).exists())
-        .map(|(package, _)| *package)
-        .collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    let has_apt = std::path::Path::new("/usr/bin/apt-get").exists();
-    if is_root && has_apt {
-        println!("==> installing {}", missing.join(", "));
-        tools::run(Command::new("apt-get").args(["-qq", "update"]))?;
-        let install = ["-qq", "install", "-y", "--no-install-recommends"];
-        return tools::run(
-            Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(install).args(missing),
-        );
-    }
-    println!("==> missing, and not installed (that needs root and apt): {}", missing.join(", "));
-    println!("    tests that need them fail and say so");
-    Ok(())
 }

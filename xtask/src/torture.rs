@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The test binaries of `crates/cli` that torture.
-const SUITES: [&str; 3] = ["crash", "disk", "network"];
+const SUITES: [&str; 5] = ["crash", "disk", "network", "races", "names"];
 
 #[derive(clap::Args)]
 pub struct Args {

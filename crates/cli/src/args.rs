@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::and::AndArgs;
+use crate::config;
 use crate::exit;
 use crate::filters::FilterArgs;
 use crate::units;
@@ -7,14 +9,24 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_wire::limits;
+use thalweg_wire::message::is_congestion_name;
 
 /// Moves huge data sets: encrypted, verified, durable, resumable, and says which stage is the narrowest.
 #[derive(Debug, Parser)]
-#[command(name = "thalweg", version, max_term_width = 100, after_help = exit::help())]
+#[command(
+    name = "thalweg",
+    version,
+    max_term_width = 100,
+    after_help = format!("{}\n\n{}", exit::help(), config::help())
+)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml
+    #[arg(long, value_name = "FILE", global = true, env = "THALWEG_CONFIG", hide_env_values = true)]
+    pub config: Option<PathBuf>,
 }
 
 /// What to do.
@@ -68,10 +80,14 @@ impl Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit::help())]
 pub struct CopyArgs {
-    /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, zero:SIZE, null:.
+    /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
+    /// place of the configuration), zero:SIZE, null:.
     /// A trailing slash on a source means its contents
     #[arg(required = true, num_args = 2.., value_name = "PLACE")]
     pub places: Vec<OsString>,
+    /// More copies.
+    #[command(flatten)]
+    pub and: AndArgs,
 
     /// Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers
     #[arg(short = 'a', long)]
@@ -103,7 +119,7 @@ pub struct CopyArgs {
     /// Compress where it pays
     #[arg(short = 'z', long)]
     pub compress: bool,
-    /// Send no faster than this, for instance 500Mbit/s or 50MB/s
+    /// Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
     /// Leave alone what is newer at the destination
@@ -135,21 +151,24 @@ pub struct CopyArgs {
     pub streams: Option<u16>,
     /// Files in flight at once
     #[arg(long, value_name = "N", value_parser = parse_concurrency)]
-    pub concurrency: Option<usize>,
+    pub concurrency: Option<u32>,
+    /// Chunks or packs of small files in flight in each stream (default: as many as the window takes)
+    #[arg(long, value_name = "N", value_parser = parse_depth)]
+    pub depth: Option<u32>,
     /// Bytes of a chunk: a power of two from 64KiB to 64MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
     pub chunk: Option<u64>,
-    /// Bytes under way in each stream (default: left to the kernel)
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    /// Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)
+    #[arg(long, value_name = "SIZE", value_parser = parse_window)]
     pub window: Option<u64>,
-    /// Congestion control of the streams, for instance cubic or bbr
-    #[arg(long, value_name = "NAME")]
+    /// Congestion control of the side that sends, for instance cubic or bbr
+    #[arg(long, value_name = "NAME", value_parser = parse_congestion)]
     pub cca: Option<String>,
     /// Protection of the data streams
     #[arg(long, value_enum)]
     pub cipher: Option<CipherArg>,
     /// What `thalweg serve` wrote: whom to expect and who we are
-    #[arg(long, value_name = "FILE", env = "THALWEG_TICKET")]
+    #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
     /// Places that ssh reaches.
     #[command(flatten)]
@@ -161,10 +180,11 @@ pub struct CopyArgs {
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
     pub patience: Duration,
     /// Where thalweg keeps its keys and what it remembers
-    #[arg(long, value_name = "DIR", env = "THALWEG_STATE")]
+    #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`
-    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not
+    /// with --and
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "and"])]
     pub receipt: Option<PathBuf>,
     /// Write how each entry ended, as JSON lines, to a file
     #[arg(long, value_name = "FILE")]
@@ -178,8 +198,11 @@ pub struct CopyArgs {
 #[derive(Debug, clap::Args)]
 pub struct AskArgs {
     /// What `thalweg serve` wrote: whom to expect and who we are
-    #[arg(long, value_name = "FILE", env = "THALWEG_TICKET")]
+    #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
+    /// Places that ssh reaches.
+    #[command(flatten)]
+    pub ssh: SshArgs,
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,
@@ -188,7 +211,7 @@ pub struct AskArgs {
 /// Options of ls.
 #[derive(Debug, clap::Args)]
 pub struct LsArgs {
-    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
     #[arg(value_name = "PLACE", default_value = ".")]
     pub place: OsString,
     /// With kind, mode, owner, bytes and time
@@ -205,7 +228,7 @@ pub struct LsArgs {
 /// Options of du.
 #[derive(Debug, clap::Args)]
 pub struct DuArgs {
-    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
     #[arg(value_name = "PLACE", default_value = ".")]
     pub place: OsString,
     /// Whom to ask.
@@ -216,7 +239,7 @@ pub struct DuArgs {
 /// Options of cat.
 #[derive(Debug, clap::Args)]
 pub struct CatArgs {
-    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
     #[arg(value_name = "PLACE", required = true)]
     pub places: Vec<OsString>,
     /// Whom to ask.
@@ -227,7 +250,7 @@ pub struct CatArgs {
 /// Options of rm.
 #[derive(Debug, clap::Args)]
 pub struct RmArgs {
-    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
     #[arg(value_name = "PLACE", required = true)]
     pub places: Vec<OsString>,
     /// Directories, with everything in them
@@ -242,10 +265,10 @@ pub struct RmArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exits with 0 if both are the same, with 2 if not.")]
 pub struct CheckArgs {
-    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
     #[arg(value_name = "SRC")]
     pub source: OsString,
-    /// PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
     #[arg(value_name = "DST")]
     pub destination: OsString,
     /// Whom to ask.
@@ -263,7 +286,7 @@ pub struct VerifyArgs {
     /// What `--receipt` wrote
     #[arg(value_name = "RECEIPT")]
     pub receipt: PathBuf,
-    /// Where it was copied to: PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// Where it was copied to: PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
     #[arg(value_name = "PLACE")]
     pub place: OsString,
     /// Also report what is there and not in the receipt
@@ -307,7 +330,7 @@ pub struct ExplainArgs {
 #[derive(Debug, clap::Args)]
 pub struct SshArgs {
     /// The ssh to start, with its options; split into words, never given to a shell
-    #[arg(short = 'e', long, value_name = "COMMAND", env = "THALWEG_RSH", default_value = "ssh")]
+    #[arg(short = 'e', long, value_name = "COMMAND", default_value = "ssh")]
     pub rsh: OsString,
     /// Port of sshd
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
@@ -333,7 +356,7 @@ pub struct MoverArgs {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub bridge: Option<u16>,
     /// Where thalweg keeps its keys and what it remembers
-    #[arg(long, value_name = "DIR", env = "THALWEG_STATE")]
+    #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 }
 
@@ -382,7 +405,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NAME=DIR[:ro]", required = true)]
     pub export: Vec<String>,
     /// Where the server keeps its keys and what it remembers
-    #[arg(long, value_name = "DIR", env = "THALWEG_STATE")]
+    #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Write what a client needs (addresses, fingerprint, key) here, readable by you only
     #[arg(long, value_name = "FILE")]
@@ -425,9 +448,30 @@ fn parse_ports(text: &str) -> Result<(u16, u16), String> {
     }
 }
 
-fn parse_concurrency(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(files @ 1..=4096) => Ok(files),
-        _ => Err("a number from 1 to 4096".into()),
+fn parse_concurrency(text: &str) -> Result<u32, String> {
+    parse_count(text, limits::CONCURRENCY_MAX)
+}
+
+fn parse_depth(text: &str) -> Result<u32, String> {
+    parse_count(text, limits::DEPTH_MAX)
+}
+
+fn parse_count(text: &str, high: u32) -> Result<u32, String> {
+    let count = text.parse().ok().filter(|count| (1..=high).contains(count));
+    count.ok_or_else(|| format!("a number from 1 to {high}"))
+}
+
+fn parse_window(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_size(text)?;
+    match (limits::WINDOW_BYTES_MIN..=limits::WINDOW_BYTES_MAX).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err("a window has from 4KiB to 1GiB".into()),
+    }
+}
+
+fn parse_congestion(text: &str) -> Result<String, String> {
+    match is_congestion_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a name of at most 15 letters, digits, `_` and `-`".into()),
     }
 }

@@ -8,8 +8,9 @@
 
 use crate::args::CheckArgs;
 use crate::exit::Exit;
+use crate::place::Places;
 use crate::places::Troubles;
-use crate::reach::Reach;
+use crate::reach::{self, Reach};
 use crate::{json, out, units};
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -32,9 +33,10 @@ enum Piece<T> {
 ///
 /// # Errors
 /// When a place cannot be listed at all.
-pub fn check(args: &CheckArgs) -> Result<Exit> {
-    let source = Reach::open(&args.source, &args.ask)?;
-    let destination = Reach::open(&args.destination, &args.ask)?;
+pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
+    let mut fars = reach::fars(&args.ask, places);
+    let source = Reach::open(&args.source, &mut fars)?;
+    let destination = Reach::open(&args.destination, &mut fars)?;
     let mut report = Differences {
         json: args.ask.json,
         said: HashSet::new(),
@@ -239,7 +241,7 @@ impl Differences {
             let mut object = json::about("difference", path);
             object.insert("what".into(), word.into());
             object.insert("why".into(), why.into());
-            out::line(&serde_json::Value::Object(object).to_string())
+            json::line(&serde_json::Value::Object(object))
         } else {
             out::line(&format!("{word}  {path}  ({why})"))
         };
@@ -251,22 +253,21 @@ impl Differences {
         let [missing, extra, differing] = self.counts;
         let same = self.counts == [0; 3] && self.troubles_none();
         let exit = if same { Exit::Done } else { Exit::Partial };
-        let line = match self.json {
-            true => serde_json::json!({
+        let told = match self.json {
+            true => json::line(&serde_json::json!({
                 "event": "checked", "exit": exit.code(), "entries": entries, "files": files, "bytes": bytes,
                 "missing": missing, "extra": extra, "differing": differing,
-            })
-            .to_string(),
-            false => format!(
+            })),
+            false => out::line(&format!(
                 "{}: {} entries on both sides, {} in {} files compared by digest; {missing} missing, {extra} extra, \
                  {differing} differ",
                 if same { "same" } else { "different" },
                 units::count(entries),
                 units::size(bytes),
                 units::count(files),
-            ),
+            )),
         };
-        match out::line(&line).and_then(|()| out::flush()) {
+        match told.and_then(|()| out::flush()) {
             Err(failure) if !out::is_closed() => Err(failure),
             _ => Ok(exit),
         }

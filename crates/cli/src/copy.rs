@@ -1,20 +1,23 @@
-//! `thalweg cp` and `thalweg sync`.
+//! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
 use crate::args::{CheckBy, CipherArg, CopyArgs, Verify};
 use crate::exit::Exit;
-use crate::place::Named;
+use crate::fars::{Fars, How, Whom};
+use crate::place::{Named, Places};
 use crate::receipt::ReceiptFile;
-use crate::tell::Listener;
-use crate::{identity, json, show, ssh};
+use crate::tell::{Listener, Teller};
+use crate::{fars, identity};
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use thalweg_mover::event::Events;
-use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
-use thalweg_mover::plan::Asked;
-use thalweg_mover::run::client::{LinkSettings, TcpConnect};
-use thalweg_mover::run::copy::{self, Far, From, Meter, Stop, To, Wishes};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::link::Identity;
+use thalweg_mover::plan;
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::copy::{self, From, Meter, Report, Stop, To, Watch, Wishes};
+use thalweg_mover::run::far::Far;
+use thalweg_sys::socket;
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::{Check, Place, VerifyLevel};
 use thalweg_wire::{RelativePath, limits};
@@ -22,169 +25,201 @@ use thalweg_wire::{RelativePath, limits};
 /// `thalweg cp`.
 ///
 /// # Errors
-/// When nothing could be done, or not everything.
-pub fn cp(args: &CopyArgs) -> Result<Exit> {
+/// What is wrong with the command line; when no place could be reached.
+pub fn cp(args: &CopyArgs, places: &Places) -> Result<Exit> {
     if args.delete {
         let cause = "`cp` never deletes: use `thalweg sync --delete`";
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
-    run(args)
+    run(args, places)
 }
 
 /// `thalweg sync`.
 ///
 /// # Errors
-/// When nothing could be done, or not everything.
-pub fn sync(args: &CopyArgs) -> Result<Exit> {
-    run(args)
+/// What is wrong with the command line; when no place could be reached.
+pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
+    run(args, places)
 }
 
-fn run(args: &CopyArgs) -> Result<Exit> {
-    let usage = |cause: &str| Failure::new(FailureKind::Usage, "read the command line", cause);
-    let mut places = args.places.iter().map(|text| Named::parse(text)).collect::<Result<Vec<_>>>()?;
-    let destination = places.pop().ok_or_else(|| usage("the destination is missing"))?;
-    let state = identity::state_directory(args.state.as_deref())?;
+/// One copy of the command, as typed.
+struct Asked {
+    sources: Vec<Named>,
+    destination: Named,
+}
+
+/// One copy of the command, its places reached.
+struct Job {
+    from: From,
+    to: To,
+    signer: Arc<Identity>,
+}
+
+fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     let only = args.filter.only()?;
-    if only.is_some() {
-        places.iter_mut().for_each(Named::mean_contents);
+    let all = std::iter::once(&args.places).chain(&args.and.copies);
+    let read = |typed: &Vec<OsString>| Asked::read(typed, only.as_deref(), places);
+    let asked = all.map(read).collect::<Result<Vec<_>>>()?;
+    if asked.len() > limits::TRANSFERS_MAX {
+        return Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX)));
     }
-    let (from, from_identity) = source(places, args)?;
-    if matches!(&from, From::Far(_, places) if places.len() > limits::PLACES_MAX) {
-        return Err(usage("a far place takes at most 1024 sources: name the directory that they are in"));
-    }
-    if matches!(from, From::Far(..))
-        && only.as_ref().is_some_and(|only| only.len() > limits::MESSAGE_DIGESTS_MAX)
+    let state = identity::state_directory(args.state.as_deref())?;
+    let mut fars = Fars::new(How {
+        places,
+        ticket: args.ticket.as_deref(),
+        ssh: &args.ssh,
+        patience: args.patience,
+        stall_timeout: args.stall_timeout,
+        state: Some(&state),
+        quiet: args.quiet,
+    });
+    let jobs = asked.into_iter().map(|asked| asked.reach(&mut fars, &state)).collect::<Result<Vec<Job>>>()?;
+    if let Some(name) = &args.cca
+        && jobs.iter().any(|job| matches!(job.to, To::Far(..)))
     {
-        return Err(usage(
-            "a far source takes at most 32768 names of --files-from: run thalweg at the source",
-        ));
+        check_congestion(name)?;
     }
-    let (to, to_identity) = target(destination, args)?;
-    let signer = match from_identity.or(to_identity) {
-        Some(identity) => identity,
-        None => identity::own(&state)?,
-    };
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
 
     let stop = Arc::new(Stop::default());
     let signal = on_signals(stop.clone())?;
-    let meter = Arc::new(Meter::default());
     let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, args)).transpose()?;
     wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
     wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
-    let listener = Arc::new(Listener::start(args, meter.clone())?);
-    let hears = listener.clone();
-    let events: Events = Arc::new(move |event| hears.hear(&event));
-    let result = copy::copy(&from, &to, &wishes, &signer, &events, &meter, &stop);
-    listener.stop();
-    match result {
-        Ok(report) => {
-            if let Some(receipt) = receipt {
-                receipt.finish(&report.agreed)?;
-            }
-            listener.finish(args, &report)
-        }
-        Err(failure) if failure.kind == FailureKind::Stopped && signal.load(Ordering::Acquire) != 0 => {
-            let is_term = signal.load(Ordering::Acquire) == signal_hook::consts::SIGTERM;
-            let exit = if is_term { Exit::Terminated } else { Exit::Interrupted };
-            if args.json {
-                json::tell(&json::error(&failure, Some(exit)));
-            }
-            show::failure(&failure);
-            Ok(exit)
-        }
-        Err(failure) => Err(failure),
+    let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
+    let teller = Arc::new(Teller::start(args, &meters)?);
+    let listeners: Vec<Arc<Listener>> =
+        (1..=jobs.len()).map(|number| Arc::new(Listener::new(teller.clone(), number))).collect();
+    let exit_of = |failure: &Failure| match (failure.kind, signal.load(Ordering::Acquire)) {
+        (FailureKind::Stopped, signal_hook::consts::SIGTERM) => Exit::Terminated,
+        (kind, _) => Exit::of(kind),
+    };
+    let copy_one = |job: &Job, meter: &Arc<Meter>, listener: &Arc<Listener>| {
+        let (hears, hears_link) = (listener.clone(), teller.clone());
+        let watch = Watch {
+            events: Arc::new(move |event| hears.hear(&event)),
+            link_events: Arc::new(move |event| hears_link.hear_link(&event)),
+            meter: meter.clone(),
+        };
+        let result = copy::copy(&job.from, &job.to, &wishes, &job.signer, &watch, &stop);
+        result.map_err(|failure| listener.failed(&failure, exit_of(&failure)))
+    };
+    let results: Vec<std::result::Result<Report, Exit>> = std::thread::scope(|scope| {
+        let copies: Vec<_> = jobs
+            .iter()
+            .zip(&meters)
+            .zip(&listeners)
+            .map(|((job, meter), listener)| scope.spawn(move || copy_one(job, meter, listener)))
+            .collect();
+        copies.into_iter().map(|copy| copy.join().unwrap_or(Err(Exit::Nothing))).collect()
+    });
+    // Ends links in order, and what ssh started.
+    drop(fars);
+    let mut exit = teller.stop();
+    if let (Some(receipt), [Ok(report)]) = (receipt, &results[..]) {
+        receipt.finish(&report.agreed)?;
     }
+    for (result, listener) in results.iter().zip(&listeners) {
+        exit = exit.worst(match result {
+            Ok(report) => listener.finish(args, report),
+            Err(exit) => *exit,
+        });
+    }
+    Ok(exit)
 }
 
-fn source(places: Vec<Named>, args: &CopyArgs) -> Result<(From, Option<Identity>)> {
-    let mixed =
-        || Failure::new(FailureKind::Usage, "read the command line", "all sources must be at one place");
-    let mut local = Vec::new();
-    let mut far: Option<(String, Vec<Place>)> = None;
-    let mut by_ssh: Option<(String, Option<u16>, Vec<Place>)> = None;
-    let mut zero = None;
-    for place in places {
-        match place {
-            Named::Local(path) => local.push(path),
-            Named::Zero(bytes) if zero.is_none() => zero = Some(bytes),
-            Named::Daemon { address, export, path } => {
-                let (known, places) = far.get_or_insert_with(|| (address.clone(), Vec::new()));
-                if *known != address {
-                    return Err(mixed());
-                }
-                places.push(Place { export: Some(export), path });
-            }
-            Named::Null => {
-                return Err(Failure::new(
-                    FailureKind::Usage,
-                    "read the command line",
-                    "`null:` is no source",
+fn usage(cause: &str) -> Failure {
+    Failure::new(FailureKind::Usage, "read the command line", cause)
+}
+
+impl Asked {
+    /// Reads the places of one copy, and refuses what cannot be copied, before anybody is asked for a password.
+    fn read(typed: &[OsString], only: Option<&[RelativePath]>, places: &Places) -> Result<Asked> {
+        let mut sources = typed.iter().map(|text| Named::parse(text, places)).collect::<Result<Vec<_>>>()?;
+        let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
+        let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
+        let at = Whom::of(first);
+        let is_zero = matches!(first, Named::Zero(_));
+        if sources.iter().any(|source| matches!(source, Named::Null)) {
+            return Err(usage("`null:` is no source"));
+        }
+        if sources.iter().any(|source| Whom::of(source) != at || matches!(source, Named::Zero(_)) != is_zero)
+            || is_zero && sources.len() > 1
+        {
+            return Err(usage("all sources must be at one place"));
+        }
+        if matches!(destination, Named::Zero(_)) {
+            return Err(usage("`zero:` is no destination"));
+        }
+        if at.is_some() && Whom::of(&destination).is_some() {
+            let cause = "both places are far: run thalweg at one of them";
+            return Err(Failure::new(FailureKind::Unsupported, "copy", cause));
+        }
+        if at.is_some() && sources.len() > limits::PLACES_MAX {
+            return Err(usage("a far place takes at most 1024 sources: name the directory that they are in"));
+        }
+        if let Some(only) = only {
+            if at.is_some() && only.len() > limits::MESSAGE_DIGESTS_MAX {
+                return Err(usage(
+                    "a far source takes at most 32768 names of --files-from: run thalweg at the source",
                 ));
             }
-            Named::Ssh { host, port, path } => {
-                let (known_host, known_port, places) =
-                    by_ssh.get_or_insert_with(|| (host.clone(), port, Vec::new()));
-                if (&*known_host, *known_port) != (&host, port) {
-                    return Err(mixed());
-                }
-                places.push(ssh::place(path));
-            }
-            Named::Zero(_) => return Err(mixed()),
+            sources.iter_mut().for_each(Named::mean_contents);
         }
+        Ok(Asked { sources, destination })
     }
-    if let Some((host, port, places)) = by_ssh {
-        return match (local.is_empty(), far, zero) {
-            (true, None, None) => Ok((From::Far(ssh::far(&host, port, args)?, places), None)),
-            _ => Err(mixed()),
+
+    fn reach(self, fars: &mut Fars<'_>, state: &Path) -> Result<Job> {
+        let mut identity = None;
+        let mut reach = |place: &Named| -> Result<Option<(Arc<Far>, Place)>> {
+            let Some((whom, there)) = Whom::of(place).zip(fars::place_there(place)) else { return Ok(None) };
+            let reached = fars.reach(&whom)?;
+            identity.get_or_insert(reached.identity);
+            Ok(Some((reached.far, there)))
         };
-    }
-    match (local.is_empty(), far, zero) {
-        (false, None, None) => Ok((From::Local(local), None)),
-        (true, Some((address, places)), None) => {
-            let (far, identity) = daemon(&address, args)?;
-            Ok((From::Far(far, places), Some(identity)))
+        let to = match (reach(&self.destination)?, self.destination) {
+            (Some((far, place)), _) => To::Far(far, place),
+            (None, Named::Local(path)) => To::Local(path),
+            (None, _) => To::Null,
+        };
+        let mut from: Option<From> = None;
+        for source in self.sources {
+            match (reach(&source)?, source, &mut from) {
+                (Some((_, place)), _, Some(From::Far(_, places))) => places.push(place),
+                (Some((far, place)), ..) => from = Some(From::Far(far, vec![place])),
+                (None, Named::Local(path), Some(From::Local(paths))) => paths.push(path),
+                (None, Named::Local(path), _) => from = Some(From::Local(vec![path])),
+                (None, Named::Zero(bytes), _) => from = Some(From::Zero(bytes)),
+                (None, ..) => return Err(usage("this is no source")),
+            }
         }
-        (true, None, Some(bytes)) => Ok((From::Zero(bytes), None)),
-        _ => Err(mixed()),
+        let signer = match identity {
+            Some(identity) => identity,
+            None => Arc::new(identity::own(state)?),
+        };
+        Ok(Job { from: from.ok_or_else(|| usage("the source is missing"))?, to, signer })
     }
 }
 
-fn target(place: Named, args: &CopyArgs) -> Result<(To, Option<Identity>)> {
-    Ok(match place {
-        Named::Local(path) => (To::Local(path), None),
-        Named::Null => (To::Null, None),
-        Named::Daemon { address, export, path } => {
-            let (far, identity) = daemon(&address, args)?;
-            (To::Far(far, Place { export: Some(export), path }), Some(identity))
-        }
-        Named::Zero(_) => {
-            return Err(Failure::new(
-                FailureKind::Usage,
-                "read the command line",
-                "`zero:` is no destination",
-            ));
-        }
-        Named::Ssh { host, port, path } => (To::Far(ssh::far(&host, port, args)?, ssh::place(path)), None),
+/// Streams take what they are told as advice; a name that this machine does not have is told before. (For what comes
+/// from a far side, that side says so.)
+fn check_congestion(name: &str) -> Result<()> {
+    let refused = |error: std::io::Error| failure::of_io("choose the congestion control", &error);
+    let probe = std::net::TcpListener::bind("127.0.0.1:0").map_err(refused)?;
+    socket::set_congestion(&probe, name).map_err(|_| {
+        let there = socket::available_congestion().unwrap_or_default().join(", ");
+        usage(&format!("the congestion control `{name}` is not to be had here; there are: {there}"))
     })
-}
-
-fn daemon(address: &str, args: &CopyArgs) -> Result<(Far, Identity)> {
-    let path = args.ticket.as_ref().ok_or_else(|| {
-        let cause =
-            "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
-        Failure::new(FailureKind::Permission, "connect", cause)
-    })?;
-    let ticket = Ticket::read(path)?;
-    let identity = ticket.identity()?;
-    let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;
-    let connect = Arc::new(TcpConnect { addresses: vec![address.to_owned()] });
-    Ok((Far { connect, tls, server_name: "thalweg".to_owned() }, identity))
 }
 
 fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
     let mut wishes = Wishes {
-        asked: Asked { streams: args.streams, chunk_bytes: args.chunk, concurrency: args.concurrency },
+        asked: plan::Asked {
+            streams: args.streams,
+            chunk_bytes: args.chunk,
+            concurrency: args.concurrency,
+            depth: args.depth,
+        },
         verify: match args.verify {
             Verify::Written => VerifyLevel::Written,
             Verify::Readback => VerifyLevel::Readback,

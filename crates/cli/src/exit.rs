@@ -17,7 +17,7 @@ pub enum Exit {
     Damage,
     /// 5: a source changed while it was read, again and again.
     Changed,
-    /// 6: no space, quota used up, or read-only.
+    /// 6: no space, quota used up, read-only, or a disk that fails.
     Space,
     /// 130: stopped by SIGINT, resumable.
     Interrupted,
@@ -33,7 +33,7 @@ pub const TABLE: [(Exit, &str); 9] = [
     (Exit::Nothing, "nothing could be done: connection, permission, no such place"),
     (Exit::Damage, "damage that could not be repaired, or a receipt that is not what was signed"),
     (Exit::Changed, "a source changed while it was read, again and again"),
-    (Exit::Space, "no space, quota used up, or read-only"),
+    (Exit::Space, "no space, quota used up, read-only, or a disk that fails"),
     (Exit::Interrupted, "stopped in order by SIGINT; the same command resumes"),
     (Exit::Terminated, "stopped in order by SIGTERM; the same command resumes"),
 ];
@@ -51,7 +51,7 @@ impl Exit {
             FailureKind::Usage => Exit::Usage,
             FailureKind::Damage => Exit::Damage,
             FailureKind::Changed => Exit::Changed,
-            FailureKind::Space => Exit::Space,
+            FailureKind::Space | FailureKind::Io => Exit::Space,
             FailureKind::Stopped => Exit::Interrupted,
             _ => Exit::Nothing,
         }
@@ -60,11 +60,12 @@ impl Exit {
     /// The code for a command in which these entries failed.
     pub fn of_entries(kinds: impl Iterator<Item = FailureKind>) -> Exit {
         kinds.fold(Exit::Done, |worst, kind| {
-            let exit = match Exit::of(kind) {
+            worst.worst(match Exit::of(kind) {
+                // One file that cannot be read: of a destination that fails the whole copy ends.
+                Exit::Space if kind == FailureKind::Io => Exit::Partial,
                 Exit::Nothing | Exit::Usage | Exit::Interrupted => Exit::Partial,
                 exit => exit,
-            };
-            if exit.rank() > worst.rank() { exit } else { worst }
+            })
         })
     }
 
@@ -83,15 +84,22 @@ impl Exit {
         }
     }
 
-    /// Worse is higher.
+    /// The graver of two: of several copies in one command it is the command's.
+    pub fn worst(self, other: Exit) -> Exit {
+        if other.rank() > self.rank() { other } else { self }
+    }
+
+    /// Graver is higher.
     fn rank(self) -> u8 {
         match self {
             Exit::Done => 0,
             Exit::Changed => 1,
             Exit::Partial => 2,
-            Exit::Space => 3,
-            Exit::Damage => 4,
-            _ => 5,
+            Exit::Usage | Exit::Nothing => 3,
+            Exit::Space => 4,
+            Exit::Damage => 5,
+            Exit::Interrupted => 6,
+            Exit::Terminated => 7,
         }
     }
 }

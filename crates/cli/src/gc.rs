@@ -2,7 +2,7 @@
 
 use crate::args::GcArgs;
 use crate::exit::Exit;
-use crate::place::Named;
+use crate::place::{Named, Places};
 use crate::places::Troubles;
 use crate::{json, out, units};
 use thalweg_mover::endpoint::local::leftover::{LeftoverState, leftovers};
@@ -12,10 +12,10 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 ///
 /// # Errors
 /// When a place cannot be listed.
-pub fn gc(args: &GcArgs) -> Result<Exit> {
+pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.json);
     for place in &args.places {
-        let Named::Local(path) = Named::parse(place)? else {
+        let Named::Local(path) = Named::parse(place, places)? else {
             let cause = "only directories of this machine are cleaned up: run `thalweg gc` where they are";
             return Err(Failure::new(FailureKind::Unsupported, "clean up", cause));
         };
@@ -30,7 +30,7 @@ pub fn gc(args: &GcArgs) -> Result<Exit> {
                 let mut object = json::about("leftover", &left.path);
                 object.insert("state".into(), word.into());
                 object.insert("bytes".into(), left.bytes.into());
-                out::tell(&serde_json::Value::Object(object).to_string());
+                json::tell(&serde_json::Value::Object(object));
             } else {
                 out::tell(&format!("{word}  {}  {}  ({more})", units::size(left.bytes), left.path));
             }

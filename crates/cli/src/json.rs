@@ -4,6 +4,7 @@ use crate::exit::Exit;
 pub use crate::receipt_file::{hex, totals};
 use crate::{out, show};
 use serde_json::{Map, Value, json};
+use thalweg_mover::failure::Result;
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_wire::message::{Failure, Outcome};
 use thalweg_wire::path::Escaped;
@@ -139,10 +140,19 @@ fn plan(report: &Report) -> Value {
         "chunk_bytes": {"value": plan.chunk_bytes.value, "why": plan.chunk_bytes.why},
         "segment_bytes": {"value": plan.segment_bytes.value, "why": plan.segment_bytes.why},
         "concurrency": {"value": plan.concurrency.value, "why": plan.concurrency.why},
+        "depth": {"value": plan.depth.value, "why": plan.depth.why},
     })
 }
 
-/// Prints an event.
+/// Prints an event of a command that only prints.
+///
+/// # Errors
+/// As [`out::line`].
+pub fn line(value: &Value) -> Result<()> {
+    out::line(&inert(&value.to_string()))
+}
+
+/// Prints an event that is to be seen at once, and does not mind if it cannot be.
 pub fn tell(value: &Value) {
     out::tell(&inert(&value.to_string()));
 }

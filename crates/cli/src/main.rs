@@ -8,6 +8,8 @@ mod serve;
 
 mod ssh;
 
+mod fars;
+
 mod mover;
 
 mod progress;
@@ -32,8 +34,9 @@ mod check;
 
 mod gc;
 
-use clap::Parser;
-use thalweg_cli::{args, exit, place, receipt_file, units};
+use clap::FromArgMatches;
+use std::ffi::OsString;
+use thalweg_cli::{args, config, exit, place, receipt_file, units};
 use thalweg_mover::failure::{Failure, FailureKind};
 
 fn main() -> std::process::ExitCode {
@@ -41,11 +44,19 @@ fn main() -> std::process::ExitCode {
     thalweg_sys::usage::clear_umask();
     let _ = thalweg_sys::usage::ignore_file_size_signal();
     let _ = thalweg_sys::usage::raise_open_files();
-    let args = match args::Args::try_parse() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let wants_json = words.iter().any(|word| word == "--json");
+    let (command, places) = match config::layered(&words) {
+        Ok(layered) => layered,
+        Err(failure) => return failed(&failure, wants_json),
+    };
+    let parsed =
+        command.try_get_matches_from(words).and_then(|matches| args::Args::from_arg_matches(&matches));
+    let args = match parsed {
         Ok(args) => args,
         Err(error) => {
             let is_usage = error.use_stderr();
-            if is_usage && std::env::args_os().any(|word| word == "--json") {
+            if is_usage && wants_json {
                 let why = error.to_string();
                 let failure = Failure::new(FailureKind::Usage, "read the command line", why.trim_end());
                 json::tell(&json::error(&failure, Some(exit::Exit::Usage)));
@@ -57,30 +68,32 @@ fn main() -> std::process::ExitCode {
     start_log();
     let json = args.command.wants_json();
     let result = match args.command {
-        args::Command::Cp(args) => copy::cp(&args),
-        args::Command::Sync(args) => copy::sync(&args),
-        args::Command::Verify(args) => verify::verify(&args),
-        args::Command::Check(args) => check::check(&args),
-        args::Command::Ls(args) => places::ls(&args),
-        args::Command::Du(args) => places::du(&args),
-        args::Command::Cat(args) => places::cat(&args),
-        args::Command::Rm(args) => places::rm(&args),
-        args::Command::Gc(args) => gc::gc(&args),
+        args::Command::Cp(args) => copy::cp(&args, &places),
+        args::Command::Sync(args) => copy::sync(&args, &places),
+        args::Command::Verify(args) => verify::verify(&args, &places),
+        args::Command::Check(args) => check::check(&args, &places),
+        args::Command::Ls(args) => places::ls(&args, &places),
+        args::Command::Du(args) => places::du(&args, &places),
+        args::Command::Cat(args) => places::cat(&args, &places),
+        args::Command::Rm(args) => places::rm(&args, &places),
+        args::Command::Gc(args) => gc::gc(&args, &places),
         args::Command::ExplainFilter(args) => tell::explain_filter(&args),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Mover(args) => mover::mover(&args),
     };
     match result {
         Ok(exit) => exit.into(),
-        Err(failure) => {
-            let exit = exit::Exit::of(failure.kind);
-            if json {
-                json::tell(&json::error(&failure, Some(exit)));
-            }
-            show::failure(&failure);
-            exit.into()
-        }
+        Err(failure) => failed(&failure, json),
     }
+}
+
+fn failed(failure: &Failure, json: bool) -> std::process::ExitCode {
+    let exit = exit::Exit::of(failure.kind);
+    if json {
+        json::tell(&json::error(failure, Some(exit)));
+    }
+    show::failure(failure);
+    exit.into()
 }
 
 /// Log lines go to stderr when `THALWEG_LOG` asks for them (`info`, `thalweg_mover=debug`, ...).

@@ -1,5 +1,6 @@
 //! Places as users write them.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub enum Named {
         export: String,
         /// Path in it, bytes.
         path: Vec<u8>,
+        /// The ticket that the configuration gives for it.
+        ticket: Option<PathBuf>,
     },
     /// `[user@]host:path` or `ssh://[user@]host[:port]/path`.
     Ssh {
@@ -35,6 +38,68 @@ pub enum Named {
         /// Path at the host, bytes.
         path: Vec<u8>,
     },
+}
+
+/// A place that the configuration gives a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configured {
+    /// As a user would write it; of a daemon the export may be missing.
+    pub url: String,
+    /// The daemon's ticket.
+    pub ticket: Option<PathBuf>,
+}
+
+/// Places by their names in the configuration: `@NAME/path`.
+#[derive(Debug, Clone, Default)]
+pub struct Places(BTreeMap<String, Configured>);
+
+impl Places {
+    /// Whether this can be a name.
+    pub fn is_name(text: &str) -> bool {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        !text.is_empty() && text.bytes().all(is_plain)
+    }
+
+    /// Adds one, or replaces it.
+    pub fn insert(&mut self, name: &str, place: Configured) {
+        self.0.insert(name.to_owned(), place);
+    }
+
+    /// What `NAME` or `NAME/path` means.
+    fn named(&self, text: &[u8]) -> Result<Named> {
+        let (name, path) = text.split_at(text.iter().position(|&b| b == b'/').unwrap_or(text.len()));
+        let known = std::str::from_utf8(name).ok().and_then(|name| self.0.get(name));
+        let unknown = || {
+            let shown = thalweg_wire::path::Escaped(name);
+            let cause = format!(
+                "`@{shown}`: the configuration has no [place.{shown}] (a path that begins with `@` is written `./@`)"
+            );
+            Failure::new(FailureKind::Usage, "read place", cause)
+        };
+        known.ok_or_else(unknown)?.join(OsStr::from_bytes(path))
+    }
+}
+
+impl Configured {
+    /// The place itself (`path` is empty), or one below it (`path` begins with a slash).
+    ///
+    /// # Errors
+    /// As [`Named::parse`].
+    pub fn join(&self, path: &OsStr) -> Result<Named> {
+        let mut text = OsString::from(&self.url);
+        if !path.is_empty() {
+            text = self.url.strip_suffix('/').unwrap_or(&self.url).into();
+            // `host:` is the home there; with a slash it would be the root.
+            let is_home = self.url.ends_with(':') && !self.url.contains('/');
+            let below = path.as_bytes();
+            text.push(OsStr::from_bytes(if is_home { &below[1..] } else { below }));
+        }
+        let mut named = Named::parse(&text, &Places::default())?;
+        if let Named::Daemon { ticket, .. } = &mut named {
+            ticket.clone_from(&self.ticket);
+        }
+        Ok(named)
+    }
 }
 
 impl Named {
@@ -53,7 +118,7 @@ impl Named {
     ///
     /// # Errors
     /// `Usage`, saying what is wrong with it.
-    pub fn parse(text: &OsStr) -> Result<Named> {
+    pub fn parse(text: &OsStr, places: &Places) -> Result<Named> {
         let bytes = text.as_bytes();
         let usage = |cause: &str| {
             let shown = thalweg_wire::path::Escaped(bytes);
@@ -61,6 +126,9 @@ impl Named {
         };
         if bytes.is_empty() {
             return Err(usage("a place cannot be empty"));
+        }
+        if let Some(rest) = bytes.strip_prefix(b"@") {
+            return places.named(rest);
         }
         if let Some(rest) = bytes.strip_prefix(b"tw://") {
             return daemon(rest).map_err(usage);
@@ -131,7 +199,7 @@ fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
     if export.is_empty() {
         return Err("the export is missing: tw://host[:port]/export/path");
     }
-    Ok(Named::Daemon { address, export, path })
+    Ok(Named::Daemon { address, export, path, ticket: None })
 }
 
 fn ssh(host: &str, port: Option<u16>, path: &[u8]) -> std::result::Result<Named, &'static str> {
@@ -152,7 +220,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Named {
-        Named::parse(OsStr::new(text)).unwrap()
+        Named::parse(OsStr::new(text), &Places::default()).unwrap()
     }
 
     #[test]
@@ -176,6 +244,7 @@ mod tests {
             address: address.into(),
             export: "data".into(),
             path: path.to_vec(),
+            ticket: None,
         };
         assert_eq!(parse("tw://h/data"), daemon("h:8487", b""));
         assert_eq!(parse("tw://h:9/data/x/"), daemon("h:9", b"x/"));
@@ -188,7 +257,7 @@ mod tests {
     #[test]
     fn hosts_that_are_options_are_refused() {
         for bad in ["-oProxyCommand=x:y", "ssh://-x/y", "tw://h", "tw:///x", "tw://h/", "", ":x", "a b:c"] {
-            assert!(Named::parse(OsStr::new(bad)).is_err(), "{bad}");
+            assert!(Named::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
         }
     }
 }

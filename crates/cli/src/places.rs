@@ -2,7 +2,8 @@
 
 use crate::args::{CatArgs, DuArgs, LsArgs, RmArgs};
 use crate::exit::Exit;
-use crate::reach::Reach;
+use crate::place::Places;
+use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::collections::HashSet;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
@@ -14,9 +15,10 @@ use thalweg_wire::{Digest, Entry, Kind};
 ///
 /// # Errors
 /// When the place cannot be listed at all.
-pub fn ls(args: &LsArgs) -> Result<Exit> {
+pub fn ls(args: &LsArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
-    let reach = Reach::open(&args.place, &args.ask)?;
+    let mut fars = reach::fars(&args.ask, places);
+    let reach = Reach::open(&args.place, &mut fars)?;
     let listed = reach.list(args.recursive, &mut |found| {
         let entry = match found {
             Found::Entry(entry) if entry.path.is_root() && !args.ask.json => return Ok(()),
@@ -27,7 +29,7 @@ pub fn ls(args: &LsArgs) -> Result<Exit> {
             }
         };
         match (args.ask.json, args.long) {
-            (true, _) => out::line(&json::listed(&entry).to_string()),
+            (true, _) => json::line(&json::listed(&entry)),
             (false, true) => out::line(&long(&entry)),
             (false, false) => {
                 out::line(&format!("{}{}", entry.path, if is_directory(&entry) { "/" } else { "" }))
@@ -41,11 +43,12 @@ pub fn ls(args: &LsArgs) -> Result<Exit> {
 ///
 /// # Errors
 /// When the place cannot be listed at all.
-pub fn du(args: &DuArgs) -> Result<Exit> {
+pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
     /// Files whose inodes are remembered, so that a second name is not counted again: 64 MiB.
     const INODES_MAX: usize = 2 << 20;
     let mut troubles = Troubles::new(args.ask.json);
-    let reach = Reach::open(&args.place, &args.ask)?;
+    let mut fars = reach::fars(&args.ask, places);
+    let reach = Reach::open(&args.place, &mut fars)?;
     let mut seen = HashSet::new();
     let (mut bytes, mut files, mut entries) = (0u64, 0u64, 0u64);
     let listed = reach.list(true, &mut |found| {
@@ -65,27 +68,29 @@ pub fn du(args: &DuArgs) -> Result<Exit> {
         Ok(())
     });
     let exit = troubles.end(listed)?;
-    let line = match args.ask.json {
-        true => serde_json::json!({"event": "usage", "bytes": bytes, "files": files, "entries": entries})
-            .to_string(),
-        false => format!(
+    let told = match args.ask.json {
+        true => json::line(
+            &serde_json::json!({"event": "usage", "bytes": bytes, "files": files, "entries": entries}),
+        ),
+        false => out::line(&format!(
             "{} ({} bytes) in {} files, {} entries",
             units::size(bytes),
             units::count(bytes),
             units::count(files),
             units::count(entries)
-        ),
+        )),
     };
-    printed(out::line(&line), exit)
+    printed(told, exit)
 }
 
 /// `thalweg cat`: prints a file, and compares what it printed with what the other side digests.
 ///
 /// # Errors
 /// `Damage` if they differ; when the file cannot be read.
-pub fn cat(args: &CatArgs) -> Result<Exit> {
+pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
+    let mut fars = reach::fars(&args.ask, places);
     for place in &args.places {
-        let reach = Reach::open(place, &args.ask)?;
+        let reach = Reach::open(place, &mut fars)?;
         let mut hasher = blake3::Hasher::new();
         let read = reach.read(&mut |bytes| {
             hasher.update(bytes);
@@ -112,19 +117,20 @@ pub fn cat(args: &CatArgs) -> Result<Exit> {
 ///
 /// # Errors
 /// When nothing could be removed.
-pub fn rm(args: &RmArgs) -> Result<Exit> {
+pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
     let mut removed = 0;
+    let mut fars = reach::fars(&args.ask, places);
     for place in &args.places {
-        let reach = Reach::open(place, &args.ask)?;
+        let reach = Reach::open(place, &mut fars)?;
         removed += reach.remove(args.recursive, &mut |failure| troubles.add(&failure))?;
     }
     let exit = troubles.end(Ok(()))?;
-    let line = match args.ask.json {
-        true => serde_json::json!({"event": "removed", "entries": removed, "exit": exit.code()}).to_string(),
-        false => format!("{} entries removed", units::count(removed)),
+    let told = match args.ask.json {
+        true => json::line(&serde_json::json!({"event": "removed", "entries": removed, "exit": exit.code()})),
+        false => out::line(&format!("{} entries removed", units::count(removed))),
     };
-    printed(out::line(&line), exit)
+    printed(told, exit)
 }
 
 /// What went wrong on the way, told as it comes.

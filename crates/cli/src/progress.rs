@@ -1,6 +1,6 @@
 //! Progress on a terminal, silence in a pipe.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,48 +8,63 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use thalweg_mover::run::copy::Meter;
 
-/// Draws a bar from a meter until it is dropped.
+/// Draws a bar for each meter until it is dropped.
 pub struct Progress {
-    bar: ProgressBar,
+    bars: MultiProgress,
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Progress {
     /// Starts if stderr is a terminal (or `always`).
-    pub fn start(meter: Arc<Meter>, always: bool, never: bool) -> Option<Progress> {
+    pub fn start(meters: &[Arc<Meter>], always: bool, never: bool) -> Option<Progress> {
         let is_terminal =
             std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
         if never || !(always || is_terminal) {
             return None;
         }
-        let target = ProgressDrawTarget::stderr_with_hz(5);
-        let bar = ProgressBar::with_draw_target(Some(0), target);
-        let template = "{msg} {bar:24} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
+        let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+        let template = "{prefix}{msg} {bar:24} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+        let drawn: Vec<(ProgressBar, Arc<Meter>)> = (1..)
+            .zip(meters)
+            .map(|(number, meter)| {
+                let bar = bars.add(ProgressBar::new(0));
+                if let Ok(style) = ProgressStyle::with_template(template) {
+                    bar.set_style(style);
+                }
+                if meters.len() > 1 {
+                    bar.set_prefix(format!("{number}: "));
+                }
+                (bar, meter.clone())
+            })
+            .collect();
         let done = Arc::new(AtomicBool::new(false));
-        let (thread_bar, thread_done) = (bar.clone(), done.clone());
+        let thread_done = done.clone();
         let thread = std::thread::spawn(move || {
             while !thread_done.load(Ordering::Acquire) {
-                let found = meter.bytes_found.load(Ordering::Relaxed);
-                let settled = meter.entries_settled.load(Ordering::Relaxed);
-                let entries = meter.entries_found.load(Ordering::Relaxed);
-                let more = if meter.scan_over.load(Ordering::Relaxed) { "" } else { "+" };
-                thread_bar.set_length(found);
-                thread_bar.set_position(meter.bytes_verified.load(Ordering::Relaxed).min(found));
-                thread_bar.set_message(format!("{settled}/{entries}{more} entries"));
+                drawn.iter().for_each(|(bar, meter)| draw(bar, meter));
                 std::thread::sleep(Duration::from_millis(200));
             }
+            drawn.iter().for_each(|(bar, _)| bar.finish_and_clear());
         });
-        Some(Progress { bar, done, thread: Some(thread) })
+        Some(Progress { bars, done, thread: Some(thread) })
     }
 
-    /// Prints a line above the bar.
+    /// Prints a line above the bars.
     pub fn line(&self, text: &str) {
-        self.bar.println(text);
+        // A terminal that is gone is no reason to stop copying.
+        let _ = self.bars.println(text);
     }
+}
+
+fn draw(bar: &ProgressBar, meter: &Meter) {
+    let found = meter.bytes_found.load(Ordering::Relaxed);
+    let settled = meter.entries_settled.load(Ordering::Relaxed);
+    let entries = meter.entries_found.load(Ordering::Relaxed);
+    let more = if meter.scan_over.load(Ordering::Relaxed) { "" } else { "+" };
+    bar.set_length(found);
+    bar.set_position(meter.bytes_verified.load(Ordering::Relaxed).min(found));
+    bar.set_message(format!("{settled}/{entries}{more} entries"));
 }
 
 impl Drop for Progress {
@@ -58,6 +73,5 @@ impl Drop for Progress {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        self.bar.finish_and_clear();
     }
 }

@@ -1,16 +1,16 @@
 //! A place that questions are asked about, here or at a far mover: one face for both.
 
 use crate::args::AskArgs;
-use crate::place::Named;
+use crate::fars::{self, Fars, How, Whom};
+use crate::place::{Named, Places};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::time::Duration;
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Removed, SurveyPlace};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::link::{ServerTrust, Ticket, client_config};
-use thalweg_mover::run::client::{Client, LinkSettings, TcpConnect};
+use thalweg_mover::run::client::{Client, LinkSettings};
 use thalweg_wire::message::{Place, Question, Reply};
 use thalweg_wire::{Digest, Kind, RelativePath};
 
@@ -22,6 +22,25 @@ pub enum Reach {
     Far(Box<Client>, Place),
 }
 
+/// For how long a far mover that ssh started waits for us after an outage: an answer that was cut off is not resumed.
+const FAR_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Far movers for the places of a command that only asks.
+pub fn fars<'a>(args: &'a AskArgs, places: &'a Places) -> Fars<'a> {
+    let patience = FAR_PATIENCE;
+    // What the way to data streams costs is no concern of who only asks.
+    let how = How {
+        places,
+        ticket: args.ticket.as_deref(),
+        ssh: &args.ssh,
+        patience,
+        stall_timeout: patience,
+        state: None,
+        quiet: true,
+    };
+    Fars::new(how)
+}
+
 /// Bytes asked for at once, the next such piece being under way: bounds the memory of a slow reader.
 const WINDOW_BYTES: u64 = 8 << 20;
 
@@ -30,18 +49,17 @@ impl Reach {
     ///
     /// # Errors
     /// `Usage` for what is no place to ask about; `Connection`, `Permission` if it cannot be reached.
-    pub fn open(text: &OsStr, args: &AskArgs) -> Result<Reach> {
-        let refuse = |cause: &str| Err(Failure::new(FailureKind::Usage, "read place", cause));
-        match Named::parse(text)? {
+    pub fn open(text: &OsStr, fars: &mut Fars<'_>) -> Result<Reach> {
+        let named = fars.named(text)?;
+        if let Some((whom, place)) = Whom::of(&named).zip(fars::place_there(&named)) {
+            let client = fars.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
+            return Ok(Reach::Far(Box::new(client), place));
+        }
+        match named {
             Named::Local(path) => Ok(Reach::Local(path)),
-            Named::Daemon { address, export, path } => {
-                let client = dial(&address, args.ticket.as_deref())?;
-                Ok(Reach::Far(Box::new(client), Place { export: Some(export), path }))
-            }
-            Named::Zero(_) | Named::Null => refuse("`zero:` and `null:` have nothing in them"),
             _ => {
-                let cause = "only paths of this machine and tw:// places can be asked about so far";
-                Err(Failure::new(FailureKind::Unsupported, "read place", cause))
+                let cause = "`zero:` and `null:` have nothing in them";
+                Err(Failure::new(FailureKind::Usage, "read place", cause))
             }
         }
     }
@@ -292,16 +310,4 @@ fn local(path: &Path) -> SurveyPlace {
 
 fn unexpected() -> Failure {
     Failure::new(FailureKind::Protocol, "ask", "the server answered another question")
-}
-
-fn dial(address: &str, ticket: Option<&Path>) -> Result<Client> {
-    let path = ticket.ok_or_else(|| {
-        let cause =
-            "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
-        Failure::new(FailureKind::Permission, "connect", cause)
-    })?;
-    let ticket = Ticket::read(path)?;
-    let tls = client_config(&ticket.identity()?, &ServerTrust::Pinned(ticket.server))?;
-    let connect = Arc::new(TcpConnect { addresses: vec![address.to_owned()] });
-    Client::connect(connect, tls, "thalweg", LinkSettings::default(), event::nobody())
 }

@@ -6,11 +6,16 @@ use thalweg_wire::message::{Failure, FailureKind};
 pub fn failure(failure: &Failure) {
     use std::io::Write;
     let mut err = std::io::stderr().lock();
-    // Nothing is to be done about a reader that is gone.
-    let _ = writeln!(err, "error: {failure}");
-    if let Some(hint) = hint(failure) {
-        let _ = writeln!(err, "hint: {hint}");
+    for line in lines(failure) {
+        // Nothing is to be done about a reader that is gone.
+        let _ = writeln!(err, "{line}");
     }
+}
+
+/// The same, as lines.
+pub fn lines(failure: &Failure) -> Vec<String> {
+    let error = format!("error: {failure}");
+    std::iter::once(error).chain(hint(failure).map(|hint| format!("hint: {hint}"))).collect()
 }
 
 /// What to do about it.
@@ -18,6 +23,9 @@ pub fn hint(failure: &Failure) -> Option<&'static str> {
     Some(match (failure.kind, failure.operation.as_str()) {
         (FailureKind::Space, _) => {
             "make room (or make it writable), then run the same command again: it resumes"
+        }
+        (FailureKind::Io, operation) if operation.starts_with("sync") || operation.starts_with("write") => {
+            "the disk or its file system fails: see the kernel's log. When it works again, the same command resumes"
         }
         (FailureKind::NotFound, "start by ssh") => {
             "install it there, name it with --far-path, or let thalweg place its own copy with --bootstrap"

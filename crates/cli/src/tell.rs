@@ -1,4 +1,4 @@
-//! What a copy tells while it runs and at its end: to people on stderr and stdout, to programs as JSON.
+//! What copies tell while they run and at their end: to people on stderr and stdout, to programs as JSON.
 
 use crate::args::{CopyArgs, ExplainArgs, Verify};
 use crate::exit::Exit;
@@ -8,6 +8,7 @@ use crate::{json, out, show, units};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -19,80 +20,163 @@ use thalweg_wire::{Entry, RelativePath};
 /// Time between two progress events.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
-/// Hears the events of a copy.
-pub struct Listener {
+/// Where everything goes that the copies of one command tell.
+pub struct Teller {
     verbose: u8,
     quiet: bool,
     json: bool,
+    /// Copies that tell; with more than one each says its number.
+    copies: usize,
     progress: Mutex<Option<Progress>>,
-    failed: Mutex<Vec<FailureKind>>,
     report: Option<ReportFile>,
-    /// Content bytes of the entries done: what a dry run would copy.
-    bytes_done: AtomicU64,
     over: Arc<AtomicBool>,
+    /// Tells progress as JSON.
+    ticker: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Listener {
-    /// Begins to show progress, and the report if one is asked for.
+impl Teller {
+    /// Begins to show progress of the copies that `meters` count, and the report if one is asked for.
     ///
     /// # Errors
     /// If the report cannot be written.
-    pub fn start(args: &CopyArgs, meter: Arc<Meter>) -> Result<Listener> {
+    pub fn start(args: &CopyArgs, meters: &[Arc<Meter>]) -> Result<Teller> {
         let over = Arc::new(AtomicBool::new(false));
-        if args.json {
-            let (meter, over) = (meter.clone(), over.clone());
+        let ticker = args.json.then(|| {
+            let (meters, over) = (meters.to_vec(), over.clone());
             std::thread::spawn(move || {
-                let mut told = Instant::now();
+                let mut next = Instant::now() + PROGRESS_EVERY;
                 while !over.load(Ordering::Acquire) {
-                    std::thread::sleep(Duration::from_millis(50));
-                    if told.elapsed() >= PROGRESS_EVERY {
-                        told = Instant::now();
-                        json::tell(&json::progress(&meter));
+                    std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
+                    if Instant::now() >= next && !over.load(Ordering::Acquire) {
+                        next += PROGRESS_EVERY;
+                        for (meter, number) in meters.iter().zip(1..) {
+                            json::tell(&numbered(json::progress(meter), number, meters.len()));
+                        }
                     }
                 }
-            });
-        }
-        Ok(Listener {
+            })
+        });
+        Ok(Teller {
             verbose: if args.quiet { 0 } else { args.verbose },
             quiet: args.quiet,
             json: args.json,
-            progress: Mutex::new(Progress::start(meter, args.progress, args.quiet || args.json)),
-            failed: Mutex::default(),
+            copies: meters.len(),
+            progress: Mutex::new(Progress::start(meters, args.progress, args.quiet || args.json)),
             report: args.report.as_deref().map(ReportFile::begin).transpose()?,
-            bytes_done: AtomicU64::new(0),
             over,
+            ticker: Mutex::new(ticker),
         })
     }
 
-    /// Shows no more progress.
-    pub fn stop(&self) {
+    /// Shows no more progress (nothing of it comes after this has returned), and completes the report; says so if
+    /// that fails.
+    pub fn stop(&self) -> Exit {
         self.over.store(true, Ordering::Release);
+        if let Some(ticker) = lock(&self.ticker).take() {
+            ticker.thread().unpark();
+            let _ = ticker.join();
+        }
         lock(&self.progress).take();
-        if let Some(Err(failure)) = self.report.as_ref().map(ReportFile::finish) {
-            self.line(&format!("error: {failure}"));
-            lock(&self.failed).push(failure.kind);
+        match self.report.as_ref().map(ReportFile::finish) {
+            Some(Err(failure)) => {
+                self.line(&format!("error: {failure}"));
+                Exit::of_entries(std::iter::once(failure.kind))
+            }
+            _ => Exit::Done,
         }
     }
 
-    /// The last words, and the exit code.
-    ///
-    /// # Errors
-    /// None so far.
-    pub fn finish(&self, args: &CopyArgs, report: &Report) -> Result<Exit> {
-        let exit = Exit::of_entries(lock(&self.failed).iter().copied());
+    /// Takes an event of a link, on which several copies may ride.
+    pub fn hear_link(&self, event: &Event) {
+        self.note_event(event, None);
+    }
+
+    fn note_event(&self, event: &Event, number: Option<usize>) {
+        let (name, text) = match event {
+            Event::LinkLost(why) => ("link-lost", format!("link lost: {why}; trying again")),
+            Event::LinkUp(after) => ("link-up", format!("link is back after {:.1} s", after.as_secs_f64())),
+            Event::StreamLost(stream, why) if self.verbose > 0 => {
+                ("stream-lost", format!("stream {stream}: {why}"))
+            }
+            Event::Repaired(count) => ("repaired", format!("{count} damaged, sent again")),
+            Event::Note(text) => ("note", text.clone()),
+            _ => return,
+        };
         if self.json {
-            json::tell(&json::finished(report, args.dry_run, exit));
-        } else if !self.quiet && args.dry_run {
+            let value = serde_json::json!({"event": name, "text": text});
+            json::tell(&number.map_or(value.clone(), |number| numbered(value, number, self.copies)));
+        }
+        if !self.quiet {
+            self.line(&format!("{}{text}", number.map(|number| self.prefix(number)).unwrap_or_default()));
+        }
+    }
+
+    /// What stands before the lines of a copy.
+    fn prefix(&self, number: usize) -> String {
+        if self.copies > 1 { format!("{number}: ") } else { String::new() }
+    }
+
+    fn line(&self, text: &str) {
+        match &*lock(&self.progress) {
+            Some(progress) => progress.line(text),
+            None => {
+                use std::io::Write;
+                // As with stdout, a reader that is gone is no reason to stop copying.
+                let _ = writeln!(std::io::stderr(), "{text}");
+            }
+        }
+    }
+}
+
+/// The event with `copy`, if there is more than one.
+fn numbered(mut value: serde_json::Value, number: usize, copies: usize) -> serde_json::Value {
+    if let (2.., serde_json::Value::Object(object)) = (copies, &mut value) {
+        object.insert("copy".into(), number.into());
+    }
+    value
+}
+
+/// Hears the events of one copy.
+pub struct Listener {
+    teller: Arc<Teller>,
+    /// Its place in the command, from 1.
+    number: usize,
+    failed: Mutex<Vec<FailureKind>>,
+    /// Content bytes of the entries done: what a dry run would copy.
+    bytes_done: AtomicU64,
+}
+
+impl Listener {
+    /// For the copy with this number.
+    pub fn new(teller: Arc<Teller>, number: usize) -> Listener {
+        Listener { teller, number, failed: Mutex::default(), bytes_done: AtomicU64::new(0) }
+    }
+
+    /// The last words, and the exit code.
+    pub fn finish(&self, args: &CopyArgs, report: &Report) -> Exit {
+        let exit = Exit::of_entries(lock(&self.failed).iter().copied());
+        if self.teller.json {
+            self.tell(json::finished(report, args.dry_run, exit));
+        } else if !self.teller.quiet && args.dry_run {
             self.dry_run(report);
-        } else if !self.quiet {
-            out::tell(&last_line(report, args.verify));
+        } else if !self.teller.quiet {
+            self.say(&last_line(report, args.verify));
         }
         if exit == Exit::Space
             && let Some(hint) = show::hint(&Failure::new(FailureKind::Space, "write", ""))
         {
             self.line(&format!("hint: {hint}"));
         }
-        Ok(exit)
+        exit
+    }
+
+    /// The copy failed as a whole; hands its exit code back.
+    pub fn failed(&self, failure: &Failure, exit: Exit) -> Exit {
+        if self.teller.json {
+            self.tell(json::error(failure, Some(exit)));
+        }
+        show::lines(failure).iter().for_each(|line| self.line(line));
+        exit
     }
 
     /// Takes an event.
@@ -105,45 +189,29 @@ impl Listener {
                 self.outcome(Some(entry), &entry.path, outcome);
             }
             Event::Aside(path, outcome) => self.outcome(None, path, outcome),
-            Event::LinkLost(why) => self.note("link-lost", &format!("link lost: {why}; trying again")),
-            Event::LinkUp(after) => {
-                self.note("link-up", &format!("link is back after {:.1} s", after.as_secs_f64()));
-            }
-            Event::StreamLost(stream, why) if self.verbose > 0 => {
-                self.note("stream-lost", &format!("stream {stream}: {why}"));
-            }
-            Event::Repaired(count) => self.note("repaired", &format!("{count} damaged, sent again")),
-            Event::Note(text) => self.note("note", text),
-            Event::ScanEnded(_) | Event::Finished(_) | Event::StreamLost(..) => {}
-        }
-    }
-
-    fn note(&self, event: &str, text: &str) {
-        if self.json {
-            json::tell(&serde_json::json!({"event": event, "text": text}));
-        }
-        if !self.quiet {
-            self.line(text);
+            event => self.teller.note_event(event, Some(self.number)),
         }
     }
 
     fn outcome(&self, entry: Option<&Entry>, path: &RelativePath, outcome: &Outcome) {
-        if self.json || self.report.is_some() {
+        let Teller { verbose, quiet, json, .. } = *self.teller;
+        if json || self.teller.report.is_some() {
             let mut value = json::outcome(path, outcome);
             if let (Some(entry), serde_json::Value::Object(object)) = (entry, &mut value) {
                 object.insert("type".into(), json::kind_word(entry).into());
                 object.insert("bytes".into(), entry.content_bytes().into());
             }
-            if self.json {
+            let value = numbered(value, self.number, self.teller.copies);
+            if json {
                 json::tell(&value);
             }
-            if let Some(report) = &self.report {
+            if let Some(report) = &self.teller.report {
                 report.line(&value);
             }
         }
         match outcome {
             Outcome::Done { losses, .. } => {
-                for loss in losses.iter().filter(|_| !self.quiet) {
+                for loss in losses.iter().filter(|_| !quiet) {
                     let show = |text: &str| thalweg_wire::path::Escaped(text.as_bytes()).to_string();
                     self.line(&format!(
                         "warning: `{path}`: {} not kept: {}",
@@ -151,12 +219,12 @@ impl Listener {
                         show(&loss.why)
                     ));
                 }
-                if self.verbose > 0 {
+                if verbose > 0 {
                     self.line(&path.to_string());
                 }
             }
-            Outcome::Unchanged { .. } if self.verbose > 1 => self.line(&format!("{path} (unchanged)")),
-            Outcome::Skipped(why) if self.verbose > 0 => {
+            Outcome::Unchanged { .. } if verbose > 1 => self.line(&format!("{path} (unchanged)")),
+            Outcome::Skipped(why) if verbose > 0 => {
                 self.line(&format!("{path} (skipped: {})", thalweg_wire::path::Escaped(why.as_bytes())));
             }
             Outcome::Failed(failure) => {
@@ -167,15 +235,18 @@ impl Listener {
         }
     }
 
+    /// A line on stderr, of this copy.
     fn line(&self, text: &str) {
-        match &*lock(&self.progress) {
-            Some(progress) => progress.line(text),
-            None => {
-                use std::io::Write;
-                // As with stdout, a reader that is gone is no reason to stop copying.
-                let _ = writeln!(std::io::stderr(), "{text}");
-            }
-        }
+        self.teller.line(&format!("{}{text}", self.teller.prefix(self.number)));
+    }
+
+    /// A line on stdout, of this copy.
+    fn say(&self, text: &str) {
+        out::tell(&format!("{}{text}", self.teller.prefix(self.number)));
+    }
+
+    fn tell(&self, value: serde_json::Value) {
+        json::tell(&numbered(value, self.number, self.teller.copies));
     }
 
     fn dry_run(&self, report: &Report) {
@@ -196,17 +267,19 @@ impl Listener {
                 line.push_str(&format!(", {} {word}", units::count(count)));
             }
         }
-        out::tell(&format!("{line}; nothing was changed"));
+        self.say(&format!("{line}; nothing was changed"));
         let plan = &report.plan;
-        out::tell(&format!("  streams      {}", plan.streams));
-        out::tell(&format!(
+        self.say(&format!("  streams      {}", plan.streams));
+        self.say(&format!(
             "  chunk        {} ({})",
             units::size(plan.chunk_bytes.value),
             plan.chunk_bytes.why
         ));
         let segment = u64::from(plan.segment_bytes.value);
-        out::tell(&format!("  segment      {} ({})", units::size(segment), plan.segment_bytes.why));
-        out::tell(&format!("  concurrency  {}", plan.concurrency));
+        self.say(&format!("  segment      {} ({})", units::size(segment), plan.segment_bytes.why));
+        self.say(&format!("  concurrency  {}", plan.concurrency));
+        let depth = plan.depth.value.map_or("automatic".to_owned(), |depth| depth.to_string());
+        self.say(&format!("  depth        {depth} ({})", plan.depth.why));
     }
 }
 

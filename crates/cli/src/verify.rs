@@ -10,8 +10,9 @@
 
 use crate::args::VerifyArgs;
 use crate::exit::Exit;
+use crate::place::Places;
 use crate::places::Troubles;
-use crate::reach::Reach;
+use crate::reach::{self, Reach};
 use crate::receipt_file::{self, Part, Reader, Seal, Signer};
 use crate::{json, out, units};
 use serde_json::Value;
@@ -38,7 +39,7 @@ const LOCATED_MAX: usize = 4096;
 /// # Errors
 /// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed; when the place
 /// cannot be reached.
-pub fn verify(args: &VerifyArgs) -> Result<Exit> {
+pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let seal = open(&args.receipt)?.authenticate()?;
     for (who, signer) in [("sender", seal.sender), ("receiver", seal.receiver)] {
         if !args.keys.is_empty() && !is_expected(&signer, &args.keys) {
@@ -49,7 +50,8 @@ pub fn verify(args: &VerifyArgs) -> Result<Exit> {
     if !args.ask.json {
         tell_signers(&seal, args.keys.is_empty());
     }
-    let reach = Reach::open(&args.place, &args.ask)?;
+    let mut fars = reach::fars(&args.ask, places);
+    let reach = Reach::open(&args.place, &mut fars)?;
     let is_file = matches!(reach.kind()?, Kind::File { .. });
     if is_file && seal.entries != 1 {
         let cause = "the receipt has more than one entry: name the directory that they are in";
@@ -375,7 +377,7 @@ impl Judge {
             let mut object = json::about("difference", path);
             object.insert("what".into(), word.into());
             object.insert("why".into(), why.into());
-            out::tell(&Value::Object(object).to_string());
+            json::tell(&Value::Object(object));
         } else {
             out::tell(&format!("{word}  {path}  ({})", Escaped(why.as_bytes())));
         }
@@ -392,14 +394,11 @@ impl Judge {
             (0, 0) => Exit::Done,
         };
         if self.json {
-            out::tell(
-                &serde_json::json!({
-                    "event": "verified", "exit": exit.code(), "entries": self.entries, "bytes": self.bytes,
-                    "missing": missing, "differing": differing, "extra": extra, "unreadable": unreadable,
-                    "without_digest": self.unknown,
-                })
-                .to_string(),
-            );
+            json::tell(&serde_json::json!({
+                "event": "verified", "exit": exit.code(), "entries": self.entries, "bytes": self.bytes,
+                "missing": missing, "differing": differing, "extra": extra, "unreadable": unreadable,
+                "without_digest": self.unknown,
+            }));
             return Ok(exit);
         }
         out::tell(&format!(

@@ -12,6 +12,7 @@ use support::chance::{quick_or_torture, skipped};
 use support::copies::LIMIT;
 use support::job::{Ran, Running, Strace, bytes_allocated, with};
 use support::proxy::Proxy;
+use support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, assert_same, facts, noise, wait_until};
 
@@ -161,47 +162,50 @@ fn d1_a_sparse_file_fills_the_disk_while_it_is_written() {
     drop(file);
     let volume = Volume::in_memory(scratch.root(), "small", "size=16m");
     let to = inside(&volume);
-    let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT);
+    // What was verified more than a moment before the disk was full is not sent again.
+    let slow = with(copy(&scratch, &from, &to), ["--bwlimit", "8MiB"]);
+    let ran = Running::start(slow).end(LIMIT);
     assert_refused(&ran, &["No space left"], &["sparse"]);
     assert_only_whole_names(&from, &to);
     volume.remount("size=64m");
-    Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    let ran = Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    assert!(ran.number("bytes_resumed") > 0, "{}", ran.stdout);
     assert_same(&from, &to);
     assert_no_litter(&to);
 }
 
 #[test]
-fn d1_a_journal_that_cannot_be_written_ends_the_copy_in_order() {
-    let row = "D-1 journal";
+fn d1_a_call_that_finds_no_room_ends_the_copy_in_order() {
+    let row = "D-1 calls";
     if !Strace::available(row) {
         return;
     }
     let scratch = Scratch::new();
     let from = scratch.path("from");
-    std::fs::create_dir(&from).unwrap();
-    std::fs::write(from.join("large"), noise(1, 24 << 20)).unwrap();
+    std::fs::create_dir_all(from.join("below")).unwrap();
+    std::fs::write(from.join("below/large"), noise(1, 24 << 20)).unwrap();
     let to = scratch.path("to");
-    let slow_and_full = "pwrite64:error=ENOSPC:when=14+";
-    for what in [
-        slow_and_full,
-        "fdatasync:error=ENOSPC:when=2+",
-        "syncfs:error=ENOSPC:when=1+",
-        "renameat2:error=ENOSPC:when=1+",
-    ] {
-        let ran = Running::start(Strace::inject(what).around(&copy(&scratch, &from, &to))).end(LIMIT);
-        if ran.code == Some(0) {
-            // This call was not made so often.
-            std::fs::remove_dir_all(&to).unwrap();
-            continue;
-        }
+    let place = to.display().to_string();
+    // The first start makes a key for itself.
+    Running::start(copy(&scratch, &from.join("below"), &scratch.path("before"))).end(LIMIT).expect(0);
+    // Slow enough for rounds within the file, which need the journal.
+    let slow = || with(copy(&scratch, &from, &to), ["--bwlimit", "16MiB"]);
+    let refused = |inject: Strace, what: &str| {
+        let ran = Running::start(inject.around(&slow())).end(LIMIT);
         assert_eq!(ran.code, Some(6), "{what}: {}\n{}", ran.stdout, ran.stderr);
-        assert!(
-            ran.stderr.contains("No space left") && ran.stderr.contains("hint:"),
-            "{what}: {}",
-            ran.stderr
-        );
+        assert_refused(&ran, &["No space left"], &[place.as_str(), "large"]);
         assert_only_whole_names(&from, &to);
+        ran
+    };
+    for what in
+        ["pwrite64:error=ENOSPC:when=5+", "fdatasync:error=ENOSPC:when=3+", "fsync:error=ENOSPC:when=2+"]
+    {
+        refused(Strace::inject(what), what);
     }
+    let staging = std::fs::read_dir(to.join(STAGING)).unwrap().next().expect("a job's directory").unwrap();
+    let journal = Strace::inject("pwrite64:error=ENOSPC").with(["-P"]).with([staging.path().join("journal")]);
+    let ran = refused(journal, "the journal");
+    assert!(ran.stderr.contains("write the journal"), "{}", ran.stderr);
     Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
     assert_same(&from, &to);
     assert_no_litter(&to);
@@ -437,12 +441,196 @@ fn d4_a_disk_that_loses_what_it_took_is_never_believed() {
             volume.mount_again();
             assert_same(&from, &to);
         } else {
-            assert!(matches!(ran.code, Some(2 | 3 | 6)), "{kind}: {:?} {}", ran.code, ran.stderr);
-            assert!(ran.stderr.contains("error:"), "{}", ran.stderr);
+            assert_refused(
+                &ran,
+                &["Input/output error", "No space left", "Read-only"],
+                &["to", "large", "small"],
+            );
         }
         drop(volume);
         drop(thin);
     }
+}
+
+/// From the n-th sync on every one fails, for every n: nothing of it is believed, the line says where, and the same
+/// command comes to its end when the disk works again.
+#[test]
+fn d5_a_sync_that_fails_is_final_whichever_it_is() {
+    let row = "D-5 syncs";
+    if !can_watch(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir_all(from.join("below")).unwrap();
+    std::fs::write(from.join("below/large"), noise(1, 6 << 20)).unwrap();
+    std::fs::write(from.join("below/large-too"), noise(2, (2 << 20) + 77)).unwrap();
+    for i in 0..12u64 {
+        std::fs::write(from.join(format!("small-{i}")), noise(i, 900 * i as usize)).unwrap();
+    }
+    let to = scratch.path("to");
+    // What a first start makes durable for itself is another matter.
+    Running::start(copy(&scratch, &from.join("below"), &scratch.path("before"))).end(LIMIT).expect(0);
+    // Slow enough for several rounds.
+    let slow = || with(copy(&scratch, &from, &to), ["--bwlimit", "8MiB"]);
+    for first_refused in 1.. {
+        assert!(first_refused < 200, "it never comes to its end");
+        let go = scratch.path(&format!("go-{first_refused}"));
+        let job = Running::start(held_until(&go, &slow()));
+        let refuse = move |number| if number < first_refused { Sync::Done } else { Sync::Refused };
+        let syncs = Syncs::watch(job.pid(), Box::new(refuse));
+        std::fs::write(&go, "").unwrap();
+        let pid = job.pid();
+        assert!(wait_until(LIMIT, || is_zombie(pid)), "{row}: hangs when sync {first_refused} fails");
+        let count = syncs.end();
+        let ran = job.end(LIMIT);
+        if count < first_refused {
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+            assert!(count > 10, "only {count} syncs");
+            break;
+        }
+        let words = format!("sync {first_refused} and what follows fail: {}", ran.stderr);
+        if ran.code == Some(0) {
+            // Only the very last one may: all is durable by then but that our own hidden directory is gone.
+            assert!(count == first_refused && count > 10, "{words}: {count} syncs");
+            assert_same(&from, &to);
+            assert_no_litter(&to);
+            break;
+        }
+        assert_eq!(ran.code, Some(6), "{words}");
+        assert!(ran.stderr.contains("sync") || ran.stderr.contains("journal"), "{words}");
+        assert_refused(&ran, &["Input/output error"], &["to", "large", "below", "small"]);
+        assert_only_whole_names(&from, &to);
+        Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+        assert_same(&from, &to);
+        assert_no_litter(&to);
+        std::fs::remove_dir_all(&to).unwrap();
+    }
+}
+
+/// A source whose medium has a bad spot: the file that has it is listed, everything else is copied.
+#[test]
+fn d5_a_source_that_cannot_be_read_costs_that_file_and_no_other() {
+    let row = "D-5 reads";
+    if !Strace::available(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("bad"), noise(1, 6 << 20)).unwrap();
+    for i in 0..10u64 {
+        std::fs::write(from.join(format!("good-{i}")), noise(i, 40_000)).unwrap();
+    }
+    let to = scratch.path("to");
+    let plain = copy(&scratch, &from, &to);
+    // Every read of this one file fails.
+    let mut failing =
+        Strace::inject("pread64:error=EIO").with(["-P"]).with([from.join("bad")]).around(&plain);
+    failing.env("RUST_BACKTRACE", "0");
+    let ran = Running::start(failing).end(LIMIT);
+    assert_eq!(ran.code, Some(2), "{}\n{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("`bad`") && ran.stderr.contains("Input/output error"), "{}", ran.stderr);
+    assert!(!to.join("bad").exists());
+    for i in 0..10u64 {
+        assert_eq!(std::fs::read(to.join(format!("good-{i}"))).unwrap(), noise(i, 40_000));
+    }
+    Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+    assert_same(&from, &to);
+    assert_no_litter(&to);
+}
+
+/// Calls that are interrupted, again and again, on either side of a copy.
+#[test]
+fn d6_calls_that_are_interrupted_are_made_again() {
+    let row = "D-6";
+    if !Strace::available(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    support::make_tree(&from);
+    let to = scratch.path("to");
+    let calls = [
+        "pread64",
+        "pwrite64",
+        "openat2",
+        "fallocate",
+        "ftruncate",
+        "fdatasync",
+        "fsync",
+        "syncfs",
+        "getdents64",
+        "copy_file_range",
+        "read",
+        "write",
+        "lseek",
+        "statx",
+        "utimensat",
+        "renameat2",
+        "linkat",
+    ];
+    for call in calls {
+        // The first ones are the loader's, which takes no interruption well.
+        let first = if ["pread64", "read", "openat2"].contains(&call) { 8 } else { 2 };
+        let inject = Strace::inject(&format!("{call}:error=EINTR:when={first}+3"));
+        let ran = Running::start(inject.around(&copy(&scratch, &from, &to))).end(LIMIT);
+        if ran.code == Some(0) {
+            assert_same(&from, &to);
+        } else {
+            // POSIX gives this error to some of them only; then it is told, and nothing is wrong.
+            assert!(matches!(ran.code, Some(2 | 3 | 6)), "{call}: {:?} {}", ran.code, ran.stderr);
+            assert!(ran.stderr.contains("error:"), "{call}: {}", ran.stderr);
+        }
+        let is_basic =
+            ["pread64", "pwrite64", "read", "write", "openat2", "fsync", "fdatasync"].contains(&call);
+        assert!(!is_basic || ran.code == Some(0), "{call}: {:?} {}", ran.code, ran.stderr);
+        Running::start(copy(&scratch, &from, &to)).end(LIMIT).expect(0);
+        assert_same(&from, &to);
+        assert_no_litter(&to);
+        std::fs::remove_dir_all(&to).unwrap();
+    }
+}
+
+/// One call that takes longer than a stall is borne is no stall: its mover says what it waits for.
+#[test]
+fn d7_a_disk_that_takes_its_time_is_no_stall() {
+    let row = "D-7";
+    if !Strace::available(row) {
+        return;
+    }
+    std::thread::scope(|scope| {
+        for (is_push, slow) in [(true, "pwrite64"), (false, "pread64"), (true, "fdatasync")] {
+            scope.spawn(move || slow_call_at_the_daemon(row, is_push, slow));
+        }
+    });
+}
+
+fn slow_call_at_the_daemon(row: &str, is_push: bool, call: &str) {
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(from.join("large"), noise(1, 12 << 20)).unwrap();
+    let export = if is_push { scratch.path("to") } else { from.clone() };
+    let seconds = quick_or_torture(5, 90);
+    let inject = Strace::inject(&format!("{call}:delay_enter={}:when=2", seconds * 1_000_000));
+    let daemon =
+        scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &["--stall-timeout", "2s"], |command| {
+            inject.around(&command)
+        });
+    let options = ["cp", "--json", "--quiet", "--chunk", "1MiB", "--streams", "2", "--bwlimit", "16MiB"];
+    let command = with(with(scratch.thalweg(), options), ["--stall-timeout", "2s", "--ticket"]);
+    let command = with(command, [&daemon.ticket]);
+    let command = match is_push {
+        true => with(with(command, [slashed(&from)]), [daemon.place("data", "")]),
+        false => with(with(command, [daemon.place("data", "")]), [scratch.path("to")]),
+    };
+    let ran = Running::start(command).end(LIMIT * 3).expect(0);
+    assert!(ran.took >= Duration::from_secs(seconds), "{row}: {call} was not slow");
+    assert_eq!(ran.number("attempts"), 1);
+    assert_same(&from, &scratch.path("to"));
+    assert_no_litter(&scratch.path("to"));
 }
 
 /// P12: whatever a copy over the wire leaves when it is stopped is in one place, and goes with the next one.

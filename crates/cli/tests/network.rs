@@ -1,15 +1,16 @@
 //! Links that fail, stall, and lie: the same job comes to its end, exact, unattended, or says in time that it cannot.
-//! Rows N-1, N-2, N-3, N-4 and I-3 of the catalogue.
+//! Rows N-1 to N-4, N-6 to N-8, C-4 and I-3 of the catalogue.
 //!
 //! `THALWEG_TORTURE=1` runs the long forms, `THALWEG_SEED` repeats a run.
 
 mod support;
 
+use nix::sys::signal::Signal;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::chance::{Random, quick_or_torture, skipped};
+use support::chance::{Random, quick_or_torture, say, skipped};
 use support::copies::{CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, make_source, pull, push};
-use support::job::{Ran, Running, with};
+use support::job::{Ran, Running, signal, with};
 use support::nets::Cable;
 use support::proxy::{LIES, Lie, Proxy};
 use support::{Daemon, Scratch, assert_no_litter, assert_same, wait_until};
@@ -120,7 +121,7 @@ struct Wire {
     scratch: Scratch,
     proxy: Proxy,
     total: u64,
-    _daemon: Daemon,
+    daemon: Daemon,
 }
 
 impl Wire {
@@ -135,7 +136,7 @@ impl Wire {
         let export = scratch.path(if is_push { "to" } else { "from" });
         let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &export)], more, |command| command);
         let proxy = Proxy::new(&daemon.address());
-        Wire { scratch, proxy, total, _daemon: daemon }
+        Wire { scratch, proxy, total, daemon }
     }
 
     fn copy(&self, is_push: bool, more: &[&str]) -> Running {
@@ -215,6 +216,7 @@ fn stalls_for_ever(is_push: bool, at: f64) {
     let since = Instant::now();
     let ran: Ran = job.end(LIMIT).expect(3);
     let took = since.elapsed();
+    say(&format!("N-4 push {is_push} at {at}: gave up after {took:?}"));
     assert!(took < Duration::from_secs(8 + 2 + 5), "at {at}: gave up after {took:?}\n{}", ran.stderr);
     assert!(ran.stderr.contains("hint:"), "{}", ran.stderr);
     // And when the path is good again, the same command brings it to its end.
@@ -237,6 +239,131 @@ fn n4_a_pull_from_a_stall_ends_in_time() {
         .for_each(|&at| stalls_for_ever(false, at));
 }
 
+/// N-2: up and down once a second.
+#[test]
+fn n2_a_link_that_flaps_carries_the_job_all_the_same() {
+    let Some(site) = Site::new("N-2 flapping", "200mbit") else { return };
+    let mut job = site.push(&["--patience", "2min", "--stall-timeout", "10s"]);
+    assert!(site.sent(0, site.total / 8, LIMIT, &mut job) && !job.is_over());
+    for _ in 0..quick_or_torture(4, 60) {
+        site.cable.set(false);
+        std::thread::sleep(Duration::from_millis(500));
+        site.cable.set(true);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    job.end(LIMIT).expect(0);
+    site.assert_exact();
+}
+
+/// N-7: the client's address becomes another one, as after a move or behind a gateway that forgot it.
+#[test]
+fn n7_a_client_that_gets_another_address_goes_on() {
+    let Some(site) = Site::new("N-7", "100mbit") else { return };
+    let mut job = site.push(&["--patience", "2min", "--stall-timeout", "5s"]);
+    assert!(site.sent(0, site.total / 4, LIMIT, &mut job) && !job.is_over());
+    site.cable.renumber();
+    let ran = job.end(LIMIT).expect(0);
+    assert_eq!(ran.number("attempts"), 1, "it is the same session");
+    site.assert_exact();
+}
+
+/// N-6: of two streams one is dead from some moment on, its connection open all the same.
+#[test]
+fn n6_a_stream_that_dies_in_silence_does_not_hold_the_others() {
+    for is_push in [true, false] {
+        let wire = Wire::with(is_push, &["--stall-timeout", "10s"]);
+        wire.proxy.limit(40 << 20);
+        let mut job = wire.copy(is_push, &["--stall-timeout", "10s", "--patience", "60s"]);
+        wait_until(LIMIT, || wire.proxy.passed() > wire.total / 4 || job.is_over());
+        // The control connection came first.
+        wire.proxy.kill_quietly(2..3);
+        job.end(LIMIT).expect(0);
+        wire.assert_exact();
+    }
+}
+
+/// N-8: nobody listens for a while.
+#[test]
+fn n8_a_port_that_refuses_for_a_while_is_dialled_until_it_does_not() {
+    let wire = Wire::new(true);
+    wire.proxy.limit(40 << 20);
+    let mut job = wire.copy(true, &["--stall-timeout", "2s", "--patience", "60s"]);
+    wait_until(LIMIT, || wire.proxy.passed() > wire.total / 3 || job.is_over());
+    wire.proxy.refuse(true);
+    wire.proxy.cut();
+    std::thread::sleep(Duration::from_secs(quick_or_torture(3, 30)));
+    assert!(!job.is_over());
+    wire.proxy.refuse(false);
+    job.end(LIMIT).expect(0);
+    wire.assert_exact();
+}
+
+/// C-4: one side stands still for longer than a stall is borne, and goes on.
+fn stands_still(is_push: bool, is_client: bool) {
+    let wire = Wire::new(is_push);
+    wire.proxy.limit(40 << 20);
+    let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "60s"]);
+    wait_until(LIMIT, || wire.proxy.passed() > wire.total / 3 || job.is_over());
+    assert!(!job.is_over());
+    let pid = if is_client { job.pid() } else { wire.daemon.pid() };
+    signal(pid, Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(quick_or_torture(5, 60)));
+    signal(pid, Signal::SIGCONT);
+    let ran = job.end(LIMIT);
+    // A daemon forgets nobody for so short a time, and a client that comes back finds its session.
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+    wire.assert_exact();
+}
+
+#[test]
+fn c4_a_client_that_stands_still_longer_than_a_stall_goes_on() {
+    stands_still(true, true);
+    stands_still(false, true);
+}
+
+#[test]
+fn c4_a_daemon_that_stands_still_longer_than_a_stall_goes_on() {
+    stands_still(true, false);
+    stands_still(false, false);
+}
+
+/// P16: the far side greets us every time, and of the data too little arrives for anything to be verified. New links are
+/// no progress: the patience ends all the same.
+#[test]
+fn p16_a_peer_that_only_ever_greets_us_does_not_hold_us() {
+    for is_push in [true, false] {
+        let wire = Wire::new(is_push);
+        wire.proxy.limit(40 << 20);
+        let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "8s"]);
+        wait_until(LIMIT, || wire.proxy.passed() >= wire.total / 3 || job.is_over());
+        assert!(!job.is_over());
+        wire.proxy.mute_after(60_000);
+        wire.proxy.cut();
+        job.end(LIMIT / 2).expect(3);
+        wire.proxy.mute_after(u64::MAX);
+        wire.copy(is_push, &[]).end(LIMIT).expect(0);
+        wire.assert_exact();
+    }
+}
+
+/// P16: and bytes that drip keep the link, but not the job: within the patience something must be verified.
+#[test]
+fn p16_a_drip_does_not_hold_us_beyond_the_patience() {
+    for is_push in [true, false] {
+        let wire = Wire::new(is_push);
+        wire.proxy.limit(40 << 20);
+        let mut job = wire.copy(is_push, &["--stall-timeout", "2s", "--patience", "8s"]);
+        wait_until(LIMIT, || wire.proxy.passed() >= wire.total / 3 || job.is_over());
+        assert!(!job.is_over());
+        // A segment of 1 MiB takes 43 s.
+        wire.proxy.limit(24 << 10);
+        job.end(LIMIT / 2).expect(3);
+        wire.proxy.limit(0);
+        wire.copy(is_push, &[]).end(LIMIT).expect(0);
+        wire.assert_exact();
+    }
+}
+
 /// The far side hears us and its answers vanish; when they come again the job goes on.
 #[test]
 fn n2_a_link_that_works_one_way_only_is_no_link() {
@@ -252,29 +379,45 @@ fn n2_a_link_that_works_one_way_only_is_no_link() {
     wire.assert_exact();
 }
 
+/// A copy of `bytes` through a proxy that lets `rate` bytes a second pass, and the stall timeout of both sides.
+fn over_a_slow_path(is_push: bool, bytes: usize, rate: u64, stall_timeout: &str) {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("from/file"), support::noise(1, bytes)).unwrap();
+    let export = scratch.path(if is_push { "to" } else { "from" });
+    let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", stall_timeout]);
+    let proxy = Proxy::new(&daemon.address());
+    proxy.limit(rate);
+    let ticket = scratch.path("ticket").display().to_string();
+    let options = ["cp", "--json", "--quiet", "--chunk", "4MiB", "--streams", "1"];
+    let options = with(scratch.thalweg(), options);
+    let command = with(options, ["--stall-timeout", stall_timeout, "--ticket", &ticket]);
+    let command = match is_push {
+        true => with(with(command, [scratch.path("from/")]), [proxy.place("data", "")]),
+        false => with(with(command, [proxy.place("data", "")]), [scratch.path("to")]),
+    };
+    let ran = Running::start(command).end(LIMIT).expect(0);
+    assert_eq!(ran.number("attempts"), 1);
+    let overhead = (bytes / 3) as u64;
+    assert!(proxy.passed() < bytes as u64 + overhead, "{} bytes for {bytes}", proxy.passed());
+    assert_same(&scratch.path("from"), &scratch.path("to"));
+}
+
 /// A chunk that takes longer than the stall timeout is on its way all the same.
 #[test]
 fn p16_a_slow_path_is_not_a_stalled_one() {
     for is_push in [true, false] {
-        let scratch = Scratch::new();
-        std::fs::create_dir(scratch.path("from")).unwrap();
-        std::fs::create_dir(scratch.path("to")).unwrap();
-        std::fs::write(scratch.path("from/file"), support::noise(1, 8 << 20)).unwrap();
-        let export = scratch.path(if is_push { "to" } else { "from" });
-        let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", "3s"]);
-        let proxy = Proxy::new(&daemon.address());
-        proxy.limit(1 << 20);
-        let ticket = scratch.path("ticket").display().to_string();
-        let options =
-            ["cp", "--json", "--quiet", "--chunk", "4MiB", "--streams", "1", "--stall-timeout", "3s"];
-        let command = with(with(scratch.thalweg(), options), ["--ticket", &ticket]);
-        let command = match is_push {
-            true => with(with(command, [scratch.path("from/")]), [proxy.place("data", "")]),
-            false => with(with(command, [proxy.place("data", "")]), [scratch.path("to")]),
-        };
-        let ran = Running::start(command).end(LIMIT).expect(0);
-        assert_eq!(ran.number("attempts"), 1);
-        assert!(proxy.passed() < 11 << 20, "{} bytes for 8 MiB", proxy.passed());
-        assert_same(&scratch.path("from"), &scratch.path("to"));
+        over_a_slow_path(is_push, 8 << 20, 1 << 20, "3s");
     }
+}
+
+/// And so is a single frame: it is seen to grow.
+#[test]
+fn p16_a_frame_that_takes_longer_than_the_stall_timeout_arrives() {
+    std::thread::scope(|scope| {
+        for is_push in [true, false] {
+            scope.spawn(move || over_a_slow_path(is_push, 2 << 20, 128 << 10, "2s"));
+        }
+    });
 }

@@ -49,6 +49,37 @@ fn a_listing_is_the_same_here_and_at_a_daemon_and_shows_every_name_inert() {
     assert!(text(&one.stdout).lines().all(|line| !line.trim_end_matches('/').contains('/')));
 }
 
+/// An answer of many more pieces than a server may be ahead: each comes once, in order, and a client that stops reading
+/// holds nobody up.
+#[test]
+fn a_listing_of_more_pieces_than_the_client_has_room_for_is_whole() {
+    let scratch = Scratch::new();
+    let pieces = thalweg_wire::limits::REPLIES_AHEAD_MAX as usize * 3;
+    // Names of this length fill a piece of 256 KiB with some hundreds.
+    let long = "n".repeat(240);
+    std::fs::create_dir_all(scratch.path("export/tree")).unwrap();
+    for number in 0..pieces * 400 {
+        std::fs::write(scratch.path("export/tree").join(format!("{long}-{number:06}")), b"").unwrap();
+    }
+    let daemon = daemon(&scratch);
+    let here = scratch.ok(["ls".into(), "-R".into(), scratch.path("export/tree")]);
+    let out = ask(&scratch, &daemon, &["ls", "-R", &daemon.place("ro", "tree")]);
+    assert_eq!(code(&out), 0, "{}", text(&out.stderr));
+    assert!(text(&out.stdout) == here && here.lines().count() == pieces * 400);
+    for _ in 0..3 {
+        let mut child =
+            with_ticket(&scratch, &daemon).args(["ls", "-R", &daemon.place("ro", "tree")]).spawn().unwrap();
+        drop(child.stdout.take());
+        assert_eq!(code(&finish(child)), 0);
+    }
+    let checked = ask(
+        &scratch,
+        &daemon,
+        &["check", &scratch.path("export/tree").display().to_string(), &daemon.place("ro", "tree")],
+    );
+    assert_eq!(code(&checked), 0, "{}", text(&checked.stdout));
+}
+
 #[test]
 fn usage_counts_a_file_with_two_names_once() {
     let scratch = Scratch::new();

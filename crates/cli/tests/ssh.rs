@@ -56,6 +56,49 @@ fn a_tree_goes_by_ssh_and_comes_back_the_same() {
     sshd.assert_no_movers(Duration::from_secs(10));
 }
 
+/// What only asks, by ssh: the same answers as here.
+#[test]
+fn places_by_ssh_are_listed_summed_printed_compared_verified_and_removed() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch);
+    make_tree(&scratch.path("tree"));
+    let tree = text(&scratch.path("tree"));
+    let ask = |words: &[&str]| {
+        let mut command = scratch.thalweg();
+        let (verb, rest) = words.split_first().expect("a command");
+        command.args([verb, "-e", sshd.rsh.as_str()]).args(rest);
+        finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start"))
+    };
+    let answer = |words: &[&str]| {
+        let out = ask(words);
+        assert!(out.status.success(), "{words:?}: {}", said(&out));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let there = sshd.url(&scratch.path("tree"));
+    assert_eq!(answer(&["ls", "-lR", &there]), scratch.ok(["ls", "-lR", &tree]));
+    assert_eq!(answer(&["du", &there]), scratch.ok(["du", &tree]));
+    let large = ask(&["cat", &format!("{there}/deep/er/large"), &format!("{there}/one-byte")]);
+    assert!(large.stdout == [noise(1000, 9 << 20 | 12345), b"x".to_vec()].concat(), "{}", said(&large));
+    ok(
+        &scratch,
+        &sshd,
+        &["--receipt", &text(&scratch.path("receipt")), &format!("{tree}/"), &sshd.url(&scratch.path("far"))],
+    );
+    let far = sshd.url(&scratch.path("far"));
+    assert!(answer(&["check", &tree, &far]).contains("same: "));
+    // Both at one host: one mover for both.
+    let logins = sshd.logins();
+    assert!(answer(&["check", &there, &far]).contains("same: "));
+    assert_eq!(sshd.logins(), logins + 1);
+    assert!(answer(&["verify", &text(&scratch.path("receipt")), &far]).contains("verified: "));
+    assert_eq!(answer(&["rm", "-r", &format!("{far}/deep"), &format!("{far}/link")]).lines().count(), 1);
+    assert!(!scratch.path("far/deep").exists() && scratch.path("far/one-byte").exists());
+    assert_eq!(ask(&["check", &tree, &far]).status.code(), Some(2));
+    assert_eq!(ask(&["verify", &text(&scratch.path("receipt")), &far]).status.code(), Some(2));
+    assert_eq!(ask(&["cat", &format!("{there}/absent")]).status.code(), Some(3));
+    sshd.assert_no_movers(Duration::from_secs(10));
+}
+
 #[test]
 fn paths_without_a_slash_in_front_are_below_the_far_home() {
     let scratch = Scratch::new();

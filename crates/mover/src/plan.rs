@@ -26,7 +26,9 @@ pub struct Asked {
     /// Bytes of a chunk.
     pub chunk_bytes: Option<u64>,
     /// Files in flight at once.
-    pub concurrency: Option<usize>,
+    pub concurrency: Option<u32>,
+    /// Chunks or packs in flight in each stream.
+    pub depth: Option<u32>,
 }
 
 /// What a transfer goes by.
@@ -39,7 +41,9 @@ pub struct Plan {
     /// Unit of reading, sealing and writing, in bytes.
     pub segment_bytes: Chosen<u32>,
     /// Files with chunks in flight at once.
-    pub concurrency: Chosen<usize>,
+    pub concurrency: Chosen<u32>,
+    /// Chunks or packs in flight in each stream (the papers' pipelining); `None`: what the window takes.
+    pub depth: Chosen<Option<u32>>,
 }
 
 /// Bytes of a chunk, if nobody says otherwise.
@@ -47,7 +51,7 @@ pub const CHUNK_BYTES: u64 = 4 << 20;
 /// Bytes of a segment, if nobody says otherwise: LIMITS section 5, flat from 512 KiB to 1 MiB.
 pub const SEGMENT_BYTES: u32 = 1 << 20;
 /// Files in flight, if nobody says otherwise.
-pub const CONCURRENCY: usize = 256;
+pub const CONCURRENCY: u32 = 256;
 
 /// Plans for a path with this round-trip time (`None`: within this machine) between movers with so many
 /// cores.
@@ -83,6 +87,10 @@ pub fn plan(asked: &Asked, rtt: Option<Duration>, cores: usize) -> Plan {
             Some(files) => chosen(files, "as asked"),
             None => chosen(CONCURRENCY, "enough to hide each file's own waits"),
         },
+        depth: match asked.depth {
+            Some(tasks) => chosen(Some(tasks), "as asked"),
+            None => chosen(None, "what the window takes: nothing waits for an answer"),
+        },
     }
 }
 
@@ -110,7 +118,7 @@ mod tests {
         assert_eq!(plan(&none, Some(Duration::from_millis(10)), 2).streams.value, 4);
         assert_eq!(plan(&none, Some(Duration::from_millis(100)), 2).streams.value, 20);
         assert_eq!(plan(&none, Some(Duration::from_millis(300)), 2).streams.value, 32);
-        let asked = Asked { streams: Some(3), chunk_bytes: Some(64 << 10), concurrency: None };
+        let asked = Asked { streams: Some(3), chunk_bytes: Some(64 << 10), ..Asked::default() };
         let plan = plan(&asked, None, 2);
         assert_eq!((plan.streams.value, plan.chunk_bytes.value, plan.segment_bytes.value), (3, 65536, 65536));
     }

@@ -6,17 +6,17 @@
 use crate::host::Host;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Removed, SurveyPlace};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::session::Session;
 use thalweg_wire::message::{Message, Place, Question, Reply};
-use thalweg_wire::{Digest, Entry, RelativePath};
+use thalweg_wire::{Digest, Entry, RelativePath, limits};
 
 /// Answers `question`, piece by piece.
-pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Question) {
-    let pen = Pen { session, number };
+pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Question, room: &Room) {
+    let pen = Pen { session, number, room };
     let ended = match question {
         Question::About => {
             let program = format!("thalweg {}", env!("CARGO_PKG_VERSION"));
@@ -27,7 +27,7 @@ pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Questi
         Question::Digest { place, chunk_bytes } => digest(host, &pen, &place, chunk_bytes),
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive),
     };
-    if let Err(failure) = pen.say(Reply::End(ended.err())) {
+    if let Err(failure) = pen.end(ended.err()) {
         tracing::debug!(%failure, "an answer was not finished");
     }
 }
@@ -118,26 +118,99 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 
 /// Bytes that may wait for the client before the answer waits too: far below what ends the connection.
 const QUEUE_BYTES_PACED: usize = 4 << 20;
-/// A client that does not take its answer for so long does not get the rest. Ours: it cannot raise it.
+/// A client whose connection takes nothing for so long does not get the rest. Ours: it cannot raise it.
 const PACE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A client that takes nothing of its answer for so long, though its connection lives, does not get the rest. Long:
+/// somebody may be reading it page by page.
+const TAKE_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Between two looks whether the client is still there.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// The pieces of an answer that its client has room for.
+pub struct Room {
+    /// `None`: the client does not want the rest.
+    pieces: Mutex<Option<u32>>,
+    changed: Condvar,
+}
+
+impl Room {
+    /// As much as a client has that took nothing yet.
+    pub fn new() -> Room {
+        Room { pieces: Mutex::new(Some(limits::REPLIES_AHEAD_MAX)), changed: Condvar::new() }
+    }
+
+    /// The client took so many pieces.
+    pub fn taken(&self, pieces: u32) {
+        if let Some(room) = &mut *self.lock() {
+            *room = room.saturating_add(pieces).min(limits::REPLIES_AHEAD_MAX);
+        }
+        self.changed.notify_all();
+    }
+
+    /// The client does not want the rest.
+    pub fn enough(&self) {
+        *self.lock() = None;
+        self.changed.notify_all();
+    }
+
+    /// Takes room for one piece, and waits for it as long as the session has a link.
+    fn take(&self, session: &Session) -> Result<()> {
+        let until = Instant::now() + TAKE_TIMEOUT;
+        let mut pieces = self.lock();
+        loop {
+            match &mut *pieces {
+                None => return Err(Failure::new(FailureKind::Stopped, "answer", "the rest is not wanted")),
+                Some(0) => {}
+                Some(room) => {
+                    *room -= 1;
+                    return Ok(());
+                }
+            }
+            if Instant::now() >= until || session.is_closed() || session.lost_since().is_some() {
+                return Err(not_taken());
+            }
+            pieces = self
+                .changed
+                .wait_timeout(pieces, LOOK_AGAIN)
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<u32>> {
+        self.pieces.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn not_taken() -> Failure {
+    Failure::new(FailureKind::Connection, "answer", "the client does not take its answer")
+}
 
 /// Says pieces of one answer, no faster than the client takes them.
 struct Pen<'a> {
     session: &'a Arc<Session>,
     number: u32,
+    room: &'a Room,
 }
 
 impl Pen<'_> {
     fn say(&self, reply: Reply) -> Result<()> {
+        self.room.take(self.session)?;
+        self.send(reply)
+    }
+
+    /// A client always has room for the end.
+    fn end(&self, why: Option<Failure>) -> Result<()> {
+        self.send(Reply::End(why))
+    }
+
+    fn send(&self, reply: Reply) -> Result<()> {
         let until = Instant::now() + PACE_TIMEOUT;
         let mut pause = Duration::from_millis(1);
         while self.session.queued_bytes() > QUEUE_BYTES_PACED {
             if Instant::now() >= until || self.session.is_closed() {
-                return Err(Failure::new(
-                    FailureKind::Connection,
-                    "answer",
-                    "the client does not take its answer",
-                ));
+                return Err(not_taken());
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(50));

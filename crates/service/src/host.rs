@@ -1,7 +1,7 @@
 //! The server's side of sessions: admits connections, opens transfers, waits for clients that were cut off,
 //! and cleans up behind those that do not come back.
 
-use crate::answer;
+use crate::answer::{self, Room};
 use crate::export::Exports;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStringExt;
@@ -172,8 +172,7 @@ impl Host {
                 let (writer, reader) =
                     connection.into_streams(session.cipher, &session.id, hello.stream, Role::Server)?;
                 let rtt = thalweg_sys::socket::tcp_info(writer.fd()).ok().map(|info| info.rtt_min);
-                let frame_bytes = thalweg_mover::plan::SEGMENT_BYTES as usize;
-                tune_stream(writer.fd(), &PathHints { rtt, frame_bytes, ..PathHints::default() });
+                tune_stream(writer.fd(), &PathHints { rtt, ..wanted_path(&session) });
                 session.attach_stream(hello.stream, writer, reader)
             }
         }
@@ -243,8 +242,12 @@ impl Host {
         let key = connection.export_session_key()?;
         let peer = connection.peer_fingerprint();
         let limits = ControlLimits { stall_timeout: self.limits.stall_timeout, ..ControlLimits::default() };
-        let owner =
-            ServerOwner { host: self.this.clone(), requests: Arc::default(), limit: self.limits.requests };
+        let owner = ServerOwner {
+            host: self.this.clone(),
+            requests: Arc::default(),
+            answers: Arc::default(),
+            limit: self.limits.requests,
+        };
         let session =
             Session::new(answer.session, key, answer.cipher, peer, limits, Box::new(owner), event::nobody())?;
         self.sessions().insert(answer.session, session.clone());
@@ -294,7 +297,11 @@ impl Host {
         };
         let (source, refused) = match opened {
             Ok(source) => (source, None),
-            Err(failure) => (form, Some(failure)),
+            Err(failure) => {
+                // What the client says to it now crossed our answer.
+                session.remove(number);
+                (form, Some(failure))
+            }
         };
         let starts = refused.is_none();
         let said = session.say(Message::Opened(Opened { transfer: number, source, instance, refused }));
@@ -393,6 +400,9 @@ impl Host {
     }
 
     fn open_pull(&self, session: &Arc<Session>, open: Open) -> Result<SourceForm> {
+        if let Some(name) = &open.terms.congestion {
+            check_congestion(name)?;
+        }
         let roots = open
             .places
             .iter()
@@ -414,7 +424,7 @@ impl Host {
         };
         let source = LocalSource::open(roots, options)?;
         let form = source.form();
-        let limits = sender::Limits::for_segment(open.terms.segment_bytes);
+        let limits = sender::Limits::for_terms(&open.terms);
         let run = SendRun::new(
             open.transfer,
             Arc::new(source),
@@ -459,23 +469,52 @@ impl Host {
 struct ServerOwner {
     host: Weak<Host>,
     requests: Arc<AtomicU64>,
+    /// Questions that are being answered, by their numbers.
+    answers: Arc<Mutex<HashMap<u32, Arc<Room>>>>,
     limit: usize,
 }
 
 impl Owner for ServerOwner {
     fn on_message(&self, session: &Arc<Session>, message: Message) {
         let Some(host) = self.host.upgrade() else { return };
+        let broken = |cause: &str| {
+            session.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
+        };
+        let rooms = || self.answers.lock().unwrap_or_else(|p| p.into_inner());
+        // Of an answer that has ended meanwhile there is nothing to be held back.
+        match message {
+            Message::Taken { number, pieces } => {
+                if let Some(room) = rooms().get(&number) {
+                    room.taken(pieces);
+                }
+                return;
+            }
+            Message::Enough { number } => {
+                if let Some(room) = rooms().get(&number) {
+                    room.enough();
+                }
+                return;
+            }
+            _ => {}
+        }
         if self.requests.fetch_add(1, Ordering::AcqRel) >= self.limit as u64 {
             self.requests.fetch_sub(1, Ordering::AcqRel);
-            let cause = "too many requests at once";
-            session.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
-            return;
+            return broken("too many requests at once");
         }
-        let (session, requests) = (session.clone(), self.requests.clone());
+        let room = Arc::new(Room::new());
+        if let Message::Ask { number, .. } = &message
+            && rooms().insert(*number, room.clone()).is_some()
+        {
+            return broken("two questions have the same number");
+        }
+        let (session, requests, answers) = (session.clone(), self.requests.clone(), self.answers.clone());
         let work = move || {
             match message {
                 Message::Open(open) => host.open(&session, *open),
-                Message::Ask { number, question } => answer::answer(&host, &session, number, question),
+                Message::Ask { number, question } => {
+                    answer::answer(&host, &session, number, question, &room);
+                    answers.lock().unwrap_or_else(|p| p.into_inner()).remove(&number);
+                }
                 _ => {
                     let cause = "the client said what only a server says";
                     session.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
@@ -496,6 +535,32 @@ impl Owner for ServerOwner {
     fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
         tracing::info!(stream, %why, "stream lost");
     }
+}
+
+/// What the transfers of a session ask of its streams.
+fn wanted_path(session: &Session) -> PathHints {
+    let mut path =
+        PathHints { frame_bytes: thalweg_mover::plan::SEGMENT_BYTES as usize, ..PathHints::default() };
+    for transfer in session.transfers() {
+        let (terms, sends) = match &transfer {
+            Transfer::Send(run) => (&run.terms, true),
+            Transfer::Receive(run) => (&run.terms, false),
+        };
+        path.window_bytes = path.window_bytes.or(terms.window_bytes);
+        path.congestion = path.congestion.or(terms.congestion.clone().filter(|_| sends));
+    }
+    path
+}
+
+/// Only what everybody on this machine may choose: on a client's word no module is loaded.
+fn check_congestion(name: &str) -> Result<()> {
+    let allowed = thalweg_sys::socket::allowed_congestion().unwrap_or_default();
+    if allowed.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let cause =
+        format!("the congestion control `{name}` is not permitted here; permitted: {}", allowed.join(", "));
+    Err(Failure::new(FailureKind::Unsupported, "open", cause))
 }
 
 fn is_silent(session: &Session) -> bool {

@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags};
 use rustix::io::Errno;
 
 use crate::argument::{owners, timestamps};
-use crate::xattr::{Held, proc_path};
+use crate::xattr::{self, Held, proc_path};
 use crate::{File, Kind, Stat, Time, invalid, stat, uninterrupted};
 
 mod file_system;
@@ -263,7 +263,11 @@ impl Dir {
     /// All extended attributes of an entry (of a symbolic link the link's) that the caller may see; see
     /// [`File::xattrs`].
     pub fn xattrs(&self, name: &[u8]) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let pinned = open::pinned(self.as_fd(), component(name)?)?;
+        let name = component(name)?;
+        if xattr::is_bare(self.as_fd(), name) {
+            return Ok(Vec::new());
+        }
+        let pinned = open::pinned(self.as_fd(), name)?;
         Held::Pinned(pinned.as_fd()).all()
     }
 

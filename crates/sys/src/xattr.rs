@@ -5,6 +5,7 @@
 //! through its entry below `/proc/thread-self/fd`, which leads to exactly that inode and no further.
 //! `thread-self`, because `self` names the first thread, whose table is gone once it has exited.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -84,6 +85,22 @@ impl Held<'_> {
             Held::Pinned(fd) => rustix::fs::getxattr(proc_path(*fd), name, buffer),
         }
     }
+}
+
+/// Whether an entry has no attributes, in one call and without opening it (Linux 6.13). False where it has some, and
+/// where the kernel does not tell: pin it then, and ask again.
+pub(crate) fn is_bare(dir: BorrowedFd<'_>, name: &[u8]) -> bool {
+    /// The same on every architecture that Rust's std supports.
+    const LISTXATTRAT: libc::c_long = 465;
+    let Ok(name) = CString::new(name) else { return false };
+    let nothing: *mut libc::c_char = std::ptr::null_mut();
+    // JUSTIFICATION: libc and rustix have no listxattrat. To pin an entry, list by its path below /proc and close it takes
+    // 1.8 us instead of 0.3 us (ext4, 6.18), for each entry of a scan.
+    // SAFETY: the name is a C string that lives through the call; no room is offered, so nothing is written.
+    let bytes = unsafe {
+        libc::syscall(LISTXATTRAT, dir.as_raw_fd(), name.as_ptr(), libc::AT_SYMLINK_NOFOLLOW, nothing, 0usize)
+    };
+    bytes == 0
 }
 
 /// The path below `/proc` that leads to exactly what `fd` is open on.

@@ -53,6 +53,21 @@ pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Files in one pack.
 pub const PACK_FILES_MAX: usize = 4096;
 
+/// Files with chunks in flight that a client may ask for: each may hold a file open at both sides.
+pub const CONCURRENCY_MAX: u32 = 4096;
+/// Chunks or packs of one stream in flight that a client may ask for: far more than any window holds.
+pub const DEPTH_MAX: u32 = 4096;
+/// Smallest and largest window of one stream that may be asked for.
+pub const WINDOW_BYTES_MIN: u64 = 4 << 10;
+/// See [`WINDOW_BYTES_MIN`]: what TCP can express.
+pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
+/// Name of a congestion control (`TCP_CA_NAME_MAX`, the final NUL not counted).
+pub const CONGESTION_NAME_BYTES_MAX: usize = 15;
+
+/// Pieces of one answer that a server may be ahead of its client: what a client keeps room for. 4 MiB of the usual
+/// pieces of 256 KiB fill 40 ms at 800 Mbit/s.
+pub const REPLIES_AHEAD_MAX: u32 = 16;
+
 /// Data streams in one link.
 pub const STREAMS_MAX: u16 = 256;
 /// Transfers in one link at the same time.

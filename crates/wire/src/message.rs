@@ -79,6 +79,19 @@ pub enum Message {
     Opened(Opened),
     /// Within a transfer.
     Transfer(TransferNumber, TransferMessage),
+    /// Client: so many more pieces of an answer were taken. A server is at most [`limits::REPLIES_AHEAD_MAX`] pieces
+    /// ahead of what was taken.
+    Taken {
+        /// From the question.
+        number: u32,
+        /// Pieces since the last time.
+        pieces: u32,
+    },
+    /// Client: the rest of an answer is not wanted.
+    Enough {
+        /// From the question.
+        number: u32,
+    },
 }
 
 /// Messages of one transfer.
@@ -149,6 +162,9 @@ pub struct StageAccount {
 /// What is true now; says that the peer is alive and what it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Heartbeat {
+    /// Bytes that came on the data streams that stand now, parts of frames included. Says that the path is alive, and
+    /// nothing about what is safe.
+    pub arrived_bytes: u64,
     /// Receiver: payload bytes verified so far in all transfers of the session.
     pub verified_bytes: u64,
     /// Receiver: payload bytes durable so far.
@@ -306,6 +322,15 @@ pub struct Terms {
     pub update: bool,
     /// Identifies the job across attempts: same sources and destination, same key.
     pub job_key: [u8; 16],
+    /// Files with chunks in flight at once, at most; the sender's choice if nobody asked.
+    pub concurrency: Option<u32>,
+    /// Chunks or packs of one stream that are handed out and not verified, at most; as many as the window takes if
+    /// nobody asked.
+    pub depth: Option<u32>,
+    /// Bytes under way in each stream, for both ends of it; left to the kernel if nobody asked.
+    pub window_bytes: Option<u64>,
+    /// Congestion control of the streams, for the end that sends; left to the path if nobody asked.
+    pub congestion: Option<String>,
 }
 
 /// The server's word on an [`Open`].
@@ -647,6 +672,7 @@ impl Open {
         {
             return Err(DecodeError::Invalid { what: "segment size" });
         }
+        terms.check_knobs()?;
         check_count("places", self.places.len(), limits::PLACES_MAX)?;
         check_count("filter rules", self.filter.len(), limits::MESSAGE_ITEMS_MAX)?;
         check_count("names", self.only.len(), limits::MESSAGE_DIGESTS_MAX)?;
@@ -664,6 +690,32 @@ impl Open {
         }
         Ok(())
     }
+}
+
+impl Terms {
+    fn check_knobs(&self) -> Result<(), DecodeError> {
+        let is_within = |value: Option<u32>, high: u32| value.is_none_or(|value| (1..=high).contains(&value));
+        if !is_within(self.concurrency, limits::CONCURRENCY_MAX) {
+            return Err(DecodeError::Invalid { what: "concurrency" });
+        }
+        if !is_within(self.depth, limits::DEPTH_MAX) {
+            return Err(DecodeError::Invalid { what: "depth" });
+        }
+        let windows = limits::WINDOW_BYTES_MIN..=limits::WINDOW_BYTES_MAX;
+        if self.window_bytes.is_some_and(|bytes| !windows.contains(&bytes)) {
+            return Err(DecodeError::Invalid { what: "window" });
+        }
+        if self.congestion.as_deref().is_some_and(|name| !is_congestion_name(name)) {
+            return Err(DecodeError::Invalid { what: "congestion control" });
+        }
+        Ok(())
+    }
+}
+
+/// Whether this can be the name of a congestion control.
+pub fn is_congestion_name(name: &str) -> bool {
+    (1..=limits::CONGESTION_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
 impl Outcome {

@@ -28,8 +28,8 @@ use thalweg_mover::link::{Identity, Ticket, resume_proof, stream_proof};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello};
 use thalweg_wire::message::{
-    AckLevel, Direction, Failure, FailureKind, Loss, Message, Open, Opened, Outcome, Place, Run, ScanTotals,
-    Seal, SourceForm, Totals, TransferMessage as T, TransferNumber, VerifyLevel, Want,
+    AckLevel, Direction, Failure, FailureKind, Loss, Message, Open, Opened, Outcome, Place, Question, Reply,
+    Run, ScanTotals, Seal, SourceForm, Totals, TransferMessage as T, TransferNumber, VerifyLevel, Want,
 };
 use thalweg_wire::receipt::{Side, Signed, Statement};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, limits};

@@ -96,9 +96,20 @@ fn pull_from(
     form: SourceForm,
     lie: impl FnOnce(&HostileServer, &mut Line),
 ) -> Ran {
+    pull_with(scratch, &[], to, form, lie)
+}
+
+/// The same with more options.
+fn pull_with(
+    scratch: &Scratch,
+    more: &[&str],
+    to: &str,
+    form: SourceForm,
+    lie: impl FnOnce(&HostileServer, &mut Line),
+) -> Ran {
     let server = HostileServer::new(scratch, "bad-ticket");
     let job = cp(scratch, &server, &[server.place("x"), scratch.path(to).display().to_string()]);
-    let job = Running::start(job);
+    let job = Running::start(with(job, more));
     let mut line = server.session().expect("the client comes");
     agree(&mut line, form).expect("an open");
     lie(&server, &mut line);
@@ -187,4 +198,32 @@ fn what_a_peer_says_in_words_is_inert_in_every_output() {
     let ran = job.end(Duration::from_secs(30));
     assert_eq!(ran.code, Some(3));
     assert_inert(&ran, "refused");
+}
+
+/// The filter of a pull holds here too.
+#[test]
+fn a_pull_does_not_write_what_its_filter_leaves_out() {
+    for (words, entries) in [
+        ("an excluded file", vec![directory(0, "x"), file(1, "x/planted.o", 7)]),
+        ("a file of an excluded directory", vec![directory(0, "x"), file(1, "x/out/planted", 7)]),
+        ("an excluded directory", vec![directory(0, "x"), directory(1, "x/out")]),
+    ] {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("into")).unwrap();
+        let filter = ["--exclude", "*.o", "--exclude", "out/"];
+        let ran = pull_with(&scratch, &filter, "into/", SourceForm::Many, |server, line| {
+            send_files(server, line, &entries);
+        });
+        assert_ne!(ran.code, Some(0), "{words}: {}", ran.stderr);
+        assert!(ran.stderr.contains("the filter leaves out"), "{words}: {}", ran.stderr);
+        let names: Vec<String> = facts(&scratch.path("into"))
+            .into_keys()
+            .map(|name| String::from_utf8_lossy(&name).into_owned())
+            .collect();
+        let is_planted = |name: &String| name.ends_with("out") || name.contains("planted");
+        assert!(
+            !names.iter().any(|name| is_planted(name) && !name.contains(".thalweg")),
+            "{words}: {names:?}"
+        );
+    }
 }

@@ -61,6 +61,14 @@ fn an_open_of_absurd_terms_or_places_is_refused() {
         ("chunk of 2^63", with_terms(|open| open.terms.chunk_bytes = 1 << 63)),
         ("segment above chunk", with_terms(|open| open.terms.segment_bytes = 1 << 20)),
         ("segment of 1", with_terms(|open| open.terms.segment_bytes = 1)),
+        ("concurrency of 0", with_terms(|open| open.terms.concurrency = Some(0))),
+        ("concurrency of 2^32 - 1", with_terms(|open| open.terms.concurrency = Some(u32::MAX))),
+        ("depth of 0", with_terms(|open| open.terms.depth = Some(0))),
+        ("depth of 2^32 - 1", with_terms(|open| open.terms.depth = Some(u32::MAX))),
+        ("window of 1", with_terms(|open| open.terms.window_bytes = Some(1))),
+        ("window of 2^63", with_terms(|open| open.terms.window_bytes = Some(1 << 63))),
+        ("congestion without a name", with_terms(|open| open.terms.congestion = Some(String::new()))),
+        ("congestion as a path", with_terms(|open| open.terms.congestion = Some("../cubic".into()))),
         ("no place", with_terms(|open| open.places.clear())),
         ("places without number", with_terms(|open| open.places = vec![open.places[0].clone(); 1025])),
         (
@@ -410,4 +418,49 @@ fn a_server_of_another_version_ends_the_client_with_a_clear_sentence() {
         let ran = job.end(Duration::from_secs(20));
         assert_eq!(ran.code, Some(3), "{}", ran.stderr);
     }
+}
+
+/// A number is used once: what is on its way to a transfer that is over shall not reach another.
+#[test]
+fn the_number_of_a_transfer_is_not_used_twice_and_what_is_said_to_one_that_is_over_is_nothing() {
+    let mut world = World::new();
+    let mut client = world.client();
+    let absent = Open { direction: Direction::Pull, ..push("data", "absent") };
+    client.open(absent).expect_err("refused");
+    for _ in 0..100 {
+        client.line.tell(T::Withdraw(vec![(EntryId(0), None)]));
+    }
+    let again = client.open(push("data", "again")).expect_err("its number was used");
+    assert!(again.contains("used before"), "{again}");
+    client.open(Open { transfer: TransferNumber(2), ..push("data", "again") }).expect("another number");
+    world.is_unharmed("after a number was used twice");
+}
+
+/// More of an answer than the client has room for is not said, and what is not wanted is not said to the end.
+#[test]
+fn a_client_that_takes_nothing_of_an_answer_costs_the_daemon_nothing() {
+    let mut world = World::new();
+    std::fs::write(world.export("large"), noise(3, 24 << 20)).unwrap();
+    let mut client = world.client();
+    let place = Place { export: Some("data".into()), path: b"large".to_vec() };
+    let ask = |number| Message::Ask {
+        number,
+        question: Question::Read { place: place.clone(), offset: 0, bytes: 0 },
+    };
+    client.line.say(&ask(1));
+    let mut pieces = 0;
+    while let Heard::Message(Message::Reply { number: 1, .. }) = client.line.hear(Duration::from_secs(2)) {
+        pieces += 1;
+    }
+    assert_eq!(pieces, limits::REPLIES_AHEAD_MAX);
+    client.line.say(&Message::Enough { number: 1 });
+    let ended = client.line.hear_some(AT_ONCE, |message| match message {
+        Message::Reply { number: 1, reply: Reply::End(Some(_)) } => Some(()),
+        _ => None,
+    });
+    assert!(ended.is_some(), "the answer ends");
+    client.line.say(&ask(2));
+    client.line.say(&ask(2));
+    assert!(client.line.is_ended(AT_ONCE), "two questions of one number");
+    world.still_serves("after questions that nobody heard");
 }

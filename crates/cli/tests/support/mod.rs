@@ -11,6 +11,8 @@ pub mod proxy;
 
 pub mod volume;
 
+pub mod syncs;
+
 pub mod nets;
 
 pub mod peer;
@@ -42,6 +44,8 @@ impl Scratch {
     pub fn thalweg(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         command.env("THALWEG_STATE", self.path("client-state")).env_remove("THALWEG_TICKET");
+        // What the user has configured is none of a test's business.
+        command.env("XDG_CONFIG_HOME", self.path("config"));
         command.stdin(Stdio::null());
         command
     }

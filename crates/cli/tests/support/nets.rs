@@ -14,6 +14,8 @@ pub struct Cable {
 
 impl Cable {
     pub const ADDRESS_A: &'static str = "10.77.0.1";
+    /// After [`Cable::renumber`].
+    pub const ADDRESS_A_LATER: &str = "10.77.0.77";
     pub const ADDRESS_B: &'static str = "10.77.0.2";
 
     /// `None`, with the reason told, where that cannot be had.
@@ -48,6 +50,12 @@ impl Cable {
     /// The client's end up or down.
     pub fn set(&self, up: bool) {
         ip(&["-n", &self.a, "link", "set", "wire", if up { "up" } else { "down" }]);
+    }
+
+    /// Gives the client's end another address, as when it moves to another network: the one it had is gone.
+    pub fn renumber(&self) {
+        ip(&["-n", &self.a, "addr", "flush", "dev", "wire"]);
+        ip(&["-n", &self.a, "addr", "add", &format!("{}/24", Cable::ADDRESS_A_LATER), "dev", "wire"]);
     }
 
     /// No more than this passes, in both directions.

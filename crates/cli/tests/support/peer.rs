@@ -267,6 +267,10 @@ pub fn terms() -> Terms {
         ignore_existing: false,
         update: false,
         job_key: [7; 16],
+        concurrency: None,
+        depth: None,
+        window_bytes: None,
+        congestion: None,
     }
 }
 

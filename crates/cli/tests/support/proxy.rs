@@ -35,6 +35,10 @@ struct Shared {
     stalled: AtomicBool,
     /// Only what the server says is lost.
     answers_lost: AtomicBool,
+    /// Connections, counted from 0, that stand still for ever.
+    dead: Mutex<std::ops::Range<u64>>,
+    /// Bytes that a connection carries in one direction before it stands still for ever.
+    mute_after: AtomicU64,
     refuses: AtomicBool,
     stopped: AtomicBool,
     passed: AtomicU64,
@@ -64,6 +68,8 @@ impl Proxy {
             rate: AtomicU64::new(0),
             stalled: AtomicBool::new(false),
             answers_lost: AtomicBool::new(false),
+            dead: Mutex::new(0..0),
+            mute_after: AtomicU64::new(u64::MAX),
             refuses: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             passed: AtomicU64::new(0),
@@ -94,6 +100,16 @@ impl Proxy {
 
     pub fn lose_answers(&self, on: bool) {
         self.shared.answers_lost.store(on, Ordering::Relaxed);
+    }
+
+    /// These connections, counted from 0 in the order in which they came, carry nothing any more; the others do.
+    pub fn kill_quietly(&self, connections: std::ops::Range<u64>) {
+        *self.shared.dead.lock().unwrap() = connections;
+    }
+
+    /// Connections carry so many bytes in each direction and then nothing more, old ones and new ones.
+    pub fn mute_after(&self, bytes: u64) {
+        self.shared.mute_after.store(bytes, Ordering::Relaxed);
     }
 
     pub fn refuse(&self, on: bool) {
@@ -143,16 +159,16 @@ impl Shared {
                 std::thread::sleep(Duration::from_millis(2));
                 continue;
             };
-            self.accepted.fetch_add(1, Ordering::Relaxed);
+            let number = self.accepted.fetch_add(1, Ordering::Relaxed);
             if self.refuses.load(Ordering::Relaxed) {
                 continue;
             }
             let shared = self.clone();
-            std::thread::spawn(move || shared.join(client));
+            std::thread::spawn(move || shared.join(client, number));
         }
     }
 
-    fn join(self: Arc<Self>, client: TcpStream) {
+    fn join(self: Arc<Self>, client: TcpStream, number: u64) {
         let _ = client.set_nonblocking(false);
         while self.stalled.load(Ordering::Relaxed) && !self.stopped.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(10));
@@ -167,12 +183,12 @@ impl Shared {
         let pair = |a: &TcpStream, b: &TcpStream| Some((a.try_clone().ok()?, b.try_clone().ok()?));
         let (Some(there), Some(back)) = (pair(&client, &server), pair(&server, &client)) else { return };
         let other = self.clone();
-        let answers = std::thread::spawn(move || other.pump(back.0, back.1, true));
-        self.pump(there.0, there.1, false);
+        let answers = std::thread::spawn(move || other.pump(back.0, back.1, number, true));
+        self.pump(there.0, there.1, number, false);
         let _ = answers.join();
     }
 
-    fn pump(&self, mut from: TcpStream, mut to: TcpStream, is_answer: bool) {
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream, number: u64, is_answer: bool) {
         let mut buffer = vec![0; 32 << 10];
         let mut offset = 0;
         let mut next_lie = self.draw();
@@ -182,7 +198,10 @@ impl Shared {
                 Ok(read) => read,
             };
             let is_held = || {
-                self.stalled.load(Ordering::Relaxed) || is_answer && self.answers_lost.load(Ordering::Relaxed)
+                self.stalled.load(Ordering::Relaxed)
+                    || is_answer && self.answers_lost.load(Ordering::Relaxed)
+                    || offset > self.mute_after.load(Ordering::Relaxed)
+                    || self.dead.lock().unwrap().contains(&number)
             };
             while is_held() && !self.stopped.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(10));

@@ -140,6 +140,12 @@ impl Sshd {
         self.directory.join("bin")
     }
 
+    /// How often somebody logged in.
+    pub fn logins(&self) -> usize {
+        let log = std::fs::read_to_string(self.directory.join("log")).unwrap_or_default();
+        log.lines().filter(|line| line.contains("Accepted publickey")).count()
+    }
+
     /// Movers and bridges that this sshd started and that still run.
     pub fn movers(&self) -> Vec<u32> {
         let state = format!("THALWEG_STATE={}", self.directory.join("far-state").display());

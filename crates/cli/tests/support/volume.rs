@@ -63,7 +63,8 @@ impl Volume {
         Volume::mount_at(image, path, kind, options)
     }
 
-    fn mount_at(image: PathBuf, path: PathBuf, kind: &str, options: &str) -> Volume {
+    /// An image of `kind` that was made before, mounted at `path`.
+    pub fn mount_at(image: PathBuf, path: PathBuf, kind: &str, options: &str) -> Volume {
         std::fs::create_dir_all(&path).unwrap();
         let options = if options.is_empty() { "loop".to_owned() } else { format!("loop,{options}") };
         // A copy of an image has the same identity as the image.

@@ -179,6 +179,9 @@ pub trait Destination: Send + Sync {
     /// at once (they have no content). Called for parents before children, from one thread at a time.
     fn decide(&self, entry: &Entry) -> Decision;
 
+    /// Notes a name that the source has and does not send: it is not what the source lacks, so it is not deleted.
+    fn skipped(&self, _path: &RelativePath) {}
+
     /// Links a hard link to its first name, which has its final name by now.
     fn link(&self, entry: &Entry) -> Outcome;
 
@@ -209,7 +212,7 @@ pub trait Destination: Send + Sync {
     ///
     /// # Errors
     /// `Space`, `Io`.
-    fn sync(&self, partials: &[Arc<dyn PartialFile>], staged: u64) -> Result<()>;
+    fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()>;
 
     /// Reads a staged file of `bytes` back from the medium and digests it.
     ///
@@ -254,4 +257,6 @@ pub struct Conclusion {
     pub deleted: u64,
     /// What could not be removed or finished, with its path.
     pub troubles: Vec<Failure>,
+    /// The sync of it all failed: nothing of the end counts, and the transfer fails.
+    pub failed: Option<Failure>,
 }

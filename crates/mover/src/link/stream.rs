@@ -157,6 +157,11 @@ impl StopHandle {
         let info = socket::tcp_info(&*self.0).ok()?;
         Some((info.bytes_acked, info.unacked_packets > 0))
     }
+
+    /// Bytes that came from the peer so far, parts of frames included. `None` where the kernel does not say.
+    pub fn arrived(&self) -> Option<u64> {
+        Some(socket::tcp_info(&*self.0).ok()?.bytes_received)
+    }
 }
 
 impl fmt::Debug for StopHandle {
@@ -394,6 +399,20 @@ impl FrameReader {
     /// open. The path or somebody on it has altered bytes (or the peer is broken); a new stream may be tried. `Protocol`
     /// for what the peer itself says wrongly.
     pub fn receive(&mut self, buffer: &mut FrameBuffer) -> Result<Received> {
+        let payload_max = buffer.payload_max();
+        self.receive_up_to(buffer, || payload_max)
+    }
+
+    /// As [`FrameReader::receive`]. A frame that does not fit the buffer gets a new one, if by now payloads of
+    /// `payload_max` may come: while a stream waited, a transfer with larger frames may have begun.
+    ///
+    /// # Errors
+    /// As [`FrameReader::receive`], and if there is no memory.
+    pub fn receive_up_to(
+        &mut self,
+        buffer: &mut FrameBuffer,
+        payload_max: impl FnOnce() -> usize,
+    ) -> Result<Received> {
         buffer.payload_bytes = 0;
         match self.state {
             ReaderState::Open => {}
@@ -409,10 +428,18 @@ impl FrameReader {
         }
         let length =
             frame::decode_outer(&outer).map_err(|error| Failure::new(FailureKind::Damage, RECEIVE, error))?;
-        let length_max = buffer.payload_max() + INNER_BYTES + TAG_BYTES;
+        let overhead_bytes = INNER_BYTES + TAG_BYTES;
+        let payload_max = match length > buffer.payload_max() + overhead_bytes {
+            true => payload_max(),
+            false => buffer.payload_max(),
+        };
+        let length_max = payload_max + overhead_bytes;
         if length > length_max {
             let why = format!("a frame of {length} bytes came where {length_max} are the most");
             return Err(Failure::new(FailureKind::Damage, RECEIVE, why));
+        }
+        if payload_max > buffer.payload_max() {
+            *buffer = FrameBuffer::new(payload_max).map_err(|error| of_io(RECEIVE, &error))?;
         }
         let body = &mut buffer.memory_mut()[PAYLOAD_ALIGNMENT..PAYLOAD_ALIGNMENT + length];
         if let Err(fault) = self.fill(body) {

@@ -16,7 +16,7 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::ssh::{self, DialBack, FarMover, FarProgram, Order, Ssh, TOKEN_BYTES, bootstrap};
 use crate::link::{Connection, Fingerprint, Identity, Pins, ServerTrust, client_config};
 use crate::run::client::Connect;
-use crate::run::copy::Far;
+use crate::run::far::Far;
 use rustls::ClientConfig;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -80,7 +80,7 @@ pub fn reach(wishes: SshWishes, identity: &Identity, events: Events) -> Result<F
         next_login: AtomicUsize::new(0),
     };
     connect.summon(&mut connect.lock(), true)?;
-    Ok(Far { connect: Arc::new(connect), tls, server_name: "thalweg".to_owned() })
+    Ok(Far::new(Arc::new(connect), tls, "thalweg"))
 }
 
 struct SshConnect {

@@ -9,11 +9,12 @@ use rustls::ClientConfig;
 use std::collections::HashMap;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::mpsc::{self, Receiver as Inbox, Sender as Queue};
+use std::sync::mpsc::{self, Receiver as Inbox, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Cipher, Hello, Purpose};
-use thalweg_wire::message::{Message, Open, Opened, Question, Reply};
+use thalweg_wire::limits;
+use thalweg_wire::message::{Message, Open, Opened, Question, Reply, TransferMessage, TransferNumber};
 
 /// Time in which TCP, TLS and hello must be done.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,6 +23,9 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 /// A link that is silent for so long, four heartbeats, is dialled anew beside the old one; the first that works wins.
 /// The kernel's own tries to send again double their distance each time and would find a healed path too late.
 const SILENCE: Duration = Duration::from_secs(4);
+/// A path on which less than this moves is as good as dead. What moves faster keeps its link even if a frame takes
+/// longer than the stall timeout, until the patience for what was verified is at its end.
+const LIVE_BYTES_PER_S: f64 = 1024.0;
 /// Time that the last words may take.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time in which a server must answer a question or begin its answer.
@@ -141,7 +145,8 @@ struct Mail {
 #[derive(Default)]
 struct Boxes {
     opened: Vec<Opened>,
-    replies: HashMap<u32, Queue<Reply>>,
+    /// Each has room for what a server may be ahead, and the end.
+    replies: HashMap<u32, SyncSender<Reply>>,
     next_question: u32,
     streams_wanted: u16,
     knocked: bool,
@@ -157,17 +162,22 @@ struct Dialler {
 struct ClientOwner(Arc<Mail>);
 
 impl Owner for ClientOwner {
-    fn on_message(&self, _: &Arc<Session>, message: Message) {
+    fn on_message(&self, session: &Arc<Session>, message: Message) {
         let mut boxes = self.0.boxes.lock().unwrap_or_else(|p| p.into_inner());
         match message {
             Message::Opened(opened) => boxes.opened.push(opened),
             Message::Reply { number, reply } => {
                 let is_end = matches!(reply, Reply::End(_));
-                if let Some(queue) = boxes.replies.get(&number) {
-                    let _ = queue.send(reply);
-                }
+                // Of an answer that nobody waits for any more the rest is dropped.
+                let sent = boxes.replies.get(&number).map(|queue| queue.try_send(reply));
                 if is_end {
                     boxes.replies.remove(&number);
+                }
+                if let Some(Err(TrySendError::Full(_))) = sent {
+                    drop(boxes);
+                    let cause = "the server said more of an answer than was asked for so far";
+                    session.close(Some(Failure::new(FailureKind::Protocol, "ask", cause)));
+                    return;
                 }
             }
             other => tracing::warn!(?other, "the server said what only a client says"),
@@ -240,9 +250,11 @@ impl Client {
         Ok(Client { session, rtt, answer_timeout: settings.patience.min(ANSWER_TIMEOUT), mail })
     }
 
-    /// Has so many streams dialled, and replaced when they break.
+    /// Has at least so many streams dialled, and replaced when they break.
     pub fn want_streams(&self, streams: u16) {
-        self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner()).streams_wanted = streams;
+        let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        boxes.streams_wanted = boxes.streams_wanted.max(streams);
+        drop(boxes);
         self.mail.knock_now();
     }
 
@@ -280,12 +292,18 @@ impl Client {
         }
     }
 
+    /// Ends a transfer from this side, whatever became of it; the others go on.
+    pub fn give_up(&self, number: TransferNumber, why: &Failure) {
+        // Without a link the session's end, or its next link, ends it there.
+        let _ = self.session.say(Message::Transfer(number, TransferMessage::Abort(why.clone())));
+    }
+
     /// Asks a question; pieces of the answer come until [`Reply::End`].
     ///
     /// # Errors
     /// `Connection` without a link.
     pub fn ask(&self, question: Question) -> Result<Answers> {
-        let (queue, inbox) = mpsc::channel();
+        let (queue, inbox) = mpsc::sync_channel(limits::REPLIES_AHEAD_MAX as usize + 1);
         let number = {
             let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
             boxes.next_question += 1;
@@ -294,7 +312,14 @@ impl Client {
             number
         };
         self.session.say(Message::Ask { number, question })?;
-        Ok(Answers { inbox, session: self.session.clone(), ended: false })
+        Ok(Answers {
+            inbox,
+            number,
+            session: self.session.clone(),
+            mail: self.mail.clone(),
+            taken: 0,
+            ended: false,
+        })
     }
 
     /// Ends the session in order.
@@ -311,11 +336,38 @@ impl Drop for Client {
     }
 }
 
-/// The pieces of an answer.
+/// The pieces of an answer. The server is at most [`limits::REPLIES_AHEAD_MAX`] pieces ahead of what was taken; dropped
+/// before its end, the rest is not asked for.
 pub struct Answers {
     inbox: Inbox<Reply>,
+    number: u32,
     session: Arc<Session>,
+    mail: Arc<Mail>,
+    /// Pieces of which the server has not heard that they were taken.
+    taken: u32,
     ended: bool,
+}
+
+impl Answers {
+    /// One more piece is out of the queue. Told by the half: the server has the other half to go on with.
+    fn note_taken(&mut self) {
+        self.taken += 1;
+        if self.taken >= limits::REPLIES_AHEAD_MAX / 2 {
+            // Without a link the answer is over, as the next look shows.
+            let _ = self.session.say(Message::Taken { number: self.number, pieces: self.taken });
+            self.taken = 0;
+        }
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        if boxes.replies.remove(&self.number).is_some() {
+            drop(boxes);
+            let _ = self.session.say(Message::Enough { number: self.number });
+        }
+    }
 }
 
 impl Iterator for Answers {
@@ -332,7 +384,10 @@ impl Iterator for Answers {
                     self.ended = true;
                     return failure.map(Err);
                 }
-                Ok(reply) => return Some(Ok(reply)),
+                Ok(reply) => {
+                    self.note_taken();
+                    return Some(Ok(reply));
+                }
                 Err(_) => {
                     let lost = self.session.lost_since().is_some() || self.session.is_closed();
                     if lost || Instant::now() >= until {
@@ -366,8 +421,8 @@ impl Dialler {
         Ok(connection)
     }
 
-    fn stream(&self, session: &Session, stream: u16, rtt: Duration) -> Result<()> {
-        let until = self.deadline();
+    fn stream(&self, session: &Session, stream: u16, rtt: Duration, at_most: Duration) -> Result<()> {
+        let until = self.deadline().min(Instant::now() + at_most);
         let fd = self.connect.connect(left(until))?;
         let hints = PathHints {
             rtt: Some(rtt),
@@ -400,17 +455,33 @@ impl Keeper {
         let mut back_off = BACK_OFF.0;
         let mut last_progress = (progress(&self.session), Instant::now());
         let mut link_progress = last_progress;
+        let stall_timeout = self.dialler.settings.stall_timeout;
+        let live_bytes = (LIVE_BYTES_PER_S * stall_timeout.as_secs_f64()) as u64;
+        let mut moved = self.session.moved_bytes();
         while !self.session.is_closed() {
             let now = progress(&self.session);
-            if now != last_progress.0 {
-                last_progress = (now, Instant::now());
+            let grew = now.iter().zip(&last_progress.0).any(|(now, last)| now > last);
+            // A transfer that is taken out takes its numbers along.
+            last_progress.0 = now;
+            if grew {
+                last_progress.1 = Instant::now();
                 link_progress = last_progress;
+            }
+            let moved_now = self.session.moved_bytes();
+            // It starts over when a stream does.
+            if moved_now < moved {
+                moved = moved_now;
+            }
+            if moved_now - moved > live_bytes {
+                moved = moved_now;
+                link_progress.1 = Instant::now();
             }
             if !awaits_peer(&self.session) {
                 last_progress.1 = Instant::now();
                 link_progress.1 = Instant::now();
             }
-            if last_progress.1.elapsed() > self.dialler.settings.patience {
+            let patience_left = self.dialler.settings.patience.saturating_sub(last_progress.1.elapsed());
+            if patience_left.is_zero() {
                 let seconds = self.dialler.settings.patience.as_secs();
                 let cause = format!("no progress for {seconds} s");
                 self.session.close(Some(Failure::new(FailureKind::Connection, "transfer", cause)));
@@ -422,8 +493,7 @@ impl Keeper {
                 && self.session.heard_at().is_some_and(|at| at.elapsed() > SILENCE);
             if is_lost || is_silent {
                 // A dial and a pause that reach beyond the patience would only delay the end.
-                let patience = self.dialler.settings.patience.saturating_sub(last_progress.1.elapsed());
-                let patience = patience.max(Duration::from_millis(500));
+                let patience = patience_left.max(Duration::from_millis(500));
                 match self.dialler.resume(&self.session, patience).and_then(|c| self.replace_link(c)) {
                     Ok(()) => {
                         back_off = BACK_OFF.0;
@@ -444,18 +514,18 @@ impl Keeper {
             }
             let heartbeat = self.session.peer_heartbeat();
             let excused = heartbeat.waiting_for.is_some();
-            if link_progress.1.elapsed() > self.dialler.settings.stall_timeout && !excused {
-                let seconds = self.dialler.settings.stall_timeout.as_secs();
+            if link_progress.1.elapsed() > stall_timeout && !excused {
+                let seconds = stall_timeout.as_secs();
                 let cause = format!("the peer acknowledged nothing for {seconds} s");
                 link_progress.1 = Instant::now();
                 self.session.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
                 continue;
             }
-            if self.dial_streams() {
+            if self.dial_streams(patience_left) {
                 back_off = BACK_OFF.0;
                 self.pause(Duration::from_millis(250));
             } else {
-                self.pause(back_off);
+                self.pause(back_off.min(patience_left));
                 back_off = (back_off * 2).min(BACK_OFF.1);
             }
         }
@@ -470,8 +540,8 @@ impl Keeper {
         self.session.attach_control(connection)
     }
 
-    /// Dials what is missing, side by side. False if some could not be had.
-    fn dial_streams(&self) -> bool {
+    /// Dials what is missing, side by side, for at most so long. False if some could not be had.
+    fn dial_streams(&self, at_most: Duration) -> bool {
         let wanted = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner()).streams_wanted;
         let there = self.session.streams();
         let missing: Vec<u16> = (0..wanted).filter(|stream| !there.contains(stream)).collect();
@@ -479,7 +549,7 @@ impl Keeper {
             let dials: Vec<_> = missing
                 .iter()
                 .map(|&stream| {
-                    scope.spawn(move || match self.dialler.stream(&self.session, stream, self.rtt) {
+                    scope.spawn(move || match self.dialler.stream(&self.session, stream, self.rtt, at_most) {
                         Ok(()) => true,
                         Err(failure) => {
                             tracing::info!(stream, %failure, "stream not dialled");

@@ -2,6 +2,7 @@
 
 use crate::basin::{self, Narrowest};
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
+use crate::endpoint::local::overlap;
 use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
 use crate::endpoint::synthetic::{NullDestination, ZeroSource};
 use crate::endpoint::{Destination, Source};
@@ -11,15 +12,15 @@ use crate::link::{Fingerprint, Identity};
 use crate::manifest::filter::Filter;
 use crate::plan::{self, Asked, Plan};
 use crate::run::agree::{self, Agreed, Signer};
-use crate::run::client::{Client, Connect, LinkSettings};
+use crate::run::client::{Client, LinkSettings};
 use crate::run::expected::Expected;
+use crate::run::far::Far;
 use crate::run::local::LocalTransfer;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
 use crate::run::session::Transfer;
 use crate::run::{Ended, LineSink};
 use crate::transfer::{receiver, sender};
-use rustls::ClientConfig;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -30,17 +31,6 @@ use thalweg_wire::message::{
 };
 use thalweg_wire::{Digest, RelativePath};
 
-/// How to reach a far mover.
-#[derive(Clone)]
-pub struct Far {
-    /// Dials.
-    pub connect: Arc<dyn Connect>,
-    /// Who we are and whom we expect.
-    pub tls: Arc<ClientConfig>,
-    /// Name in the handshake.
-    pub server_name: String,
-}
-
 /// Where a copy reads.
 #[derive(Clone)]
 pub enum From {
@@ -49,7 +39,7 @@ pub enum From {
     /// So many zeros.
     Zero(u64),
     /// Places at a far mover.
-    Far(Far, Vec<Place>),
+    Far(Arc<Far>, Vec<Place>),
 }
 
 /// Where a copy writes.
@@ -60,7 +50,7 @@ pub enum To {
     /// Nowhere.
     Null,
     /// A place at a far mover.
-    Far(Far, Place),
+    Far(Arc<Far>, Place),
 }
 
 /// Everything that a user can say about a copy.
@@ -187,9 +177,18 @@ pub struct Report {
     pub attempts: u32,
 }
 
-const NUMBER: TransferNumber = TransferNumber(1);
+/// Who watches a copy.
+#[derive(Clone)]
+pub struct Watch {
+    /// Hears what happens to the copy.
+    pub events: Events,
+    /// Hears what happens to the link that it dials; other copies may ride on it.
+    pub link_events: Events,
+    /// Counts.
+    pub meter: Arc<Meter>,
+}
 
-/// Copies.
+/// Copies. The session with a far mover stays open for other copies: [`Far::close`] ends it.
 ///
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
@@ -199,32 +198,22 @@ pub fn copy(
     to: &To,
     wishes: &Wishes,
     identity: &Identity,
-    events: &Events,
-    meter: &Arc<Meter>,
-    stop: &Arc<Stop>,
+    watch: &Watch,
+    stop: &Stop,
 ) -> Result<Report> {
     let job = Job {
         from,
         to,
         wishes,
         identity,
-        events,
-        meter,
+        watch,
         stop,
         started: Instant::now(),
         is_dialling: AtomicBool::new(false),
         had_link: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
     };
-    let result = job.attempts();
-    // Whatever was started to reach far movers is not needed any more.
-    if let From::Far(far, _) = from {
-        far.connect.close();
-    }
-    if let To::Far(far, _) = to {
-        far.connect.close();
-    }
-    result
+    job.attempts()
 }
 
 /// Tries to reach a peer that answers, but not well, before there ever was a link.
@@ -235,9 +224,8 @@ struct Job<'a> {
     to: &'a To,
     wishes: &'a Wishes,
     identity: &'a Identity,
-    events: &'a Events,
-    meter: &'a Arc<Meter>,
-    stop: &'a Arc<Stop>,
+    watch: &'a Watch,
+    stop: &'a Stop,
     started: Instant,
     is_dialling: AtomicBool,
     had_link: AtomicBool,
@@ -266,8 +254,8 @@ impl Job<'_> {
     }
 
     fn note_progress(&self) {
-        let done = self.meter.bytes_verified.load(Ordering::Relaxed)
-            + self.meter.entries_settled.load(Ordering::Relaxed);
+        let done = self.watch.meter.bytes_verified.load(Ordering::Relaxed)
+            + self.watch.meter.entries_settled.load(Ordering::Relaxed);
         let mut progress = self.progress.lock().unwrap_or_else(|p| p.into_inner());
         if done > progress.0 {
             *progress = (done, Instant::now());
@@ -287,7 +275,7 @@ impl Job<'_> {
             if !self.may_heal(&failure, attempts) || self.stop.is_asked() || is_late {
                 return Err(failure);
             }
-            (self.events)(Event::LinkLost(failure));
+            (self.watch.events)(Event::LinkLost(failure));
             std::thread::sleep(Duration::from_millis(500));
         }
     }
@@ -298,8 +286,13 @@ impl Job<'_> {
                 let cause = "both places are far: run thalweg at one of them";
                 Err(Failure::new(FailureKind::Unsupported, "copy", cause))
             }
-            (From::Far(far, places), _) => self.pull(far, places),
-            (_, To::Far(far, place)) => self.push(far, place),
+            (From::Far(far, places), _) => {
+                self.in_session(far, |client, number| self.pull(client, number, places))
+            }
+            (_, To::Far(far, place)) => {
+                let source = self.source()?;
+                self.in_session(far, |client, number| self.push(client, number, source, place))
+            }
             _ => self.local(),
         }
     }
@@ -310,8 +303,14 @@ impl Job<'_> {
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
         let lines = self.lines();
-        let transfer =
-            LocalTransfer::start(source, destination, terms, plan.streams.value, self.events.clone(), lines)?;
+        let transfer = LocalTransfer::start(
+            source,
+            destination,
+            terms,
+            plan.streams.value,
+            self.watch.events.clone(),
+            lines,
+        )?;
         let ended = loop {
             let ended = transfer.wait(Duration::from_millis(100));
             self.measure_sender(&transfer.sender);
@@ -333,13 +332,17 @@ impl Job<'_> {
         Ok(self.report(totals, agreed, plan, rows))
     }
 
-    fn push(&self, far: &Far, place: &Place) -> Result<Report> {
-        let (source, form) = self.source()?;
-        let client = self.connect(far)?;
-        let plan = self.plan(&client);
+    fn push(
+        &self,
+        client: &Client,
+        number: TransferNumber,
+        (source, form): (Arc<dyn Source>, SourceForm),
+        place: &Place,
+    ) -> Result<Report> {
+        let plan = self.plan(client);
         let terms = self.terms(&plan);
         client.open(Open {
-            transfer: NUMBER,
+            transfer: number,
             direction: Direction::Push,
             places: vec![place.clone()],
             source: form,
@@ -347,16 +350,16 @@ impl Job<'_> {
             filter: self.wishes.filter.clone(),
             only: Vec::new(),
         })?;
-        let mut limits = sender::Limits::for_segment(terms.segment_bytes);
-        limits.concurrency = plan.concurrency.value;
-        let run = SendRun::new(NUMBER, source, terms, limits, client.session.outbox(), self.events.clone());
+        let limits = sender::Limits::for_terms(&terms);
+        let outbox = client.session.outbox();
+        let run = SendRun::new(number, source, terms, limits, outbox, self.watch.events.clone());
         if let Some(lines) = self.lines() {
             run.tell_lines(lines);
         }
-        client.session.add(NUMBER, Transfer::Send(run.clone()))?;
+        client.session.add(number, Transfer::Send(run.clone()))?;
         client.want_streams(plan.streams.value);
         run.start().map_err(|error| failure::of_io("start", &error))?;
-        let ended = self.wait(&client, || {
+        let ended = self.wait(client, || {
             self.measure_sender(&run);
             run.wait(Duration::from_millis(100))
         })?;
@@ -364,16 +367,14 @@ impl Job<'_> {
         let signer = self.signer(client.session.peer);
         let agreed = agree::as_sender(&run, &signer, totals, self.wishes.link.patience)?;
         let rows = (run.accounts.rows(), run.peer_accounts());
-        client.close();
         Ok(self.report(totals, agreed, plan, rows))
     }
 
-    fn pull(&self, far: &Far, places: &[Place]) -> Result<Report> {
-        let client = self.connect(far)?;
-        let plan = self.plan(&client);
+    fn pull(&self, client: &Client, number: TransferNumber, places: &[Place]) -> Result<Report> {
+        let plan = self.plan(client);
         let terms = self.terms(&plan);
         let opened = client.open(Open {
-            transfer: NUMBER,
+            transfer: number,
             direction: Direction::Pull,
             places: places.to_vec(),
             source: SourceForm::Many,
@@ -381,28 +382,28 @@ impl Job<'_> {
             filter: self.wishes.filter.clone(),
             only: self.wishes.only.clone(),
         })?;
-        let expected = Expected::of(places, &self.wishes.only, &opened.source)?;
+        let expected = Expected::of(places, &self.wishes.only, self.filter()?, &opened.source)?;
         let destination = self.destination(&opened.source, &terms)?;
         let run = ReceiveRun::start(
-            NUMBER,
+            number,
             destination,
             terms,
             receiver::Limits::default(),
             client.session.outbox(),
-            self.events.clone(),
+            self.watch.events.clone(),
         )
         .map_err(|error| failure::of_io("start", &error))?;
         run.expect(expected);
         if let Some(lines) = self.lines() {
             run.tell_lines(lines);
         }
-        if let Err(failure) = client.session.add(NUMBER, Transfer::Receive(run.clone())) {
+        if let Err(failure) = client.session.add(number, Transfer::Receive(run.clone())) {
             run.close();
             return Err(failure);
         }
         client.want_streams(plan.streams.value);
         let result = self
-            .wait(&client, || {
+            .wait(client, || {
                 self.measure_receiver(&run);
                 run.wait(Duration::from_millis(100))
             })
@@ -413,16 +414,33 @@ impl Job<'_> {
             });
         run.close();
         let rows = (run.peer_accounts(), run.accounts.rows());
-        if result.is_ok() {
-            // The statement is on its way; the goodbye follows it.
-            client.close();
-        }
         let (totals, agreed) = result?;
         Ok(self.report(totals, agreed, plan, rows))
     }
 
     fn signer(&self, peer: Fingerprint) -> Signer<'_> {
         Signer { identity: self.identity, peer, header: self.wishes.header }
+    }
+
+    /// Does `work` as one transfer of the session with `far`, which other copies may share.
+    fn in_session(
+        &self,
+        far: &Far,
+        work: impl FnOnce(&Client, TransferNumber) -> Result<Report>,
+    ) -> Result<Report> {
+        let (client, number) = self.connect(far)?;
+        let result = work(&client, number);
+        match &result {
+            Ok(_) => {}
+            Err(failure) if failure.kind == FailureKind::Connection => {
+                // What the peer heard nobody knows: all transfers begin anew, in a session of their own.
+                client.session.close(Some(failure.clone()));
+            }
+            // The others go on.
+            Err(failure) => client.give_up(number, failure),
+        }
+        client.session.remove(number);
+        result
     }
 
     fn wait(&self, client: &Client, mut step: impl FnMut() -> Option<Ended>) -> Result<Ended> {
@@ -441,23 +459,17 @@ impl Job<'_> {
         }
     }
 
-    fn connect(&self, far: &Far) -> Result<Client> {
+    fn connect(&self, far: &Far) -> Result<(Arc<Client>, TransferNumber)> {
         let mut link = self.wishes.link.clone();
         if self.had_link.load(Ordering::Relaxed) {
             // What is left of it: a new session is no progress.
             link.patience = link.patience.saturating_sub(self.without_progress()).max(Duration::from_secs(1));
         }
         self.is_dialling.store(true, Ordering::Relaxed);
-        let client = Client::connect(
-            far.connect.clone(),
-            far.tls.clone(),
-            &far.server_name,
-            link,
-            self.events.clone(),
-        )?;
+        let place = far.transfer(link, self.watch.link_events.clone())?;
         self.is_dialling.store(false, Ordering::Relaxed);
         self.had_link.store(true, Ordering::Relaxed);
-        Ok(client)
+        Ok(place)
     }
 
     fn plan(&self, client: &Client) -> Plan {
@@ -479,6 +491,10 @@ impl Job<'_> {
             ignore_existing: wishes.ignore_existing,
             update: wishes.update,
             job_key: self.job_key(),
+            concurrency: wishes.asked.concurrency,
+            depth: wishes.asked.depth,
+            window_bytes: wishes.link.window_bytes,
+            congestion: wishes.link.congestion.clone(),
         }
     }
 
@@ -508,7 +524,7 @@ impl Job<'_> {
                 }
             }
             From::Zero(bytes) => add(&bytes.to_le_bytes()),
-            From::Far(far, _) => add(far.connect.name().as_bytes()),
+            From::Far(far, _) => add(far.name().as_bytes()),
         }
         if let To::Local(path) = self.to {
             add(std::path::absolute(path).unwrap_or_else(|_| path.clone()).as_os_str().as_bytes());
@@ -516,6 +532,10 @@ impl Job<'_> {
         let mut key = [0; 16];
         key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
         key
+    }
+
+    fn filter(&self) -> Result<Filter> {
+        Filter::new(self.wishes.filter.clone())
     }
 
     fn lines(&self) -> Option<LineSink> {
@@ -537,13 +557,16 @@ impl Job<'_> {
                     })
                     .collect();
                 let options = ScanOptions {
-                    filter: Filter::new(self.wishes.filter.clone())?,
+                    filter: self.filter()?,
                     only: self.wishes.only.clone(),
                     preserve: self.wishes.preserve,
                     one_file_system: self.wishes.one_file_system,
                     follow_links: false,
                 };
                 let source = LocalSource::open(roots, options)?;
+                if let To::Local(to) = self.to {
+                    overlap::refuse(&source, to, ends_with_slash(to), self.wishes.delete_max.is_some())?;
+                }
                 let form = source.form();
                 Ok((Arc::new(source), form))
             }
@@ -557,7 +580,7 @@ impl Job<'_> {
             To::Local(path) => {
                 let slash = ends_with_slash(path);
                 let place = DestinationPlace { path: path.clone(), below: None };
-                let protect = Filter::new(self.wishes.filter.clone())?;
+                let protect = self.filter()?;
                 let state = self.wishes.state.clone();
                 Ok(Arc::new(LocalDestination::open(place, form, slash, terms.clone(), state, protect)?))
             }
@@ -567,23 +590,23 @@ impl Job<'_> {
 
     fn measure_sender(&self, run: &SendRun) {
         let progress = run.progress();
-        self.meter.entries_found.store(progress.entries_offered, Ordering::Relaxed);
-        self.meter.bytes_found.store(progress.bytes_offered, Ordering::Relaxed);
-        self.meter.scan_over.store(run.scan_totals().is_some(), Ordering::Relaxed);
-        self.meter.entries_settled.store(progress.entries_settled, Ordering::Relaxed);
-        self.meter.bytes_verified.store(progress.bytes_verified, Ordering::Relaxed);
+        self.watch.meter.entries_found.store(progress.entries_offered, Ordering::Relaxed);
+        self.watch.meter.bytes_found.store(progress.bytes_offered, Ordering::Relaxed);
+        self.watch.meter.scan_over.store(run.scan_totals().is_some(), Ordering::Relaxed);
+        self.watch.meter.entries_settled.store(progress.entries_settled, Ordering::Relaxed);
+        self.watch.meter.bytes_verified.store(progress.bytes_verified, Ordering::Relaxed);
         self.note_progress();
     }
 
     fn measure_receiver(&self, run: &ReceiveRun) {
         let progress = run.progress();
         if let Some(totals) = run.scan_totals() {
-            self.meter.entries_found.store(totals.entries, Ordering::Relaxed);
-            self.meter.bytes_found.store(totals.bytes, Ordering::Relaxed);
-            self.meter.scan_over.store(true, Ordering::Relaxed);
+            self.watch.meter.entries_found.store(totals.entries, Ordering::Relaxed);
+            self.watch.meter.bytes_found.store(totals.bytes, Ordering::Relaxed);
+            self.watch.meter.scan_over.store(true, Ordering::Relaxed);
         }
-        self.meter.entries_settled.store(progress.settled_entries, Ordering::Relaxed);
-        self.meter.bytes_verified.store(progress.verified_bytes, Ordering::Relaxed);
+        self.watch.meter.entries_settled.store(progress.settled_entries, Ordering::Relaxed);
+        self.watch.meter.bytes_verified.store(progress.verified_bytes, Ordering::Relaxed);
         self.note_progress();
     }
 
@@ -596,7 +619,7 @@ impl Job<'_> {
     ) -> Report {
         let elapsed = self.started.elapsed();
         let narrowest = basin::narrowest(&sender, &receiver, plan.streams.value, elapsed);
-        (self.events)(Event::Finished(totals));
+        (self.watch.events)(Event::Finished(totals));
         Report { totals, agreed, plan, elapsed, narrowest, sender, receiver, attempts: 1 }
     }
 }

@@ -1,10 +1,13 @@
 //! What a pull asked for. A far mover offers what it likes; only names that follow from the request are written
 //! (scp lacked this: CVE-2019-6111).
 //!
-//! Not checked: that a name below a directory that was asked for exists there, and that the far mover left out what the
-//! filter excludes.
+//! What the filter leaves out is not written either, whether or not the far mover left it out.
+//!
+//! Not checked: that a name below a directory that was asked for exists there.
 
 use crate::failure::{Failure, FailureKind, Result};
+use crate::manifest::Filter;
+use std::sync::Mutex;
 use thalweg_wire::message::{Place, SourceForm};
 use thalweg_wire::{Entry, Kind, RelativePath};
 
@@ -19,6 +22,9 @@ pub struct Expected {
     single: Option<Vec<u8>>,
     /// `--files-from`: these, what is below them, and the directories above them.
     only: Vec<RelativePath>,
+    filter: Filter,
+    /// The directory that was last found to be taken in, with all above it: entries of one directory come together.
+    included: Mutex<Vec<u8>>,
 }
 
 impl Expected {
@@ -26,7 +32,12 @@ impl Expected {
     ///
     /// # Errors
     /// `Protocol` if they cannot be that.
-    pub fn of(places: &[Place], only: &[RelativePath], source: &SourceForm) -> Result<Expected> {
+    pub fn of(
+        places: &[Place],
+        only: &[RelativePath],
+        filter: Filter,
+        source: &SourceForm,
+    ) -> Result<Expected> {
         let names: Vec<Option<&[u8]>> = places.iter().map(|place| own_name(&place.path)).collect();
         let mut expected = Expected {
             tops: names.iter().flatten().map(|name| name.to_vec()).collect(),
@@ -34,6 +45,8 @@ impl Expected {
             any_top: names.contains(&None) || !only.is_empty(),
             single: None,
             only: only.to_vec(),
+            filter,
+            included: Mutex::default(),
         };
         if let SourceForm::Single { name } = source {
             let is_asked = matches!(names[..], [Some(asked)] if asked == name) && only.is_empty();
@@ -58,10 +71,43 @@ impl Expected {
             Kind::HardLink { first, .. } => self.single.is_none() && self.admits(first),
             _ => true,
         };
-        match is_expected && link_is_expected {
-            true => Ok(()),
-            false => Err(refuse("the far mover offers a name that was not asked for").at(&entry.path)),
+        if !is_expected || !link_is_expected {
+            return Err(refuse("the far mover offers a name that was not asked for").at(&entry.path));
         }
+        let link_is_included = match &entry.kind {
+            Kind::HardLink { first, .. } => self.includes(first, false),
+            _ => true,
+        };
+        match link_is_included && self.includes(&entry.path, entry.kind == Kind::Directory) {
+            true => Ok(()),
+            false => Err(refuse("the far mover offers a name that the filter leaves out").at(&entry.path)),
+        }
+    }
+
+    /// Whether a scan by the same filter would have come here.
+    fn includes(&self, path: &RelativePath, is_dir: bool) -> bool {
+        if self.filter.is_empty() || !self.filter.decide(path, is_dir).included {
+            return self.filter.is_empty();
+        }
+        let bytes = path.as_bytes();
+        let parent = bytes.iter().rposition(|&byte| byte == b'/').map_or(&b""[..], |at| &bytes[..at]);
+        // Names of a list are looked at one by one: no directory above them is gone through.
+        if parent.is_empty() || !self.only.is_empty() {
+            return true;
+        }
+        let mut included = self.included.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *included == parent {
+            return true;
+        }
+        let ends = parent.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+        for end in ends.chain([parent.len()]) {
+            let above = RelativePath::new(parent[..end].to_vec());
+            if !above.is_ok_and(|above| self.filter.decide(&above, true).included) {
+                return false;
+            }
+        }
+        *included = parent.to_vec();
+        true
     }
 
     fn admits(&self, path: &RelativePath) -> bool {
@@ -100,6 +146,7 @@ fn refuse(why: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::message::FilterRule;
     use thalweg_wire::{EntryId, Evidence};
 
     fn entry(path: &str, kind: Kind) -> Entry {
@@ -121,7 +168,7 @@ mod tests {
 
     fn expected(places: &[&str], source: SourceForm) -> Result<Expected> {
         let place = |path: &&str| Place { export: Some("e".into()), path: path.as_bytes().to_vec() };
-        Expected::of(&places.iter().map(place).collect::<Vec<_>>(), &[], &source)
+        Expected::of(&places.iter().map(place).collect::<Vec<_>>(), &[], Filter::default(), &source)
     }
 
     #[test]
@@ -160,12 +207,38 @@ mod tests {
     fn of_names_listed_only_they_come_and_what_is_below_and_above_them() {
         let only = [RelativePath::new(b"d/e".to_vec()).unwrap()];
         let place = Place { export: None, path: b"src".to_vec() };
-        let asked = Expected::of(&[place], &only, &SourceForm::Many).unwrap();
+        let asked = Expected::of(&[place], &only, Filter::default(), &SourceForm::Many).unwrap();
         for good in ["", "d", "d/e", "d/e/f"] {
             assert!(asked.check(&entry(good, Kind::Directory)).is_ok(), "{good}");
         }
         for bad in ["x", "d/x", "d/ee"] {
             assert!(asked.check(&entry(bad, Kind::Directory)).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_the_filter_leaves_out_is_refused_with_all_below_it() {
+        let rule = |include, pattern: &str| FilterRule { include, pattern: pattern.to_owned() };
+        let filter =
+            || Filter::new(vec![rule(true, "/d/keep/"), rule(false, "/d/*/"), rule(false, "*.o")]).unwrap();
+        let place = Place { export: None, path: b"src/".to_vec() };
+        let asked = Expected::of(std::slice::from_ref(&place), &[], filter(), &SourceForm::Many).unwrap();
+        for good in ["", "d", "d/keep", "d/keep/deep"] {
+            assert!(asked.check(&entry(good, Kind::Directory)).is_ok(), "{good}");
+        }
+        for good in ["a", "d/file", "d/keep/deep/a.c", "d/keep/deep/b.c"] {
+            assert!(asked.check(&file(good)).is_ok(), "{good}");
+        }
+        for bad in ["a.o", "d/keep/deep/a.o", "d/gone/a.c", "d/gone/deep/a.c"] {
+            assert!(asked.check(&file(bad)).is_err(), "{bad}");
+        }
+        assert!(asked.check(&entry("d/gone", Kind::Directory)).is_err());
+        let first = RelativePath::new(b"d/gone/a.c".to_vec()).unwrap();
+        assert!(asked.check(&entry("link", Kind::HardLink { first, of: EntryId(0) })).is_err());
+        // A listed name is looked at for itself.
+        let only = [RelativePath::new(b"d/gone/a.c".to_vec()).unwrap()];
+        let asked = Expected::of(&[place], &only, filter(), &SourceForm::Many).unwrap();
+        assert!(asked.check(&file("d/gone/a.c")).is_ok());
+        assert!(asked.check(&entry("d/gone", Kind::Directory)).is_err());
     }
 }

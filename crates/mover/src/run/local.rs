@@ -63,7 +63,7 @@ impl LocalTransfer {
         let (to_sender, sender_hears) = mpsc::channel();
         let queues = [to_receiver.clone(), to_sender.clone()];
         let outbox = |queue| Box::new(LocalOutbox { queue: Mutex::new(queue), bell: bell.clone() });
-        let limits = sender::Limits::for_segment(terms.segment_bytes);
+        let limits = sender::Limits::for_terms(&terms);
         // Events of entries come from one side only.
         let sender = SendRun::new(NUMBER, source, terms.clone(), limits, outbox(to_receiver), events);
         if let Some(lines) = lines {

@@ -22,6 +22,8 @@ pub mod session;
 
 pub mod client;
 
+pub mod far;
+
 pub mod copy;
 
 pub mod by_ssh;

@@ -146,6 +146,7 @@ impl ReceiveRun {
         drop(state);
         let busy = self.busy.lock().unwrap_or_else(|p| p.into_inner()).since;
         Heartbeat {
+            arrived_bytes: 0,
             verified_bytes,
             durable_bytes,
             settled_entries: totals.done + totals.unchanged + totals.skipped + totals.failed,
@@ -426,6 +427,10 @@ impl ReceiveRun {
                         let ready = root.skip(id);
                         state.told(ready);
                     }
+                    // With a number: of the source's.
+                    if let (Some(_), Outcome::Skipped(_)) = (id, &outcome) {
+                        drop(self.jobs.send(Job::Skipped(path.clone())));
+                    }
                     (self.events)(Event::Aside(path, outcome));
                 }
                 Action::Gone(id) => {
@@ -664,7 +669,10 @@ impl Receiving for ReceiveRun {
 
     fn concluded(&self, conclusion: Conclusion) {
         let mut state = self.lock();
-        state.machine.concluded(conclusion.revised, conclusion.deleted, conclusion.troubles);
+        match conclusion.failed {
+            Some(failure) => state.machine.abort(failure),
+            None => state.machine.concluded(conclusion.revised, conclusion.deleted, conclusion.troubles),
+        }
         self.pump(&mut state);
     }
 }

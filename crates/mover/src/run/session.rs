@@ -18,7 +18,7 @@ use crate::run::sender::{Did, SendLane, SendRun};
 use crate::stage::Stage;
 use crate::stage::intake::Intake;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -91,6 +91,9 @@ struct State {
     epoch: u64,
     transfers: BTreeMap<TransferNumber, Transfer>,
     early: BTreeMap<TransferNumber, Early>,
+    /// Transfers that were taken out: what is still on its way to them is ignored. Grows with what the client
+    /// began in this session, by a few bytes each.
+    over: BTreeSet<TransferNumber>,
     streams: BTreeMap<u16, (u64, StopHandle)>,
     stream_serial: u64,
     /// Bytes that each stream got across, and since when there were no more though it tries.
@@ -267,7 +270,14 @@ impl Session {
                 // Nobody would ever end it.
                 return Err(Failure::new(FailureKind::Connection, "open", "the session is closed"));
             }
-            if state.transfers.len() >= limits::TRANSFERS_MAX || state.transfers.contains_key(&number) {
+            if state.transfers.contains_key(&number) || state.over.contains(&number) {
+                return Err(Failure::new(
+                    FailureKind::Protocol,
+                    "open",
+                    "the transfer's number was used before",
+                ));
+            }
+            if state.transfers.len() >= limits::TRANSFERS_MAX {
                 return Err(Failure::new(FailureKind::Protocol, "open", "too many transfers in one session"));
             }
             state.transfers.insert(number, transfer.clone());
@@ -288,9 +298,12 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a transfer out; what is said to it from now on is ignored.
+    /// Takes a transfer out; what is said to it from now on is ignored, and its number is not used again.
     pub fn remove(&self, number: TransferNumber) -> Option<Transfer> {
-        self.lock().transfers.remove(&number)
+        let mut state = self.lock();
+        state.over.insert(number);
+        state.early.remove(&number);
+        state.transfers.remove(&number)
     }
 
     /// Transfers in it.
@@ -314,6 +327,16 @@ impl Session {
     pub fn queued_bytes(&self) -> usize {
         let control = self.lock().control.clone();
         control.map_or(0, |control| control.queued_bytes())
+    }
+
+    /// Bytes that moved on the streams that stand now, both ways and parts of frames included, as both kernels and the
+    /// peer's last heartbeat say. A sign of life of the path and no more: it goes back when a stream is replaced.
+    pub fn moved_bytes(&self) -> u64 {
+        let state = self.lock();
+        let of = |(_, handle): &(u64, StopHandle)| {
+            handle.arrived().unwrap_or(0) + handle.delivered().map_or(0, |(bytes, _)| bytes)
+        };
+        state.streams.values().map(of).sum::<u64>().saturating_add(state.peer.arrived_bytes)
     }
 
     /// What transfers of this session say goes through this.
@@ -417,7 +440,9 @@ impl Session {
             state.heard_at = Some(Instant::now());
             match &message {
                 Message::Heartbeat(heartbeat) => {
-                    state.peer = *heartbeat;
+                    // Claims that come and go shall not look like progress.
+                    let verified_bytes = heartbeat.verified_bytes.max(state.peer.verified_bytes);
+                    state.peer = Heartbeat { verified_bytes, ..*heartbeat };
                     return;
                 }
                 Message::Transfer(number, _) => state.transfers.get(number).cloned(),
@@ -456,6 +481,9 @@ impl Session {
     fn keep_early(&self, number: TransferNumber, message: TransferMessage) -> Result<()> {
         let bytes = early_bytes(&message);
         let mut state = self.lock();
+        if state.over.contains(&number) {
+            return Ok(());
+        }
         let held: usize = state.early.values().map(|early| early.bytes).sum();
         let is_one_more = !state.early.contains_key(&number) && state.early.len() >= limits::TRANSFERS_MAX;
         if is_one_more || held + bytes > EARLY_BYTES_MAX {
@@ -482,8 +510,9 @@ impl Session {
             }
             state.epoch += 1;
             state.control = None;
-            // What it waited for then says nothing about now.
-            state.peer = Heartbeat::default();
+            // What it waited for then says nothing about now. What it verified stays so.
+            let verified_bytes = state.peer.verified_bytes;
+            state.peer = Heartbeat { verified_bytes, ..Heartbeat::default() };
             state.lost_at = Some(Instant::now());
             std::mem::take(&mut state.streams)
         };
@@ -586,36 +615,34 @@ impl Session {
     }
 
     fn receive_loop(&self, stream: u16, mut reader: FrameReader) -> Result<()> {
-        let new_buffer = |bytes| FrameBuffer::new(bytes).map_err(|e| failure::of_io("receive", &e));
-        let mut buffer = new_buffer(self.payload_max.load(Ordering::Acquire))?;
+        let payload_max = || self.payload_max.load(Ordering::Acquire);
+        let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_io("receive", &e))?;
         let mut intakes: HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)> = HashMap::new();
         loop {
             let since = Instant::now();
-            let inner = match reader.receive(&mut buffer)? {
+            let inner = match reader.receive_up_to(&mut buffer, payload_max)? {
                 Received::Frame(inner) => inner,
                 Received::End => return Ok(()),
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
-            if let Entry::Vacant(place) = intakes.entry(inner.transfer) {
+            if !intakes.contains_key(&inner.transfer) {
                 // Its transfer may have been taken out meanwhile.
                 let Some(run) = self.receiver(inner.transfer) else { continue };
+                intakes.retain(|number, _| self.receiver(*number).is_some());
                 run.accounts.enter(Stage::Receive);
                 let intake = Intake::new(run.clone(), u32::from(stream));
-                place.insert((run, intake));
+                intakes.insert(inner.transfer, (run, intake));
             }
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
                 run.accounts.book(Stage::Receive, since.elapsed(), u64::from(inner.raw_bytes));
                 intake.take(&inner, buffer.payload())?;
-                let payload_max = self.payload_max.load(Ordering::Acquire);
-                if payload_max > buffer.payload_max() {
-                    buffer = new_buffer(payload_max)?;
-                }
             }
         }
     }
 
     fn heartbeat(&self) -> Heartbeat {
-        let mut sum = Heartbeat::default();
+        let arrived = self.lock().streams.values().filter_map(|(_, handle)| handle.arrived()).sum();
+        let mut sum = Heartbeat { arrived_bytes: arrived, ..Heartbeat::default() };
         for transfer in self.transfers() {
             if let Transfer::Receive(run) = transfer {
                 let one = run.progress();

@@ -135,6 +135,10 @@ impl Plan {
             compress: false,
             rate_bytes_per_s: None,
             job_key: [7; 16],
+            concurrency: None,
+            depth: None,
+            window_bytes: None,
+            congestion: None,
         };
         let tiny = random.percent(40);
         let entries = if tiny { random.within(1, 5) as usize } else { random.within(8, 200) as usize };
@@ -153,6 +157,10 @@ impl Plan {
                 random.pick(&[20, 100, 3000])
             }),
             ..sender::Limits::for_segment(segment_bytes)
+        };
+        let sender = match random.percent(30) {
+            true => sender::Limits { depth: random.within(1, 3) as usize, ..sender },
+            false => sender,
         };
         let receiver = receiver::Limits {
             entries: entries + BATCH_MAX,

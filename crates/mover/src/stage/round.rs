@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{Outcome, Run};
-use thalweg_wire::{Digest, Entry, digest};
+use thalweg_wire::{Digest, Entry, RelativePath, digest};
 
 /// Work for the thread.
 pub enum Job {
@@ -28,6 +28,8 @@ pub enum Job {
     CompareHoles(Arc<Entry>, Run),
     /// Throw away what was written for an entry.
     Discard(Ready),
+    /// The source has this name and does not send it.
+    Skipped(RelativePath),
     /// An entry is settled and durable: note it in the catalogue.
     Settled(Arc<Entry>, Outcome),
     /// Everything is settled. True if the source was listed in full.
@@ -51,6 +53,7 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>) {
             }
             Job::Discard(ready) => run.destination().discard(ready),
             Job::Settled(entry, outcome) => run.destination().settled(&entry, &outcome),
+            Job::Skipped(path) => run.destination().skipped(&path),
             Job::Stop => return,
             Job::Conclude(complete) => {
                 let mut watch = Stopwatch::start(run.accounts());
@@ -69,10 +72,10 @@ fn do_step(run: &dyn Receiving, step: &RoundStep) -> RoundResult {
         Err(failure) => RoundResult::Failed(failure),
     };
     match step {
-        RoundStep::Sync { partials, staged } => {
+        RoundStep::Sync { partials, .. } => {
             let partials: Vec<_> = partials.iter().filter_map(|&id| run.partial(id)).collect();
             let files: Vec<Arc<dyn PartialFile>> = partials.iter().map(|file| file.partial.clone()).collect();
-            let result = run.destination().sync(&files, *staged);
+            let result = run.destination().sync(&files);
             watch.lap(Stage::Sync, 0);
             done(result)
         }

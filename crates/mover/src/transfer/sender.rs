@@ -37,6 +37,8 @@ pub struct Limits {
     pub entry_bytes: usize,
     /// Files with chunks in flight at once (*concurrency*).
     pub concurrency: usize,
+    /// Chunks and packs of one stream that are handed out and not verified (*depth*).
+    pub depth: usize,
     /// Files up to this size travel whole, in packs. At most one segment.
     pub small_bytes: u64,
     /// Content bytes of one pack.
@@ -58,12 +60,24 @@ impl Limits {
             entries: limits::ENTRIES_IN_FLIGHT_MAX,
             entry_bytes: limits::ENTRY_BYTES_IN_FLIGHT_MAX,
             concurrency: 256,
+            // As many as the stream's window takes: a send waits when it is full.
+            depth: usize::MAX,
             small_bytes: u64::from(segment_bytes),
             pack_bytes: u64::from(segment_bytes),
             pack_files: 512,
             retries: 3,
             repairs: 64,
             hedge_after: Duration::from_secs(3),
+        }
+    }
+
+    /// What `terms` ask for, else the defaults.
+    pub fn for_terms(terms: &Terms) -> Self {
+        let defaults = Limits::for_segment(terms.segment_bytes);
+        Limits {
+            concurrency: terms.concurrency.map_or(defaults.concurrency, |files| files as usize),
+            depth: terms.depth.map_or(defaults.depth, |tasks| tasks as usize),
+            ..defaults
         }
     }
 }
@@ -226,6 +240,9 @@ struct Handed {
     at: Duration,
     sent: bool,
     hedged: bool,
+    /// What the receiver found damaged before the stream was through with it: it is queued again, so it is not under
+    /// way here.
+    damaged: Vec<EntryId>,
 }
 
 /// What became of a task that a stream says it is through with.
@@ -444,13 +461,16 @@ impl Sender {
         // Even streams look for packs first, odd ones for chunks: many small files do not starve a large
         // one, nor the other way round.
         let packs_first = stream.is_multiple_of(2);
-        let task = self.take_check().or_else(|| {
-            if packs_first {
-                self.take_pack().or_else(|| self.take_chunk())
-            } else {
-                self.take_chunk().or_else(|| self.take_pack())
-            }
+        let is_full = self.is_full(stream);
+        let task = self.take_check().or_else(|| match (is_full, packs_first) {
+            (true, _) => None,
+            (false, true) => self.take_pack().or_else(|| self.take_chunk()),
+            (false, false) => self.take_chunk().or_else(|| self.take_pack()),
         });
+        if is_full && task.is_none() {
+            // An acknowledgement makes room, and wakes the stream.
+            return Next::Wait(None);
+        }
         let is_hedge = task.is_none();
         let hedge = if is_hedge { self.take_hedge(stream, now) } else { Hedge::None };
         let task = match (task, hedge) {
@@ -465,7 +485,7 @@ impl Sender {
         };
         if let Some(handed) = self.streams.get_mut(&stream) {
             // A copy is not copied again: with chunks slower than `hedge_after` all streams would send one.
-            handed.push(Handed { task, at: now, sent: false, hedged: is_hedge });
+            handed.push(Handed { task, at: now, sent: false, hedged: is_hedge, damaged: Vec::new() });
         }
         Next::Work(work)
     }
@@ -518,22 +538,27 @@ impl Sender {
 
     /// A pack went out on `stream` with these entries, of these sizes.
     pub fn pack_sent(&mut self, stream: u16, asked: &[EntryId], sent: &[EntryId]) {
-        let hedged = self
-            .streams
-            .get(&stream)
-            .and_then(|handed| {
-                handed.iter().find(|handed| matches!(&handed.task, Task::Pack(ids) if ids == asked))
-            })
-            .is_some_and(|handed| handed.hedged);
-        self.forget(stream, &Task::Pack(asked.to_vec()));
+        let task = Task::Pack(asked.to_vec());
+        let handed = self.streams.get_mut(&stream).and_then(|handed| {
+            let at = handed.iter().position(|handed| !handed.sent && handed.task == task)?;
+            Some(handed.swap_remove(at))
+        });
+        let (hedged, damaged) = handed.map_or((false, Vec::new()), |handed| (handed.hedged, handed.damaged));
         let bytes: u64 =
             sent.iter().filter_map(|id| self.items.get(id)).map(|item| item.entry.content_bytes()).sum();
         self.progress.bytes_sent += bytes;
         // Some may have arrived, or even be settled, by now.
-        let under_way: Vec<EntryId> = sent.iter().copied().filter(|id| self.is_small(*id)).collect();
+        let is_under_way = |id: &EntryId| self.is_small(*id) && !damaged.contains(id);
+        let under_way: Vec<EntryId> = sent.iter().copied().filter(is_under_way).collect();
         if let Some(handed) = self.streams.get_mut(&stream).filter(|_| !under_way.is_empty()) {
             // Age counts from the next look for idle work; the machine has no later time here.
-            handed.push(Handed { task: Task::Pack(under_way), at: Duration::MAX, sent: true, hedged });
+            handed.push(Handed {
+                task: Task::Pack(under_way),
+                at: Duration::MAX,
+                sent: true,
+                hedged,
+                damaged: Vec::new(),
+            });
         }
     }
 
@@ -826,6 +851,9 @@ impl Sender {
         }
         self.progress.repairs += run.count;
         self.drop_handed(id, run);
+        self.note_damaged(id, run);
+        // What came damaged is not under way any more.
+        self.drop_small(id);
         self.small.push_back(id);
         Ok(())
     }
@@ -860,6 +888,7 @@ impl Sender {
             large.check = Check::NotYet;
         }
         self.drop_handed(id, run);
+        self.note_damaged(id, run);
         self.large.push_back(id);
     }
 
@@ -1008,6 +1037,14 @@ impl Sender {
         if !batch.is_empty() {
             self.say(Say::Offer(batch));
         }
+    }
+
+    /// Whether a stream has as much under way as it may.
+    fn is_full(&self, stream: u16) -> bool {
+        let is_data = |handed: &&Handed| !matches!(handed.task, Task::Check(_));
+        self.streams.get(&stream).is_some_and(|handed| {
+            handed.len() >= self.limits.depth && handed.iter().filter(is_data).count() >= self.limits.depth
+        })
     }
 
     fn take_check(&mut self) -> Option<Task> {
@@ -1213,7 +1250,7 @@ impl Sender {
             return Known::No;
         };
         handed[at].sent = true;
-        if is_verified {
+        if is_verified || !handed[at].damaged.is_empty() {
             handed.swap_remove(at);
         }
         Known::Yes
@@ -1226,6 +1263,22 @@ impl Sender {
         };
         handed.swap_remove(at);
         Known::Yes
+    }
+
+    /// What streams are not through with cannot be taken from them; they drop it when they are.
+    fn note_damaged(&mut self, id: EntryId, run: Run) {
+        for handed in self.streams.values_mut().flatten().filter(|handed| !handed.sent) {
+            let is_damaged = match &handed.task {
+                Task::Pack(ids) => ids.contains(&id),
+                Task::Chunk(entry, chunk) => {
+                    *entry == id && (run.first..run.first + run.count).contains(chunk)
+                }
+                Task::Check(_) => false,
+            };
+            if is_damaged {
+                handed.damaged.push(id);
+            }
+        }
     }
 
     fn drop_handed(&mut self, id: EntryId, run: Run) {
@@ -1273,4 +1326,137 @@ fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large
 
 fn protocol(what: &str) -> Failure {
     Failure::new(FailureKind::Protocol, "talk to the receiver", what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::message::{Check as CheckBy, Preserve, VerifyLevel};
+
+    const CHUNK: u64 = 64 << 10;
+
+    fn terms(depth: Option<u32>) -> Terms {
+        Terms {
+            chunk_bytes: CHUNK,
+            segment_bytes: CHUNK as u32,
+            verify: VerifyLevel::Written,
+            check: CheckBy::Nothing,
+            preserve: Preserve {
+                mode: true,
+                owner: true,
+                times: true,
+                xattrs: true,
+                symlinks: true,
+                hard_links: true,
+                holes: true,
+                devices: false,
+            },
+            delete_max: None,
+            compress: false,
+            rate_bytes_per_s: None,
+            dry_run: false,
+            ignore_existing: false,
+            update: false,
+            job_key: [0; 16],
+            concurrency: None,
+            depth,
+            window_bytes: None,
+            congestion: None,
+        }
+    }
+
+    fn file(name: &str, size: u64) -> Entry {
+        Entry {
+            id: EntryId(0),
+            path: RelativePath::new(name.as_bytes().to_vec()).unwrap(),
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence: Evidence { size, ..Evidence::default() },
+            xattrs: Vec::new(),
+        }
+    }
+
+    /// A sender with two streams, of which the receiver wants everything.
+    fn sender(depth: Option<u32>, files: Vec<Entry>) -> (Sender, EntryId) {
+        let terms = terms(depth);
+        let limits = Limits { pack_files: 1, ..Limits::for_terms(&terms) };
+        let mut sender = Sender::new(terms, limits);
+        let count = files.len() as u64;
+        let first = sender.offer(files);
+        [0, 1].into_iter().for_each(|stream| sender.stream_up(stream));
+        let wants = (first.0..first.0 + count).map(|id| (EntryId(id), Want::Whole)).collect();
+        sender.hear(Say::Want(wants)).unwrap();
+        (sender, first)
+    }
+
+    fn ack(entry: EntryId, chunk: u64) -> Say {
+        Say::Ack(AckLevel::Verified, vec![(entry, Run { first: chunk, count: 1 })])
+    }
+
+    #[test]
+    fn a_stream_has_no_more_chunks_under_way_than_its_depth() {
+        let now = Duration::ZERO;
+        let (mut sender, file) = sender(Some(2), vec![file("large", 10 * CHUNK)]);
+        let mut sent = Vec::new();
+        for _ in 0..2 {
+            match sender.next_work(0, now) {
+                Next::Work(Work::Chunk(entry, chunk)) => {
+                    sender.chunk_sent(0, entry.id, chunk, Digest::default());
+                    sent.push(chunk);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(sender.next_work(0, now), Next::Wait(None));
+        // The other stream has room of its own, for new work and, later, for what the first does not get across.
+        assert!(matches!(sender.next_work(1, now), Next::Work(Work::Chunk(_, 2))));
+        sender.hear(ack(file, sent[0])).unwrap();
+        assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(_, 3))));
+        assert_eq!(sender.next_work(0, now), Next::Wait(None));
+        // What is found damaged is not under way any more.
+        sender.hear(Say::Repair(vec![(file, Run { first: sent[1], count: 1 })])).unwrap();
+        assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(..))));
+    }
+
+    #[test]
+    fn packs_count_as_chunks_do() {
+        let now = Duration::ZERO;
+        let (mut sender, first) = sender(Some(1), (0..3).map(|at| file(&at.to_string(), 10)).collect());
+        let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
+        let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
+        sender.pack_sent(0, &ids, &ids);
+        assert_eq!(sender.next_work(0, now), Next::Wait(None));
+        // Damaged, and that is known before the stream is through with it.
+        let (mut early, first_early) =
+            self::sender(Some(1), vec![file("early", 10), file("large", 4 * CHUNK)]);
+        let large = EntryId(first_early.0 + 1);
+        assert!(matches!(early.next_work(0, now), Next::Work(Work::Pack(_))));
+        early.hear(Say::Repair(vec![(first_early, Run { first: 0, count: 1 })])).unwrap();
+        early.pack_sent(0, &[first_early], &[first_early]);
+        assert!(matches!(early.next_work(0, now), Next::Work(Work::Pack(_))));
+        let Next::Work(Work::Chunk(_, chunk)) = early.next_work(1, now) else { panic!("a chunk") };
+        early.hear(Say::Repair(vec![(large, Run { first: chunk, count: 1 })])).unwrap();
+        early.chunk_sent(1, large, chunk, Digest::default());
+        assert!(matches!(early.next_work(1, now), Next::Work(Work::Chunk(..))));
+        // Damaged, so it goes again, on the same stream too.
+        sender.hear(Say::Repair(vec![(first, Run { first: 0, count: 1 })])).unwrap();
+        let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
+        let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
+        sender.pack_sent(0, &ids, &ids);
+        assert_eq!(sender.next_work(0, now), Next::Wait(None));
+        sender.hear(ack(ids[0], 0)).unwrap();
+        assert!(matches!(sender.next_work(0, now), Next::Work(Work::Pack(_))));
+    }
+
+    #[test]
+    fn without_a_depth_all_may_be_under_way() {
+        let (mut sender, _) = sender(None, vec![file("large", 100 * CHUNK)]);
+        for chunk in 0..100 {
+            assert!(
+                matches!(sender.next_work(0, Duration::ZERO), Next::Work(Work::Chunk(_, at)) if at == chunk)
+            );
+        }
+    }
 }

@@ -30,6 +30,10 @@ fn terms() -> Terms {
         dry_run: false,
         ignore_existing: false,
         update: false,
+        concurrency: None,
+        depth: None,
+        window_bytes: None,
+        congestion: None,
         job_key: [0; 16],
     }
 }

@@ -61,6 +61,10 @@ fn terms() -> Terms {
         ignore_existing: false,
         update: false,
         job_key: [5; 16],
+        concurrency: None,
+        depth: None,
+        window_bytes: None,
+        congestion: None,
     }
 }
 
@@ -219,7 +223,7 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
                 Decision::Settled { outcome, made } => {
                     assert!(!(made && dry_run));
                     if made {
-                        destination.sync(&[], 0).unwrap();
+                        destination.sync(&[]).unwrap();
                     }
                     outcome
                 }
@@ -282,17 +286,17 @@ fn try_move_file(
         source.read_small(entry, &mut buffer)?;
         let digest = Digest(*blake3::hash(&buffer).as_bytes());
         let staged = destination.stage(3, entry, &buffer)?;
-        destination.sync(&[], 1)?;
+        destination.sync(&[])?;
         assert_eq!(destination.read_staged_back(&staged, size).unwrap(), digest);
         before(entry);
         let losses = destination.finish(entry, Ready::Staged(staged), digest)?;
-        destination.sync(&[], 0)?;
+        destination.sync(&[])?;
         return Ok(done(Some(digest), losses));
     }
     let (partial, digest) = write_chunks(source, destination, entry, resumed, u64::MAX)?;
     before(entry);
     let losses = destination.finish(entry, Ready::Partial(partial), digest.unwrap())?;
-    destination.sync(&[], 0)?;
+    destination.sync(&[])?;
     Ok(done(digest, losses))
 }
 
@@ -331,7 +335,7 @@ fn write_chunks(
         recorded.push((chunk, digest));
     }
     assert_eq!(file.evidence().unwrap(), entry.evidence);
-    destination.sync(std::slice::from_ref(&partial), 0)?;
+    destination.sync(std::slice::from_ref(&partial))?;
     for &(chunk, digest) in &recorded {
         let mut buffer = vec![0; digest::chunk_length(chunk, size, CHUNK) as usize];
         let read = partial.read_back(&mut buffer, chunk * CHUNK).unwrap();

@@ -190,12 +190,15 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
         Message::Ask { .. } => "ask": Message::Ask { number: 1, question: Question::About };
         Message::Reply { .. } => "reply": Message::Reply { number: 1, reply: Reply::End(None) };
         Message::Open(_) => "open": Message::Open(Box::new(open()));
+        Message::Taken { .. } => "taken": Message::Taken { number: 513, pieces: 300 };
+        Message::Enough { .. } => "enough": Message::Enough { number: 513 };
         Message::Opened(_) => "opened": Message::Opened(opened(None)),
             "opened refused": Message::Opened(opened(Some(failure())));
         Message::Transfer(..) => "transfer": transfer(TransferMessage::OffersRepeated);
     };
     all.extend(within(waits(), "heartbeat waiting for", |waiting_for| {
         Message::Heartbeat(Heartbeat {
+            arrived_bytes: 4 << 40,
             verified_bytes: 3 << 40,
             durable_bytes: 2 << 30,
             settled_entries: 70_000,
@@ -408,6 +411,10 @@ fn terms() -> Terms {
         dry_run: false,
         ignore_existing: true,
         update: false,
+        concurrency: Some(32),
+        depth: Some(8),
+        window_bytes: Some(64 << 20),
+        congestion: Some("bbr".into()),
         job_key: [0x70; 16],
     }
 }

@@ -21,7 +21,7 @@ impl LocalDestination {
     pub(super) fn conclude_all(&self, complete: bool) -> Conclusion {
         let mut conclusion = Conclusion::default();
         if let Err(failure) = self.check_sound() {
-            conclusion.troubles.push(failure);
+            conclusion.failed = Some(failure);
             return conclusion;
         }
         self.delete_all(complete, &mut conclusion);
@@ -36,10 +36,8 @@ impl LocalDestination {
                 }
             }
         }
-        if !self.terms.dry_run
-            && let Err(failure) = self.sync_written(&[], 0)
-        {
-            conclusion.troubles.push(failure);
+        if !self.terms.dry_run {
+            conclusion.failed = self.sync_written(&[]).err();
         }
         conclusion
     }
@@ -86,7 +84,7 @@ impl LocalDestination {
         let has = Has { may_have_xattrs: preserve.xattrs, ..Has::of(&stat) };
         let (losses, is_changed) = apply(&dir, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?;
         if is_changed {
-            self.changed_loosely(&place.territory);
+            self.changed_dir(item.path.as_bytes(), &place.dir, &place.territory);
         }
         Ok(losses)
     }

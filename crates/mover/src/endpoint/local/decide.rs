@@ -70,9 +70,15 @@ impl LocalDestination {
         } else {
             self.offered_entries.fetch_add(1, Ordering::Relaxed);
         }
+        self.note_name(&entry.path, is_dir);
+    }
+
+    /// Remembers that the source has this name. `is_dir`: what is below it is named one by one; otherwise whatever the
+    /// destination has there stays, with all that is in it.
+    pub(super) fn note_name(&self, path: &RelativePath, is_dir: bool) {
         let mut offered = lock(&self.offered);
         let Some(set) = &mut *offered else { return };
-        let path = self.final_path(&entry.path);
+        let path = self.final_path(path);
         let mut added = set.insert(path.as_bytes());
         if is_dir {
             added = added.and_then(|()| set.insert(&as_directory(path.as_bytes())));
@@ -543,7 +549,14 @@ impl LocalDestination {
                 let staging = self.staging_at(place)?;
                 let file = staging.dir.open_read_write(partial_name(number).as_bytes())?;
                 let sparse = self.is_sparse(entry);
-                Arc::new(LocalPartial::new(number, file, sparse, &staging, place.territory.clone()))
+                Arc::new(LocalPartial::new(
+                    number,
+                    entry.path.clone(),
+                    file,
+                    sparse,
+                    &staging,
+                    place.territory.clone(),
+                ))
             }
         };
         if recorded.is_empty() || partial.file.stat()?.size != entry.evidence.size {

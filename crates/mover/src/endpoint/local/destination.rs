@@ -16,7 +16,7 @@ use super::place::{self, Resolved};
 use super::source::LocalFile;
 use super::spool::Spool;
 use super::staging::{Staging, Territory, TerritoryKey, key_of};
-use super::{STAGING_NAME, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
+use super::{STAGING_NAME, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
 use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, SourceFile, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::Journal;
@@ -40,6 +40,8 @@ pub struct LocalDestination {
     /// Names that are never deleted: those that the source leaves out.
     pub(super) protect: Filter,
     rename: Option<(Vec<u8>, Vec<u8>)>,
+    /// The root as the user wrote it, for what concerns no single entry.
+    pub(super) words: PathBuf,
     pub(super) job: String,
     /// `None`: a dry run to a place that is not there.
     pub(super) root: Option<Arc<Place>>,
@@ -156,6 +158,7 @@ impl LocalDestination {
         let mut destination = LocalDestination {
             protect,
             rename: resolved.rename.clone(),
+            words: resolved.words.clone(),
             job,
             root_is_new: !resolved.made_in.is_empty(),
             held: Held::new(),
@@ -399,6 +402,10 @@ impl Destination for LocalDestination {
         self.decide_entry(entry)
     }
 
+    fn skipped(&self, path: &RelativePath) {
+        self.note_name(path, false);
+    }
+
     fn link(&self, entry: &Entry) -> Outcome {
         self.link_entry(entry)
     }
@@ -414,8 +421,8 @@ impl Destination for LocalDestination {
         self.stage_file(lane, entry, content)
     }
 
-    fn sync(&self, partials: &[Arc<dyn PartialFile>], staged: u64) -> Result<()> {
-        self.sync_written(partials, staged)
+    fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
+        self.sync_written(partials)
     }
 
     fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
@@ -533,9 +540,4 @@ fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
     let file = dir.create_new(name.as_bytes(), 0o600)?;
     dir.remove_file(name.as_bytes())?;
     Ok(file)
-}
-
-fn at_words(mut failure: Failure, words: &Path) -> Failure {
-    failure.cause = format!("{}: {}", super::shown(words), failure.cause);
-    failure
 }

@@ -61,7 +61,14 @@ impl LocalDestination {
         })?;
         staging.names_are_new.store(true, Ordering::Release);
         place.territory.touch();
-        let partial = Arc::new(LocalPartial::new(number, file, sparse, &staging, place.territory.clone()));
+        let partial = Arc::new(LocalPartial::new(
+            number,
+            entry.path.clone(),
+            file,
+            sparse,
+            &staging,
+            place.territory.clone(),
+        ));
         lock(&self.partials).insert(number, partial.clone());
         Ok(partial)
     }
@@ -75,7 +82,7 @@ impl LocalDestination {
         let number = self.new_number();
         let name = number.to_string().into_bytes();
         let (mode, has_mode) = self.mode_at_first(entry, &staging);
-        let file = self.with_descriptors(|| dir.create_new(&name, mode)).map_err(of_io)?;
+        let file = Arc::new(self.with_descriptors(|| dir.create_new(&name, mode)).map_err(of_io)?);
         let written = self.fill(&file, entry, content).and_then(|()| {
             let mut has = Has {
                 uid: self.rights.uid,
@@ -89,7 +96,7 @@ impl LocalDestination {
             }
             self.dress(&file, &has, entry, &place)
         });
-        place.territory.touch();
+        self.changed_file(&file, &place.territory);
         match written {
             Ok(losses) => Ok(Staged { lane, number, losses }),
             Err(error) => {

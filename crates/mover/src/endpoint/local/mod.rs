@@ -29,6 +29,8 @@ pub mod source;
 
 mod place;
 
+pub mod overlap;
+
 mod staging;
 
 mod partial;
@@ -97,7 +99,11 @@ fn failed(operation: &str, path: &RelativePath, error: &io::Error) -> Failure {
 
 /// A failure that names a path as the user wrote it.
 fn failed_at_words(operation: &str, words: &std::path::Path, error: &io::Error) -> Failure {
-    let mut failure = failure::of_io(operation, error);
+    at_words(failure::of_io(operation, error), words)
+}
+
+/// The same failure, with a path as the user wrote it.
+fn at_words(mut failure: Failure, words: &std::path::Path) -> Failure {
     failure.cause = format!("{}: {}", shown(words), failure.cause);
     failure
 }

@@ -6,6 +6,7 @@ use crate::endpoint::PartialFile;
 use std::io;
 use std::sync::{Arc, Mutex};
 use thalweg_sys::{Advice, Buffer, Dir, DirectAlignment, File};
+use thalweg_wire::RelativePath;
 use thalweg_wire::digest::is_zero;
 
 /// Runs of zeros shorter than a block of every usual file system are written, not left out.
@@ -15,6 +16,8 @@ const BOUNCE_BYTES_MAX: usize = 1 << 20;
 
 pub(super) struct LocalPartial {
     number: u64,
+    /// Of the entry it becomes.
+    pub(super) path: RelativePath,
     pub(super) file: Arc<File>,
     /// Zeros become holes.
     is_sparse: bool,
@@ -35,6 +38,7 @@ enum Readback {
 impl LocalPartial {
     pub(super) fn new(
         number: u64,
+        path: RelativePath,
         file: File,
         is_sparse: bool,
         staging: &Staging,
@@ -42,7 +46,7 @@ impl LocalPartial {
     ) -> LocalPartial {
         let dir = staging.dir.clone();
         let readback = Mutex::new(Readback::Untried);
-        LocalPartial { number, file: Arc::new(file), is_sparse, dir, territory, readback }
+        LocalPartial { number, path, file: Arc::new(file), is_sparse, dir, territory, readback }
     }
 
     pub(super) fn name(&self) -> String {

@@ -117,7 +117,7 @@ impl Maker<'_> {
     }
 }
 
-fn parent_words(path: &Path) -> PathBuf {
+pub(super) fn parent_words(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::new(),

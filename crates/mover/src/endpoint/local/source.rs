@@ -299,6 +299,11 @@ impl SourceFile for LocalFile {
 }
 
 impl Root {
+    /// What it is.
+    pub(super) fn stat(&self) -> io::Result<Stat> {
+        if self.top.is_empty() { self.dir.stat_self() } else { self.dir.stat(&self.top) }
+    }
+
     /// The words that lead to `path` of this root.
     fn words_of(&self, path: &[u8]) -> PathBuf {
         let below = match path.strip_prefix(&self.top[..]) {

@@ -65,6 +65,28 @@ fn payloads() -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// A transfer with larger frames may begin while a stream waits for the next one.
+#[test]
+fn a_frame_that_does_not_fit_gets_a_larger_buffer_if_it_may_come_by_now_and_else_ends_the_stream() {
+    for (payload_max, is_taken) in [(49_999, false), (50_000, true)] {
+        let ((mut writer, _client), (_server, mut reader)) =
+            streams(unix_pair(), Cipher::Aes128Gcm, limits::KEY_BYTES_MAX);
+        for length in [10, 50_000] {
+            send(&mut writer, &vec![9; length], 0).unwrap();
+        }
+        let mut buffer = FrameBuffer::new(1000).unwrap();
+        assert!(matches!(reader.receive_up_to(&mut buffer, || 0), Ok(Received::Frame(_))));
+        let received = reader.receive_up_to(&mut buffer, || payload_max);
+        match is_taken {
+            true => {
+                assert!(matches!(received, Ok(Received::Frame(_))));
+                assert!(buffer.payload() == vec![9; 50_000]);
+            }
+            false => assert_eq!(received.map(drop).unwrap_err().kind, FailureKind::Damage),
+        }
+    }
+}
+
 #[test]
 fn frames_come_as_they_went_in_every_form_over_tcp_and_socketpairs_from_either_side() {
     for (cipher, fds) in

@@ -1,0 +1,412 @@
+//! What the program goes by besides its command line: the environment and configuration files.
+//!
+//! 1. What stands in a file is the default of an option: first `/etc/thalweg/config.toml`, over it
+//!    `$XDG_CONFIG_HOME/thalweg/config.toml`; with `--config FILE` only that one.
+//! 2. The environment goes over files: `THALWEG_` and the option's name, `-` as `_`.
+//! 3. The command line goes over both.
+//!
+//! A key at the top is an option of every command that has it; in a table with a command's name it is that command's
+//! only, and goes over the top. `[place.NAME]` gives a place a name. What is not known, or has a bad value, is an error
+//! with file and line. No secret stands in a file or in the environment: tickets are named by their files.
+
+use crate::args::Args;
+use crate::place::{Configured, Named, Places};
+use clap::builder::BoolishValueParser;
+use clap::{Arg, ArgAction, Command, CommandFactory};
+use etcetera::BaseStrategy;
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_wire::path::Escaped;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
+/// (names, filters, --delete, --receipt, ...) is not among them.
+pub const OPTIONS: [&str; 27] = [
+    "advertise",
+    "bootstrap",
+    "bwlimit",
+    "cca",
+    "check",
+    "chunk",
+    "cipher",
+    "compress",
+    "concurrency",
+    "depth",
+    "export",
+    "far-path",
+    "far-ports",
+    "listen",
+    "max-delete",
+    "one-file-system",
+    "patience",
+    "progress",
+    "quiet",
+    "rsh",
+    "stall-timeout",
+    "state",
+    "streams",
+    "ticket",
+    "ticket-file",
+    "verify",
+    "window",
+];
+
+/// The variable of an option.
+pub fn variable(option: &str) -> String {
+    format!("THALWEG_{}", option.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// The files and the variables, for `--help` and the manual.
+pub fn help() -> String {
+    let options = OPTIONS.join(", ");
+    format!(
+        "Configuration: /etc/thalweg/config.toml, over it $XDG_CONFIG_HOME/thalweg/config.toml (or --config FILE alone), \
+         over them the environment (THALWEG_STREAMS for --streams), over all the command line. Options that may stand \
+         there: {options}."
+    )
+}
+
+/// The command line, with the environment, without files.
+pub fn command() -> Command {
+    map_options(Args::command(), &|argument| {
+        let Some(option) = argument.get_long().filter(|long| OPTIONS.contains(long)) else { return argument };
+        let variable = variable(option);
+        let argument = argument.env(variable).hide_env_values(true);
+        match argument.get_action() {
+            ArgAction::SetTrue => argument.value_parser(BoolishValueParser::new()),
+            _ => argument,
+        }
+    })
+}
+
+/// The command line with environment and files, and the places that these name. `words` are looked through for
+/// `--config` only.
+///
+/// # Errors
+/// `Usage` for a file that does not make sense, with its line; what the kernel says about it.
+pub fn layered(words: &[OsString]) -> Result<(Command, Places)> {
+    let mut command = command();
+    let mut places = Places::default();
+    // Whatever else is wrong is told when all of it is read.
+    let seen = command.clone().ignore_errors(true).try_get_matches_from(words);
+    let asked = seen.ok().and_then(|matches| matches.get_one::<PathBuf>("config").cloned());
+    let (files, is_asked) = match asked {
+        Some(file) => (vec![file], true),
+        None => (usual_files(), false),
+    };
+    for file in files {
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_asked => continue,
+            Err(error) => {
+                let mut failure = failure::of_io("read the configuration", &error);
+                failure.cause = format!("`{}`: {}", shown(&file), failure.cause);
+                return Err(failure);
+            }
+        };
+        command = apply(&file, &text, command, &mut places)?;
+    }
+    Ok((command, places))
+}
+
+/// Adds what the text of a file says to the options and the places.
+///
+/// # Errors
+/// `Usage` for what cannot be in a file, with line and column.
+pub fn apply(path: &Path, text: &str, command: Command, places: &mut Places) -> Result<Command> {
+    File { path, text }.apply(command, places)
+}
+
+fn usual_files() -> Vec<PathBuf> {
+    let own = etcetera::choose_base_strategy().ok().map(|base| base.config_dir().join("thalweg/config.toml"));
+    std::iter::once(PathBuf::from("/etc/thalweg/config.toml")).chain(own).collect()
+}
+
+/// Changes the options of all commands.
+fn map_options(command: Command, change: &dyn Fn(Arg) -> Arg) -> Command {
+    command.mut_args(change).mut_subcommands(|sub| map_options(sub, change))
+}
+
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl File<'_> {
+    fn apply(&self, mut command: Command, places: &mut Places) -> Result<Command> {
+        let table = DeTable::parse(self.text)
+            .map_err(|error| self.refuse(error.span().unwrap_or_default(), error.message()))?;
+        let is_command = |key: &str| command.get_subcommands().any(|sub| sub.get_name() == key);
+        let (tables, options): (Vec<_>, Vec<_>) = table.get_ref().iter().partition(|(key, value)| {
+            matches!(value.get_ref(), DeValue::Table(_))
+                && (key.get_ref() == "place" || is_command(key.get_ref()))
+        });
+        for (key, value) in options {
+            let mut is_known = false;
+            let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+            for name in names {
+                (command, is_known) = match self.set(command, &name, key, value)? {
+                    (command, true) => (command, true),
+                    (command, false) => (command, is_known),
+                };
+            }
+            if !is_known {
+                return Err(self.unknown(key));
+            }
+        }
+        for (key, value) in tables {
+            let DeValue::Table(inner) = value.get_ref() else { continue };
+            for (option, value) in inner.iter() {
+                if key.get_ref() == "place" {
+                    self.place(option, value, places)?;
+                    continue;
+                }
+                let (changed, is_known) = self.set(command, key.get_ref(), option, value)?;
+                if !is_known {
+                    return Err(self.unknown(option));
+                }
+                command = changed;
+            }
+        }
+        Ok(command)
+    }
+
+    /// Makes `value` the default of an option of one command, if it has that option.
+    fn set(
+        &self,
+        command: Command,
+        name: &str,
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(Command, bool)> {
+        let option = key.get_ref().as_ref();
+        let found = command.find_subcommand(name).and_then(|sub| {
+            sub.get_arguments().find(|argument| argument.get_long() == Some(option)).cloned()
+        });
+        let Some(argument) = found.filter(|_| OPTIONS.contains(&option)) else { return Ok((command, false)) };
+        let values = self.values(&argument, value)?;
+        let id = argument.get_id().as_str().to_owned();
+        let changed = command.mut_subcommand(name, |sub| {
+            sub.mut_arg(id, |argument| argument.required(false).default_values(values))
+        });
+        Ok((changed, true))
+    }
+
+    /// The words that an option would have on the command line, each read as it would be there.
+    fn values(&self, argument: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<OsString>> {
+        let refuse = |why: &str| Err(self.refuse(value.span(), why));
+        let is_flag = matches!(argument.get_action(), ArgAction::SetTrue);
+        let is_list = matches!(argument.get_action(), ArgAction::Append);
+        let word = |value: &DeValue<'_>| match value {
+            DeValue::String(text) => Some(OsString::from(text.as_ref())),
+            DeValue::Integer(number) => Some(number.to_string().into()),
+            _ => None,
+        };
+        let words = match (value.get_ref(), is_flag) {
+            (DeValue::Boolean(is_set), true) => return Ok(vec![is_set.to_string().into()]),
+            (_, true) => return refuse("`true` or `false` is expected"),
+            (DeValue::Array(values), _) if is_list => {
+                values.iter().map(|value| word(value.get_ref())).collect::<Option<Vec<_>>>()
+            }
+            (value, _) => word(value).map(|word| vec![word]),
+        };
+        let Some(words) = words.filter(|words| !words.is_empty()) else {
+            let expected = if is_list {
+                "a text or a list of texts is expected"
+            } else {
+                "a text or a number is expected"
+            };
+            return refuse(expected);
+        };
+        let alone = Command::new("thalweg").no_binary_name(true).arg(argument.clone().required(false));
+        for word in &words {
+            let mut typed = OsString::from(format!("--{}=", argument.get_long().unwrap_or_default()));
+            typed.push(word);
+            if let Err(error) = alone.clone().try_get_matches_from([typed]) {
+                let text = error.to_string();
+                let line = text.lines().next().unwrap_or_default();
+                return refuse(line.strip_prefix("error: ").unwrap_or(line));
+            }
+        }
+        Ok(words)
+    }
+
+    fn place(
+        &self,
+        name: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+        places: &mut Places,
+    ) -> Result<()> {
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(self.refuse(value.span(), "a place is a table: [place.NAME]"));
+        };
+        if !Places::is_name(name.get_ref()) {
+            return Err(self.refuse(name.span(), "the name of a place has letters, digits, `.`, `_` and `-`"));
+        }
+        let (mut url, mut ticket) = (None, None);
+        for (key, value) in table.iter() {
+            let DeValue::String(text) = value.get_ref() else {
+                return Err(self.refuse(value.span(), "a text is expected"));
+            };
+            match key.get_ref().as_ref() {
+                "url" => {
+                    Configured { url: text.to_string(), ticket: None }
+                        .check()
+                        .map_err(|failure| self.refuse(value.span(), &failure.cause))?;
+                    url = Some(text.to_string());
+                }
+                "ticket" => ticket = Some((self.file(text), value.span())),
+                _ => return Err(self.unknown(key)),
+            }
+        }
+        let Some(url) = url else { return Err(self.refuse(name.span(), "the place has no `url`")) };
+        if let Some((_, span)) = &ticket
+            && !url.starts_with("tw://")
+        {
+            return Err(self.refuse(span.clone(), "only a daemon (tw://) has a ticket"));
+        }
+        places.insert(name.get_ref(), Configured { url, ticket: ticket.map(|(file, _)| file) });
+        Ok(())
+    }
+
+    /// A file named in this one: `~/` is the home directory, what is relative is beside this file.
+    fn file(&self, text: &str) -> PathBuf {
+        match (text.strip_prefix("~/"), etcetera::home_dir()) {
+            (Some(below), Ok(home)) => home.join(below),
+            _ => self.path.parent().unwrap_or(Path::new("")).join(text),
+        }
+    }
+
+    fn unknown(&self, key: &Spanned<std::borrow::Cow<'_, str>>) -> Failure {
+        self.refuse(key.span(), &format!("`{}` is not known here", Escaped(key.get_ref().as_bytes())))
+    }
+
+    fn refuse(&self, span: Range<usize>, why: &str) -> Failure {
+        let before = self.text.as_bytes().iter().take(span.start);
+        let line = before.filter(|byte| **byte == b'\n').count() + 1;
+        let cause = format!("{}:{line}: {why}", shown(self.path));
+        Failure::new(FailureKind::Usage, "read the configuration", cause)
+    }
+}
+
+fn shown(path: &Path) -> String {
+    Escaped(path.as_os_str().as_encoded_bytes()).to_string()
+}
+
+impl Configured {
+    /// Whether places can be made of it.
+    fn check(&self) -> Result<()> {
+        match self.join(OsStr::new("/x")) {
+            Ok(Named::Daemon { .. } | Named::Ssh { .. }) => Ok(()),
+            Ok(_) => Err(Failure::new(
+                FailureKind::Usage,
+                "read place",
+                "a place is tw://HOST[:PORT][/EXPORT/PATH] or [USER@]HOST:PATH",
+            )),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+
+    fn apply(text: &str) -> Result<(Command, Places)> {
+        let mut places = Places::default();
+        let file = File { path: Path::new("/x/config.toml"), text };
+        file.apply(command(), &mut places).map(|command| (command, places))
+    }
+
+    fn refused(text: &str) -> String {
+        apply(text).map(|_| ()).expect_err(text).cause
+    }
+
+    fn copy(text: &str, words: &[&str]) -> crate::args::CopyArgs {
+        let (command, _) = apply(text).unwrap();
+        let matches = command.try_get_matches_from([&["thalweg", "cp", "a", "b"], words].concat()).unwrap();
+        match Args::from_arg_matches(&matches).unwrap().command {
+            crate::args::Command::Cp(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_option_named_here_is_one() {
+        for option in OPTIONS {
+            let has = |sub: &Command| sub.get_arguments().any(|argument| argument.get_long() == Some(option));
+            assert!(command().get_subcommands().any(has), "{option}");
+        }
+        command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_goes_over_the_top_and_the_command_line_over_both() {
+        let text = "streams = 3\ncompress = true\nchunk = \"1MiB\"\n[cp]\nstreams = 5\n[sync]\nstreams = 7\n";
+        let args = copy(text, &[]);
+        assert_eq!((args.streams, args.compress, args.chunk), (Some(5), true, Some(1 << 20)));
+        assert_eq!(copy(text, &["--streams", "9"]).streams, Some(9));
+        let (command, _) = apply("[serve]\nexport = [\"a=/a\", \"b=/b:ro\"]\nlisten = \"[::]:1\"\n").unwrap();
+        let matches = command.try_get_matches_from(["thalweg", "serve"]).unwrap();
+        match Args::from_arg_matches(&matches).unwrap().command {
+            crate::args::Command::Serve(args) => {
+                assert_eq!(args.export, ["a=/a", "b=/b:ro"]);
+                assert_eq!(args.listen, ["[::]:1"]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_file_and_line() {
+        for (text, line, why) in [
+            ("streams = 3\nstrems = 4\n", 2, "`strems` is not known here"),
+            ("\n\nstreams = \"many\"\n", 3, "invalid value 'many' for '--streams"),
+            ("streams = 0", 1, "0 is not in 1..=256"),
+            ("compress = \"yes\"", 1, "`true` or `false`"),
+            ("streams = [1]", 1, "a text or a number"),
+            ("[cp]\nexport = \"a=/a\"", 2, "`export` is not known here"),
+            ("[cp]\ndelete = true", 2, "`delete` is not known here"),
+            ("[nothing]\nx = 1", 1, "`nothing` is not known here"),
+            ("a = ", 1, ""),
+            ("[place.a]\nticket = \"t\"", 1, "no `url`"),
+            ("[place.a]\nurl = \"tw://\"", 2, "expected tw://host"),
+            ("[place.a]\nurl = \"/local\"", 2, "tw://HOST"),
+            ("[place.a]\nurl = \"host:x\"\nticket = \"t\"", 3, "only a daemon"),
+            ("[place.a]\nurl = \"host:x\"\nport = 1", 3, "a text is expected"),
+            ("[place.a]\nurl = \"host:x\"\nkey = \"1\"", 3, "`key` is not known here"),
+            ("[place.\"a/b\"]\nurl = \"host:x\"", 1, "the name of a place"),
+        ] {
+            let cause = refused(text);
+            assert!(cause.starts_with(&format!("/x/config.toml:{line}: ")) && cause.contains(why), "{cause}");
+        }
+    }
+
+    #[test]
+    fn places_have_names_and_tickets_beside_the_file() {
+        let text = "[place.site]\nurl = \"tw://h:9/data/base/\"\nticket = \"site.ticket\"\n\
+                    [place.host]\nurl = \"tw://h\"\n[place.home]\nurl = \"me@h:\"\n";
+        let (_, places) = apply(text).unwrap();
+        let named = |text: &str| Named::parse(OsStr::new(text), &places);
+        let daemon = |address: &str, path: &[u8], ticket: Option<&str>| Named::Daemon {
+            address: address.into(),
+            export: "data".into(),
+            path: path.to_vec(),
+            ticket: ticket.map(PathBuf::from),
+        };
+        let ticket = Some("/x/site.ticket");
+        assert_eq!(named("@site").unwrap(), daemon("h:9", b"base/", ticket));
+        assert_eq!(named("@site/").unwrap(), daemon("h:9", b"base/", ticket));
+        assert_eq!(named("@site/a b/").unwrap(), daemon("h:9", b"base/a b/", ticket));
+        assert_eq!(named("@host/data/x").unwrap(), daemon("h:8487", b"x", None));
+        let home = |path: &[u8]| Named::Ssh { host: "me@h".into(), port: None, path: path.to_vec() };
+        assert_eq!(named("@home/x").unwrap(), home(b"x"));
+        assert_eq!(named("@home").unwrap(), home(b"."));
+        assert!(named("@nowhere/x").is_err() && named("@").is_err());
+        assert_eq!(named("./@site").unwrap(), Named::Local("./@site".into()));
+    }
+}

@@ -1,0 +1,282 @@
+//! Several copies in one command (`--and`), pushes and pulls at the same time over one link, by the real program.
+
+mod support;
+
+#[path = "support/sshd.rs"]
+#[allow(dead_code)]
+mod sshd;
+
+use serde_json::Value;
+use sshd::Sshd;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+use support::copies::{CHUNK_BYTES, LIMIT, STREAMS, make_source};
+use support::job::{Ran, Running, with};
+use support::proxy::Proxy;
+use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn events(out: &str) -> Vec<Value> {
+    out.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// A tree here for the daemon, another there for us, and a wire between.
+struct Site {
+    scratch: Scratch,
+    proxy: Proxy,
+    daemon: Daemon,
+    total: u64,
+}
+
+impl Site {
+    fn new() -> Site {
+        let scratch = Scratch::new();
+        let total = make_source(&scratch.path("from")) + make_source(&scratch.path("export/there"));
+        let export = scratch.path("export");
+        let daemon =
+            scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &["--stall-timeout", "2s"], |c| c);
+        let proxy = Proxy::new(&daemon.address());
+        Site { scratch, proxy, daemon, total }
+    }
+
+    /// A push and a pull.
+    fn both_ways(&self, more: &[&str]) -> Running {
+        let command = with(self.scratch.thalweg(), ["cp", "--json", "--chunk", "1MiB", "--streams", "2"]);
+        let command = with(with(command, ["--ticket"]), [&self.daemon.ticket]);
+        let push = [text(&self.scratch.path("from/")), self.proxy.place("data", "pushed/")];
+        let pull = [self.proxy.place("data", "there/"), text(&self.scratch.path("pulled"))];
+        let command = with(command, ["--stall-timeout", "2s", "--patience", "60s"]);
+        Running::start(with(with(with(with(command, more), push), ["--and"]), pull))
+    }
+
+    fn assert_exact(&self, ran: &Ran) {
+        assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+        for (from, to) in [("from", "export/pushed"), ("export/there", "pulled")] {
+            assert_same(&self.scratch.path(from), &self.scratch.path(to));
+            assert_no_litter(&self.scratch.path(to));
+        }
+        let events = events(&ran.stdout);
+        for copy in [1, 2] {
+            let ends = events.iter().filter(|e| e["event"] == "finished" && e["copy"] == copy);
+            assert_eq!(ends.map(|e| e["exit"].as_i64()).collect::<Vec<_>>(), [Some(0)], "{}", ran.stdout);
+        }
+        assert!(events.iter().filter(|e| e["event"] == "entry").all(|e| e["copy"].is_u64()));
+    }
+}
+
+#[test]
+fn a_push_and_a_pull_share_one_link_of_a_daemon() {
+    let site = Site::new();
+    let ran = site.both_ways(&[]).end(LIMIT);
+    site.assert_exact(&ran);
+    // One control connection and the streams, for both together; none of them broke.
+    assert_eq!(site.proxy.accepted(), 1 + STREAMS, "{}\n{}", ran.stdout, ran.stderr);
+    let again = site.both_ways(&[]).end(LIMIT);
+    site.assert_exact(&again);
+    assert!(
+        events(&again.stdout).iter().filter(|e| e["event"] == "finished").all(|e| e["bytes_received"] == 0),
+        "{}",
+        again.stdout
+    );
+}
+
+#[test]
+fn both_directions_move_at_the_same_time() {
+    let site = Site::new();
+    site.proxy.limit(20 << 20);
+    let job = site.both_ways(&[]);
+    let ran = job.end(LIMIT);
+    site.assert_exact(&ran);
+    let under_way = |copy| {
+        let verified = |e: &Value| e["bytes_verified"].as_u64().unwrap_or(0);
+        let told: Vec<Value> = events(&ran.stdout);
+        let steps = told.iter().filter(|e| e["event"] == "progress" && e["copy"] == copy);
+        steps.map(verified).collect::<Vec<u64>>()
+    };
+    let (push, pull) = (under_way(1), under_way(2));
+    let half = site.total / 2;
+    let is_between = |bytes: &u64| (1..half).contains(bytes);
+    assert!(
+        push.iter().zip(&pull).any(|(a, b)| is_between(a) && is_between(b)),
+        "pushed {push:?}, pulled {pull:?}"
+    );
+}
+
+#[test]
+fn an_outage_heals_for_both_directions() {
+    let site = Site::new();
+    site.proxy.limit(40 << 20);
+    let mut job = site.both_ways(&[]);
+    for share in [5, 2] {
+        wait_until(LIMIT, || site.proxy.passed() > site.total / share || job.is_over());
+        assert!(!job.is_over());
+        site.proxy.refuse(true);
+        site.proxy.cut();
+        std::thread::sleep(Duration::from_millis(500));
+        site.proxy.refuse(false);
+    }
+    let ran = job.end(LIMIT);
+    site.assert_exact(&ran);
+    assert!(events(&ran.stdout).iter().any(|event| event["event"] == "link-up"), "{}", ran.stdout);
+    let received: u64 = events(&ran.stdout).iter().filter_map(|e| e["bytes_received"].as_u64()).sum();
+    // What was on its way when it was cut: a chunk and what the sockets held, for each stream, direction and outage.
+    let allowed = (CHUNK_BYTES + (8 << 20)) * STREAMS * 2 * 2;
+    assert!(received.saturating_sub(site.total) <= allowed, "{received} of {}", site.total);
+}
+
+#[test]
+fn a_daemon_that_is_started_anew_is_found_by_both_directions() {
+    let site = Site::new();
+    site.proxy.limit(40 << 20);
+    let mut job = site.both_ways(&[]);
+    wait_until(LIMIT, || site.proxy.passed() > site.total / 3 || job.is_over());
+    assert!(!job.is_over());
+    let address = site.daemon.address();
+    let Site { scratch, proxy, daemon, total } = site;
+    daemon.kill();
+    let export = scratch.path("export");
+    let daemon = scratch.daemon_at(&address, &[("data", &export)], &["--stall-timeout", "2s"], |c| c);
+    let site = Site { scratch, proxy, daemon, total };
+    let ran = job.end(LIMIT);
+    site.assert_exact(&ran);
+}
+
+#[test]
+fn a_push_and_a_pull_by_ssh_need_one_login() {
+    let scratch = Scratch::new();
+    let sshd = Sshd::start(&scratch);
+    make_tree(&scratch.path("from"));
+    make_tree(&scratch.path("there"));
+    let mut command = scratch.thalweg();
+    command.args(["cp", "-e", &sshd.rsh]);
+    command.args([text(&scratch.path("from/")), sshd.url(&scratch.path("pushed/"))]);
+    command.args(["--and", &sshd.url(&scratch.path("there/")), &text(&scratch.path("pulled"))]);
+    let out = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert!(out.status.success(), "{}", said(&out));
+    assert_same(&scratch.path("from"), &scratch.path("pushed"));
+    assert_same(&scratch.path("there"), &scratch.path("pulled"));
+    assert_eq!(sshd.logins(), 1);
+    let lines: Vec<String> = String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect();
+    assert!(lines.len() == 2 && lines[0].starts_with("1: ") && lines[1].starts_with("2: "), "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains("verified as written, durable")), "{lines:?}");
+    sshd.assert_no_movers(Duration::from_secs(10));
+}
+
+#[test]
+fn one_copy_that_fails_does_not_stop_the_others_and_decides_the_exit_code() {
+    let site = Site::new();
+    let mut command = site.scratch.thalweg();
+    command.args(["cp", "--json", "--ticket"]).arg(&site.daemon.ticket);
+    command.args([text(&site.scratch.path("from/")), site.daemon.place("data", "pushed/")]);
+    command.args(["--and", &site.daemon.place("data", "absent"), &text(&site.scratch.path("pulled"))]);
+    command.args(["--and", &text(&site.scratch.path("from/small-1")), &text(&site.scratch.path("local"))]);
+    let out = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+    assert_same(&site.scratch.path("from"), &site.scratch.path("export/pushed"));
+    assert_eq!(
+        std::fs::read(site.scratch.path("from/small-1")).unwrap(),
+        std::fs::read(site.scratch.path("local")).unwrap()
+    );
+    let events = events(&String::from_utf8(out.stdout.clone()).unwrap());
+    let ends: Vec<(&str, u64, i64)> = events
+        .iter()
+        .filter(|e| e["event"] == "finished" || e["event"] == "error")
+        .map(|e| (e["event"].as_str().unwrap(), e["copy"].as_u64().unwrap(), e["exit"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(ends.len(), 3, "{}", said(&out));
+    for end in [("error", 2, 3), ("finished", 1, 0), ("finished", 3, 0)] {
+        assert!(ends.contains(&end), "{end:?} in {ends:?}");
+    }
+    assert!(String::from_utf8_lossy(&out.stderr).contains("2: error: "), "{}", said(&out));
+}
+
+#[test]
+fn many_sources_dry_runs_and_reports_work_for_several_copies() {
+    let site = Site::new();
+    let report = site.scratch.path("report");
+    let run = |more: &[&str]| {
+        let mut command = site.scratch.thalweg();
+        command.args(["sync", "--ticket"]).arg(&site.daemon.ticket).args(more);
+        command.arg("--report").arg(&report);
+        command.args([text(&site.scratch.path("from/small-1")), text(&site.scratch.path("one"))]);
+        command.args(["--and", &text(&site.scratch.path("from/small-2"))]);
+        command.args([&text(&site.scratch.path("from/small-3")), &site.daemon.place("data", "many/")]);
+        finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let out = run(&["-n"]);
+    assert!(out.status.success(), "{}", said(&out));
+    let told = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(told.contains("1: dry run: ") && told.contains("2: dry run: "), "{told}");
+    assert!(!site.scratch.path("one").exists() && !site.scratch.path("export/many").exists());
+    let out = run(&[]);
+    assert!(out.status.success(), "{}", said(&out));
+    for name in ["small-2", "small-3"] {
+        let there = std::fs::read(site.scratch.path("export/many").join(name)).unwrap();
+        assert_eq!(there, std::fs::read(site.scratch.path("from").join(name)).unwrap());
+    }
+    let lines = events(&std::fs::read_to_string(&report).unwrap());
+    let of = |copy: u64| lines.iter().filter(|line| line["copy"] == copy).count();
+    assert!(of(1) >= 1 && of(2) >= 2 && of(1) + of(2) == lines.len(), "{lines:?}");
+}
+
+#[test]
+fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 100)).unwrap();
+    let reached = scratch.path("reached");
+    let rsh = scratch.path("rsh");
+    std::fs::write(&rsh, format!("#!/bin/sh\ntouch '{}'\nexit 255\n", reached.display())).unwrap();
+    std::fs::set_permissions(&rsh, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let file = text(&scratch.path("file"));
+    let refuse = |words: &[&str], code: i32, why: &str| {
+        let mut command = scratch.thalweg();
+        command.args(["cp", "-e", &text(&rsh)]).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let out = finish(command.spawn().unwrap());
+        assert_eq!(out.status.code(), Some(code), "{words:?}: {}", said(&out));
+        assert!(said(&out).contains(why), "{words:?}: {}", said(&out));
+        assert!(!reached.exists(), "{words:?}");
+    };
+    refuse(&["a:x", "b:y"], 3, "both places are far");
+    refuse(&[&file, "a:x", "--and", "a:y", "a:z"], 3, "both places are far");
+    refuse(&[&file, "a:x", "--and", "a:y", "b:y", "here"], 1, "all sources must be at one place");
+    refuse(&[&file, "a:x", "--and", &file], 1, "2 values required");
+    refuse(&["--receipt", "r", &file, "a:x", "--and", &file, "b:x"], 1, "cannot be used with");
+    let many: Vec<&str> = [&file, "a:x"].into_iter().chain([["--and", &file, "a:x"]; 16].concat()).collect();
+    refuse(&many, 1, "at most 16 copies");
+}
+
+/// The knobs hold for the side that sends, whichever it is, and everything still arrives.
+#[test]
+fn knobs_hold_in_both_directions() {
+    let site = Site::new();
+    let narrow = ["--depth", "1", "--concurrency", "1", "--window", "64KiB", "--cca", "reno"];
+    let ran = site.both_ways(&narrow).end(LIMIT);
+    site.assert_exact(&ran);
+    let events = events(&ran.stdout);
+    for event in events.iter().filter(|event| event["event"] == "finished") {
+        let value = |knob: &str| event["plan"][knob]["value"].as_u64();
+        assert_eq!((value("depth"), value("concurrency"), value("streams")), (Some(1), Some(1), Some(2)));
+    }
+    let pull = |name: &str| {
+        let mut command = site.scratch.thalweg();
+        command.args(["cp", "--cca", name, "--ticket"]).arg(&site.daemon.ticket);
+        command.args([site.daemon.place("data", "there/"), text(&site.scratch.path("again"))]);
+        finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let refused = pull("nonesuch");
+    assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
+    assert!(said(&refused).contains("`nonesuch` is not permitted"), "{}", said(&refused));
+    let mut command = site.scratch.thalweg();
+    command.args(["cp", "--cca", "nonesuch", "--ticket"]).arg(&site.daemon.ticket);
+    command.args([text(&site.scratch.path("from/")), site.daemon.place("data", "again")]);
+    let refused = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
+}

@@ -1,0 +1,167 @@
+//! Servers that chores copy to and from: a daemon of ours, and a real sshd, each on a port of its own.
+
+use crate::tools::{self, Scratch};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to start or to stop.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// `thalweg serve`; ends with the value.
+pub struct Daemon {
+    child: Child,
+    /// `127.0.0.1:PORT`.
+    pub address: String,
+    /// What clients need.
+    pub ticket: PathBuf,
+}
+
+impl Daemon {
+    /// Starts it with these exports (`NAME=DIR` or `NAME=DIR:ro`); `enter` may put a program around it.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start(
+        thalweg: &Path,
+        scratch: &Scratch,
+        exports: &[String],
+        enter: impl Fn(Command) -> Command,
+    ) -> Result<Daemon> {
+        let ticket = scratch.path("ticket");
+        let address = format!("127.0.0.1:{}", free_port()?);
+        let mut command = Command::new(thalweg);
+        command.args(["serve", "--listen", &address, "--ticket-file"]).arg(&ticket);
+        for export in exports {
+            command.args(["--export", export]);
+        }
+        command.env("THALWEG_STATE", scratch.path("server-state"));
+        // One of an earlier daemon would not be believed by this one.
+        let _ = fs::remove_file(&ticket);
+        let child = start(enter(command), &address, "the daemon")?;
+        let daemon = Daemon { child, address, ticket };
+        let until = Instant::now() + PATIENCE;
+        while !daemon.ticket.exists() {
+            ensure!(Instant::now() < until, "the daemon wrote no ticket");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(daemon)
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to stop, and waits until it has.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn stop(mut self) -> Result<()> {
+        tools::run(Command::new("kill").arg(self.child.id().to_string()))?;
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if self.child.try_wait()?.is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bail!("the daemon did not stop within {} s", PATIENCE.as_secs());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// An sshd that lets in whoever runs the chore; ends with the value.
+pub struct Sshd {
+    child: Child,
+    port: u16,
+    key: PathBuf,
+}
+
+impl Sshd {
+    /// Starts it; `enter` may put a program around it.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start(scratch: &Scratch, enter: impl Fn(Command) -> Command) -> Result<Sshd> {
+        let (key, host_key) = (scratch.path("user-key"), scratch.path("host-key"));
+        for key in [&key, &host_key] {
+            tools::run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(key))?;
+        }
+        let port = free_port()?;
+        let config = scratch.path("sshd_config");
+        let lines = [
+            format!("ListenAddress 127.0.0.1:{port}"),
+            format!("HostKey {}", host_key.display()),
+            format!("AuthorizedKeysFile {}", key.with_extension("pub").display()),
+            format!("SetEnv THALWEG_STATE=\"{}\"", scratch.path("far-state").display()),
+            "StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\n".to_owned(),
+        ];
+        fs::write(&config, lines.join("\n"))?;
+        // As root it wants this place, which packages make at boot.
+        let _ = fs::create_dir_all("/run/sshd");
+        let mut command = Command::new("/usr/sbin/sshd");
+        command.args(["-D", "-f"]).arg(&config);
+        let child = start(enter(command), &format!("127.0.0.1:{port}"), "sshd (openssh-server)")?;
+        Ok(Sshd { child, port, key })
+    }
+
+    /// The ssh that gets there, for `-e`.
+    pub fn rsh(&self) -> String {
+        format!(
+            "ssh -F none -p {} -i {} -o IdentitiesOnly=yes -o StrictHostKeyChecking=no \
+             -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o BatchMode=yes",
+            self.port,
+            self.key.display()
+        )
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// Starts a server and waits until it listens at `address`.
+///
+/// # Errors
+/// If it cannot be started, ends, or does not listen in time.
+pub fn start(mut command: Command, address: &str, name: &str) -> Result<Child> {
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.spawn().with_context(|| format!("starting {name}"))?;
+    let until = Instant::now() + PATIENCE;
+    while TcpStream::connect(address).is_err() {
+        if let Some(status) = child.try_wait()? {
+            bail!("{name} ended with {status}");
+        }
+        if Instant::now() > until {
+            end(&mut child);
+            bail!("{name} does not listen at {address}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(child)
+}
+
+/// A port that nobody uses now.
+///
+/// # Errors
+/// If there is none.
+pub fn free_port() -> Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// Ends a child and waits for it.
+pub fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
