@@ -1,19 +1,33 @@
 //! Decoders of `thalweg-mover`.
 
-use thalweg_mover::link::{Opener, Sealer, Ticket};
-use thalweg_mover::manifest::filter::{Filter, parse_filter_line};
+use std::sync::Arc;
+use thalweg_mover::journal::Journal;
+use thalweg_mover::journal::catalogue::{Catalogue, Remembered};
+use thalweg_mover::link::ssh::{BRIDGE_MAGIC, DialBack, MOVER_MAGIC, Order, Ready, read_line};
+use thalweg_mover::link::{Identity, Opener, Sealer, Ticket};
+use thalweg_mover::manifest::filter::{Filter, parse_filter_line, parse_pattern_line};
 use thalweg_mover::stage::compress::Unpacker;
+use thalweg_sys::dir::Dir;
 use thalweg_wire::frame::{OUTER_BYTES, TAG_BYTES, encode_outer};
 use thalweg_wire::hello::Cipher;
-use thalweg_wire::limits;
+use thalweg_wire::journal::{MAGIC, Record};
 use thalweg_wire::message::FilterRule;
+use thalweg_wire::{Digest, Evidence, RelativePath, limits};
 
 /// What a target checks of any bytes.
 pub type Property = fn(&[u8]);
 
 /// As in `wire.rs`.
-pub const TARGETS: [(&str, Property); 4] =
-    [("ticket", ticket), ("opener", opener), ("filter", filter), ("unpacker", unpacker)];
+pub const TARGETS: [(&str, Property); 8] = [
+    ("ticket", ticket),
+    ("identity", identity),
+    ("opener", opener),
+    ("filter", filter),
+    ("unpacker", unpacker),
+    ("ssh_line", ssh_line),
+    ("journal", journal),
+    ("catalogue", catalogue),
+];
 
 /// A ticket or an error; a ticket can be written and read again.
 pub fn ticket(data: &[u8]) {
@@ -22,6 +36,15 @@ pub fn ticket(data: &[u8]) {
         let again =
             Ticket::from_text(&ticket.to_text().expect("what was read can be written")).expect("and read");
         assert_eq!((again.addresses, again.server), (ticket.addresses, ticket.server));
+    }
+}
+
+/// An identity or an error.
+pub fn identity(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(identity) = Identity::from_pem(text) {
+        let again = Identity::from_pem(&identity.to_pem()).expect("what was written can be read");
+        assert_eq!(again.fingerprint(), identity.fingerprint());
     }
 }
 
@@ -68,7 +91,9 @@ pub fn filter(data: &[u8]) {
         .enumerate()
         .map(|(at, pattern)| FilterRule { include: at % 2 == 1, pattern: pattern.to_owned() })
         .collect();
-    text.lines().for_each(|line| drop(parse_filter_line(line)));
+    for line in text.lines() {
+        let _ = (parse_filter_line(line), parse_pattern_line(line, true));
+    }
     let Ok(filter) = Filter::new(rules) else { return };
     if let Ok(path) = thalweg_wire::RelativePath::new(path.to_vec()) {
         for is_directory in [true, false] {
@@ -86,4 +111,86 @@ pub fn unpacker(data: &[u8]) {
     let first = unpacker.unpack(packed, raw).map(<[u8]>::to_vec).ok();
     assert!(first.as_ref().is_none_or(|bytes| bytes.len() == raw));
     assert_eq!(unpacker.unpack(packed, raw).map(<[u8]>::to_vec).ok(), first);
+}
+
+/// The lines of both sides of a start by ssh: a value that can be said again, or an error.
+pub fn ssh_line(data: &[u8]) {
+    for magic in [MOVER_MAGIC, BRIDGE_MAGIC] {
+        if let Ok(line) = read_line(&mut &data[..], magic) {
+            assert!(!line.contains('\n'));
+        }
+    }
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(order) = Order::of_line(text) {
+        assert!(Order::of_line(order.to_line().trim_end()).is_ok());
+    }
+    if let Ok(ready) = Ready::of_line(text, (limits::VERSION_MIN, limits::VERSION_MAX)) {
+        let line = read_line(&mut ready.to_line().as_bytes(), MOVER_MAGIC).expect("its own line");
+        assert!(Ready::of_line(&line, (limits::VERSION_MIN, limits::VERSION_MAX)).is_ok());
+    }
+    if let Ok(request) = DialBack::of_line(text) {
+        assert!(DialBack::of_line(request.to_line().trim_end()).is_ok());
+    }
+}
+
+/// Bodies cut from the data, each behind a head that is right, as the journal of a directory: it opens, tells only what
+/// the records say, and can be written to.
+pub fn journal(data: &[u8]) {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let dir = Arc::new(Dir::open(scratch.path()).expect("it"));
+    let (job_key, chunk_bytes) = ([7; 16], 4 << 20);
+    let mut bytes = MAGIC.to_vec();
+    let header = Record::Header { layout: thalweg_wire::journal::LAYOUT, job_key, chunk_bytes };
+    header.encode(MAGIC.len() as u64, &mut bytes);
+    let mut rest = data;
+    while let Some((&length, behind)) = rest.split_first() {
+        let (body, behind) = behind.split_at(usize::from(length).min(behind.len()));
+        let check = blake3::Hasher::new().update(&(bytes.len() as u64).to_be_bytes()).update(body).finalize();
+        bytes.extend_from_slice(&(body.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&check.as_bytes()[..8]);
+        bytes.extend_from_slice(body);
+        rest = behind;
+    }
+    std::fs::write(scratch.path().join("journal"), &bytes).expect("written");
+    let Ok(mut journal) = Journal::open(dir, job_key, chunk_bytes) else { return };
+    let live: Vec<u64> = journal.live().map(|(number, _)| number).collect();
+    for &number in &live {
+        journal.chunks(number).expect("it can be read");
+    }
+    let path = RelativePath::new(b"new".to_vec()).expect("a path");
+    let number = journal.begin(&path, &Evidence::default());
+    assert!(!live.contains(&number), "a number is given once");
+    journal.record(&[(number, vec![(3, Digest([5; 32]))])]).expect("it can be written");
+    assert_eq!(journal.chunks(number).expect("read").get(&3), Some(&Digest([5; 32])));
+}
+
+/// A catalogue over which bytes were written: it opens, and remembers what was put or nothing.
+pub fn catalogue(data: &[u8]) {
+    let Some((&[high, low], data)) = data.split_first_chunk::<2>() else { return };
+    let scratch = tempfile::tempdir().expect("a directory");
+    let put: Vec<(RelativePath, Remembered)> = (0..8u8)
+        .map(|name| {
+            let path = RelativePath::new(vec![b'a' + name]).expect("a path");
+            (path, Remembered { evidence: [name; 16], digest: Digest([name; 32]) })
+        })
+        .collect();
+    {
+        let mut catalogue = Catalogue::open(scratch.path(), b"place").expect("opened").expect("not held");
+        put.iter().for_each(|(path, remembered)| catalogue.put(path, *remembered).expect("put"));
+    }
+    let files = std::fs::read_dir(scratch.path()).expect("listed");
+    let file = files
+        .map(|file| file.expect("a file").path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "catalogue"))
+        .expect("the catalogue");
+    let file = std::fs::File::options().write(true).open(file).expect("opened");
+    let at = u64::from(u16::from_be_bytes([high, low])) * 5;
+    std::os::unix::fs::FileExt::write_all_at(&file, data, at).expect("written");
+    let mut catalogue = Catalogue::open(scratch.path(), b"place").expect("opened").expect("not held");
+    for (path, remembered) in &put {
+        let found = catalogue.find(path).expect("looked for");
+        assert!(found.is_none_or(|found| found == *remembered));
+        catalogue.put(path, *remembered).expect("put");
+        assert_eq!(catalogue.find(path).expect("looked for"), Some(*remembered));
+    }
 }

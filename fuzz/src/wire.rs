@@ -5,14 +5,14 @@ use thalweg_wire::hello::{Hello, ServerHello, negotiate};
 use thalweg_wire::journal::{RECORD_HEAD_BYTES, Record};
 use thalweg_wire::message::Message;
 use thalweg_wire::path::{Escaped, unescape};
-use thalweg_wire::receipt::{Signed, Statement};
+use thalweg_wire::receipt::{Line, Signed, Statement};
 use thalweg_wire::{DecodeError, RelativePath, limits};
 
 /// What a target checks of any bytes.
 pub type Property = fn(&[u8]);
 
 /// Name of the target and of its folder in `corpus/`, and what it runs.
-pub const TARGETS: [(&str, Property); 8] = [
+pub const TARGETS: [(&str, Property); 9] = [
     ("hello", hello),
     ("server_hello", server_hello),
     ("message", message),
@@ -21,6 +21,7 @@ pub const TARGETS: [(&str, Property); 8] = [
     ("journal_record", journal_record),
     ("path_unescape", path_unescape),
     ("receipt", receipt),
+    ("receipt_line", receipt_line),
 ];
 
 /// What was decoded comes back as it went, to the byte.
@@ -131,9 +132,19 @@ pub fn path_unescape(data: &[u8]) {
 
 /// A statement is signed over the same bytes wherever it is read.
 pub fn receipt(data: &[u8]) {
-    if let Ok(signed) = postcard::from_bytes::<Signed>(data) {
+    if let Ok(signed) = Signed::from_bytes(data) {
+        assert_eq!(Signed::from_bytes(&signed.to_bytes()).as_ref(), Ok(&signed));
         let bytes = signed.statement.signed_bytes();
-        let body = bytes.strip_prefix(b"thalweg receipt v1\n").expect("the context line");
-        assert_eq!(postcard::from_bytes::<Statement>(body).as_ref(), Ok(&signed.statement));
+        assert_eq!(Statement::from_signed_bytes(&bytes).as_ref(), Ok(&signed.statement));
+        assert!(Statement::from_signed_bytes(&bytes[1..]).is_err());
+    }
+    let _ = Statement::from_signed_bytes(data);
+}
+
+/// A line or an error; a path in it stays below the root.
+pub fn receipt_line(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(line) = text.parse::<Line>() {
+        assert!(RelativePath::new(line.path.as_bytes().to_vec()).is_ok());
     }
 }

@@ -168,7 +168,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;verify'= {
-            cand --keys 'Public keys that may have signed, in hexadecimal'
+            cand --keys 'Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand -e 'The ssh to start, with its options; split into words, never given to a shell'
             cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'

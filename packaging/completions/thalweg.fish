@@ -150,7 +150,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bootstrap -d 'I
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l keys -d 'Public keys that may have signed, in hexadecimal' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l keys -d 'Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l port -d 'Port of sshd' -r

@@ -1,8 +1,8 @@
 //! `cargo xtask gen`: what is written from the code and committed, so that nobody needs a compiler to read it.
 //!
-//! Man pages (packaging/man), completions (packaging/completions), and of docs/reference: cli.md, configuration.md and
-//! exit-codes.md; in README.md the table between its two marks, from the committed benchmark results. With `--check`
-//! nothing is written: a file that would change is an error.
+//! Man pages (packaging/man), completions (packaging/completions), golden vectors (crates/wire/vectors), and of
+//! docs/reference: cli.md, configuration.md and exit-codes.md; in README.md the table between its two marks, from the
+//! committed benchmark results. With `--check` nothing is written: a file that would change is an error.
 
 use crate::{bench, tools};
 use anyhow::{Context, bail};
@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 /// Directories in which every file is made here: what is not made any more is removed.
-const OWN: [&str; 2] = ["packaging/man", "packaging/completions"];
+const OWN: [&str; 3] = ["packaging/man", "packaging/completions", "crates/wire/vectors"];
 
 pub fn run(options: &Args) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
@@ -80,6 +80,10 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     files.insert("docs/reference/cli.md".into(), reference(&command).into_bytes());
     files.insert("docs/reference/exit-codes.md".into(), exit_codes().into_bytes());
+    for family in thalweg_wire::vectors::families() {
+        let path = Path::new("crates/wire/vectors").join(family.name).with_extension("txt");
+        files.insert(path, family.to_text().into_bytes());
+    }
     let results = bench::table::results(RESULTS);
     if results.exists() {
         files.insert("README.md".into(), readme(&bench::table::table(&results)?)?.into_bytes());

@@ -51,7 +51,7 @@ enum Chore {
     Gen(gen_docs::Args),
     /// Runs transfers in virtual time, with faults, and checks every promise at every step
     Sim(sim::Args),
-    /// Fuzzes the decoders, with nightly Rust and cargo-fuzz
+    /// Fuzzes every decoder, with nightly Rust and cargo-fuzz, which it installs
     Fuzz(fuzz::Args),
     /// Real processes under faults, again and again with other seeds, and a table of what failed
     Torture(torture::Args),

@@ -292,7 +292,8 @@ pub struct VerifyArgs {
     /// Also report what is there and not in the receipt
     #[arg(long)]
     pub strict: bool,
-    /// Public keys that may have signed, in hexadecimal
+    /// Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or
+    /// Ed25519 public keys, in hexadecimal
     #[arg(long, value_name = "FINGERPRINT", value_delimiter = ',', value_parser = parse_key)]
     pub keys: Vec<String>,
     /// Whom to ask.
@@ -430,9 +431,11 @@ fn parse_chunk(text: &str) -> Result<u64, String> {
 }
 
 fn parse_key(text: &str) -> Result<String, String> {
-    match text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        true => Ok(text.to_ascii_lowercase()),
-        false => Err("a public key has 64 hexadecimal digits".into()),
+    // openssl puts colons between the bytes.
+    let digits = text.replace(':', "").to_ascii_lowercase();
+    match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(digits),
+        false => Err("a fingerprint or public key has 64 hexadecimal digits".into()),
     }
 }
 

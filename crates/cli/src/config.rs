@@ -107,9 +107,17 @@ pub fn layered(words: &[OsString]) -> Result<(Command, Places)> {
                 return Err(failure);
             }
         };
-        command = File { path: &file, text: &text }.apply(command, &mut places)?;
+        command = apply(&file, &text, command, &mut places)?;
     }
     Ok((command, places))
+}
+
+/// Adds what the text of a file says to the options and the places.
+///
+/// # Errors
+/// `Usage` for what cannot be in a file, with line and column.
+pub fn apply(path: &Path, text: &str, command: Command, places: &mut Places) -> Result<Command> {
+    File { path, text }.apply(command, places)
 }
 
 fn usual_files() -> Vec<PathBuf> {

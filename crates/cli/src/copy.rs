@@ -70,6 +70,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
         ssh: &args.ssh,
         patience: args.patience,
         stall_timeout: args.stall_timeout,
+        state: Some(&state),
         quiet: args.quiet,
     });
     let jobs = asked.into_iter().map(|asked| asked.reach(&mut fars, &state)).collect::<Result<Vec<Job>>>()?;
@@ -82,8 +83,9 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
 
     let stop = Arc::new(Stop::default());
     let signal = on_signals(stop.clone())?;
-    let receipt = args.receipt.as_deref().map(ReceiptFile::begin).transpose()?;
+    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, args)).transpose()?;
     wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
+    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
     let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
     let teller = Arc::new(Teller::start(args, &meters)?);
     let listeners: Vec<Arc<Listener>> =
@@ -115,7 +117,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     drop(fars);
     let mut exit = teller.stop();
     if let (Some(receipt), [Ok(report)]) = (receipt, &results[..]) {
-        receipt.finish(args, report)?;
+        receipt.finish(&report.agreed)?;
     }
     for (result, listener) in results.iter().zip(&listeners) {
         exit = exit.worst(match result {
@@ -153,6 +155,9 @@ impl Asked {
             let cause = "both places are far: run thalweg at one of them";
             return Err(Failure::new(FailureKind::Unsupported, "copy", cause));
         }
+        if at.is_some() && sources.len() > limits::PLACES_MAX {
+            return Err(usage("a far place takes at most 1024 sources: name the directory that they are in"));
+        }
         if let Some(only) = only {
             if at.is_some() && only.len() > limits::MESSAGE_DIGESTS_MAX {
                 return Err(usage(
@@ -169,7 +174,7 @@ impl Asked {
         let mut reach = |place: &Named| -> Result<Option<(Arc<Far>, Place)>> {
             let Some((whom, there)) = Whom::of(place).zip(fars::place_there(place)) else { return Ok(None) };
             let reached = fars.reach(&whom)?;
-            identity = identity.take().or(reached.identity);
+            identity.get_or_insert(reached.identity);
             Ok(Some((reached.far, there)))
         };
         let to = match (reach(&self.destination)?, self.destination) {

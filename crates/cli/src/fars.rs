@@ -25,6 +25,8 @@ pub struct How<'a> {
     pub patience: Duration,
     /// After how long a silent link counts as lost there.
     pub stall_timeout: Duration,
+    /// Where our own identity is, which copies are signed with: by ssh we are it. Without, we are nobody in particular.
+    pub state: Option<&'a Path>,
     /// Tell nothing of the way.
     pub quiet: bool,
 }
@@ -43,8 +45,8 @@ pub enum Whom {
 pub struct Reached {
     /// The far mover.
     pub far: Arc<Far>,
-    /// Who we are there, if the ticket says so.
-    pub identity: Option<Arc<Identity>>,
+    /// Who we are there.
+    pub identity: Arc<Identity>,
 }
 
 /// See the module. They are closed with the value.
@@ -101,7 +103,8 @@ impl<'a> Fars<'a> {
         let reached = match whom {
             Whom::Daemon(address, ticket) => daemon(address, ticket.as_deref().or(self.how.ticket))?,
             Whom::Ssh(host, port) => {
-                Reached { far: Arc::new(ssh::far(host, *port, &self.how)?), identity: None }
+                let (far, identity) = ssh::far(host, *port, &self.how)?;
+                Reached { far: Arc::new(far), identity: Arc::new(identity) }
             }
         };
         self.known.push((whom.clone(), reached.clone()));
@@ -128,5 +131,5 @@ fn daemon(address: &str, ticket: Option<&Path>) -> Result<Reached> {
     let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;
     let connect = Arc::new(TcpConnect { addresses: vec![address.to_owned()] });
     let far = Arc::new(Far::new(connect, tls, "thalweg"));
-    Ok(Reached { far, identity: Some(Arc::new(identity)) })
+    Ok(Reached { far, identity: Arc::new(identity) })
 }

@@ -69,7 +69,7 @@ impl FilterArgs {
                 }
                 Typed::File(include, file) => {
                     let bytes = self.read(file)?;
-                    for line in self.split(&bytes) {
+                    for line in split(&bytes, self.from0) {
                         let line = std::str::from_utf8(line).map_err(|_| {
                             let cause = format!("the pattern `{}` is not UTF-8", Escaped(line));
                             Failure::new(FailureKind::Usage, "filter", cause)
@@ -88,32 +88,7 @@ impl FilterArgs {
     /// `Usage` for a name that leads out of the source, or an empty list; what the kernel says about the file.
     pub fn only(&self) -> Result<Option<Vec<RelativePath>>> {
         let Some(file) = &self.files_from else { return Ok(None) };
-        let usage = |cause: String| Failure::new(FailureKind::Usage, "read --files-from", cause);
-        let bytes = self.read(file)?;
-        let mut only = Vec::new();
-        for name in self.split(&bytes) {
-            let parts: Vec<&[u8]> =
-                name.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
-            if parts.is_empty() {
-                continue;
-            }
-            let path = RelativePath::new(parts.join(&b'/'))
-                .map_err(|error| usage(format!("`{}`: {error}", Escaped(name))))?;
-            only.push(path);
-        }
-        if only.is_empty() {
-            return Err(usage("the list is empty: nothing would be copied".into()));
-        }
-        Ok(Some(only))
-    }
-
-    fn split<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let end = if self.from0 { 0 } else { b'\n' };
-        let with_cr = !self.from0;
-        bytes
-            .split(move |&byte| byte == end)
-            .map(move |line| if with_cr { line.strip_suffix(b"\r").unwrap_or(line) } else { line })
-            .filter(|line| !line.is_empty())
+        names(&self.read(file)?, self.from0).map(Some)
     }
 
     fn read(&self, file: &Path) -> Result<Vec<u8>> {
@@ -129,6 +104,38 @@ impl FilterArgs {
         })?;
         Ok(bytes)
     }
+}
+
+/// The names in a list as `--files-from` takes it: one a line, or each ended by NUL. Leading slashes and `./` go.
+///
+/// # Errors
+/// `Usage` for a name that leads out of the source, or an empty list.
+pub fn names(bytes: &[u8], from0: bool) -> Result<Vec<RelativePath>> {
+    let usage = |cause: String| Failure::new(FailureKind::Usage, "read --files-from", cause);
+    let mut names = Vec::new();
+    for name in split(bytes, from0) {
+        let parts: Vec<&[u8]> =
+            name.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
+        if parts.is_empty() {
+            continue;
+        }
+        let path = RelativePath::new(parts.join(&b'/'))
+            .map_err(|error| usage(format!("`{}`: {error}", Escaped(name))))?;
+        names.push(path);
+    }
+    if names.is_empty() {
+        return Err(usage("the list is empty: nothing would be copied".into()));
+    }
+    Ok(names)
+}
+
+/// What stands between the ends of lines, or between NULs; nothing empty.
+fn split(bytes: &[u8], from0: bool) -> impl Iterator<Item = &[u8]> {
+    let end = if from0 { 0 } else { b'\n' };
+    bytes
+        .split(move |&byte| byte == end)
+        .map(move |line| if from0 { line } else { line.strip_suffix(b"\r").unwrap_or(line) })
+        .filter(|line| !line.is_empty())
 }
 
 impl clap::Args for FilterArgs {

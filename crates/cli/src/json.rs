@@ -1,11 +1,12 @@
 //! Events as JSON, one object on a line: docs/reference/json.md is their schema.
 
 use crate::exit::Exit;
+pub use crate::receipt_file::{hex, totals};
 use crate::{out, show};
 use serde_json::{Map, Value, json};
 use thalweg_mover::failure::Result;
 use thalweg_mover::run::copy::{Meter, Report};
-use thalweg_wire::message::{Failure, Outcome, Totals};
+use thalweg_wire::message::{Failure, Outcome};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Entry, Kind, RelativePath};
 
@@ -23,18 +24,6 @@ fn put_path(object: &mut Map<String, Value>, path: &RelativePath) {
     if std::str::from_utf8(path.as_bytes()).is_err() {
         object.insert("path_bytes".into(), hex(path.as_bytes()).into());
     }
-}
-
-/// Hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The bytes of hexadecimal digits.
-pub fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    let pairs = digits.len().is_multiple_of(2).then(|| digits.chunks_exact(2))?;
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 /// How an entry ended.
@@ -126,19 +115,6 @@ pub fn progress(meter: &Meter) -> Value {
         "entries_settled": meter.entries_settled.load(Relaxed),
         "bytes_verified": meter.bytes_verified.load(Relaxed),
     })
-}
-
-/// The numbers of a copy.
-pub fn totals(totals: &Totals) -> Map<String, Value> {
-    let value = json!({
-        "done": totals.done, "unchanged": totals.unchanged, "skipped": totals.skipped, "failed": totals.failed,
-        "deleted": totals.deleted, "bytes_done": totals.bytes_done, "bytes_received": totals.bytes_received,
-        "bytes_resumed": totals.bytes_resumed, "bytes_same": totals.bytes_same, "chunks_repaired": totals.chunks_repaired,
-    });
-    match value {
-        Value::Object(object) => object,
-        _ => Map::new(),
-    }
 }
 
 /// The last event of a copy.

@@ -1,4 +1,5 @@
-//! What of the program other tools need: its command line and configuration, for manuals, completions and the reference; exit codes.
+//! What of the program other tools need: its command line and configuration, for manuals, completions and the reference;
+//! exit codes; what users and files say, for fuzzing.
 #![forbid(unsafe_code)]
 
 pub mod args;
@@ -14,3 +15,5 @@ pub mod place;
 pub mod exit;
 
 pub mod units;
+
+pub mod receipt_file;

@@ -36,7 +36,7 @@ mod gc;
 
 use clap::FromArgMatches;
 use std::ffi::OsString;
-use thalweg_cli::{args, config, exit, place, units};
+use thalweg_cli::{args, config, exit, place, receipt_file, units};
 use thalweg_mover::failure::{Failure, FailureKind};
 
 fn main() -> std::process::ExitCode {

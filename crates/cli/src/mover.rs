@@ -1,7 +1,7 @@
 //! `thalweg mover`: the far side of a copy by ssh.
 //!
 //! 1. Read the client's line: whom to admit, and nobody else.
-//! 2. Make an identity for this run, listen, and say where, on one line.
+//! 2. Load the identity of this user, listen, and say where, on one line.
 //! 3. Serve everything that this user may reach, until the session is over.
 //!
 //! ssh may end at any time without harm: a mover with a session outlives it, because the network that took ssh away comes
@@ -70,8 +70,6 @@ pub fn mover(args: &MoverArgs) -> Result<Exit> {
     let stdin = Stdin::start()?;
     let order = Order::of_line(&stdin.line(ORDER_TIMEOUT)?)?;
 
-    let identity = Identity::generate("thalweg mover")?;
-    let fingerprint = identity.fingerprint();
     let trust = ClientTrust::default();
     trust.pinned.insert(order.client.parse()?);
     let limits = HostLimits {
@@ -79,13 +77,14 @@ pub fn mover(args: &MoverArgs) -> Result<Exit> {
         stall_timeout: Duration::from_millis(order.stall_timeout_ms),
         ..HostLimits::default()
     };
-    // What is remembered of destinations and who signs receipts outlive this run, if there is a place for them.
+    // What is remembered of destinations and who we are outlive this run, if there is a place for them.
     let state = identity::state_directory(args.state.as_deref()).ok();
-    let signer = match state.as_deref().map(identity::own) {
+    let identity = match state.as_deref().map(identity::own) {
         Some(Ok(own)) => own,
-        _ => Identity::from_pem(&identity.to_pem())?,
+        _ => Identity::generate("thalweg mover")?,
     };
-    let host = Host::new(signer, Exports::User, state, limits);
+    let fingerprint = identity.fingerprint();
+    let host = Host::new(Identity::from_pem(&identity.to_pem())?, Exports::User, state, limits);
     let reached_at = SshConnection::of_environment();
     let listening = listen(&host, &identity, &trust, reached_at.ours, order.ports)?;
     let public = listening.addresses[0];

@@ -35,6 +35,7 @@ pub fn fars<'a>(args: &'a AskArgs, places: &'a Places) -> Fars<'a> {
         ssh: &args.ssh,
         patience,
         stall_timeout: patience,
+        state: None,
         quiet: true,
     };
     Fars::new(how)
@@ -158,29 +159,9 @@ impl Reach {
     /// # Errors
     /// As [`survey::read`], and what the connection says.
     pub fn read(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let (client, place) = match self {
-            Reach::Local(path) => return survey::read(&local(path), 0, 0, sink),
-            Reach::Far(client, place) => (client, place),
-        };
-        let ask = |offset| client.ask(Question::Read { place: place.clone(), offset, bytes: WINDOW_BYTES });
-        let mut offset = 0;
-        let mut next = ask(offset)?;
-        loop {
-            let answers = std::mem::replace(&mut next, ask(offset + WINDOW_BYTES)?);
-            let mut got = 0;
-            for reply in answers {
-                match reply? {
-                    Reply::Bytes(bytes) => {
-                        got += bytes.len() as u64;
-                        sink(&bytes)?;
-                    }
-                    _ => return Err(unexpected()),
-                }
-            }
-            if got < WINDOW_BYTES {
-                return Ok(());
-            }
-            offset += WINDOW_BYTES;
+        match self {
+            Reach::Local(path) => survey::read(&local(path), 0, 0, sink),
+            Reach::Far(client, place) => FarBelow { client, place: place.clone() }.read(sink),
         }
     }
 
@@ -239,6 +220,8 @@ pub trait Below {
     fn kind(&self) -> Result<Kind>;
     /// See [`Reach::digest_of_file`].
     fn digest_of_file(&self, how: DigestAs) -> Result<(u64, Digest)>;
+    /// See [`Reach::read`].
+    fn read(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
 }
 
 impl Below for Reach {
@@ -248,6 +231,10 @@ impl Below for Reach {
 
     fn digest_of_file(&self, how: DigestAs) -> Result<(u64, Digest)> {
         Reach::digest_of_file(self, how)
+    }
+
+    fn read(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        Reach::read(self, sink)
     }
 }
 
@@ -290,6 +277,30 @@ impl Below for FarBelow<'_> {
         }
         let missing = || Failure::new(FailureKind::NotFound, "digest", "it is no regular file");
         found.map(|(_, bytes, digest)| (bytes, digest)).ok_or_else(missing)
+    }
+
+    fn read(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let (client, place) = (self.client, &self.place);
+        let ask = |offset| client.ask(Question::Read { place: place.clone(), offset, bytes: WINDOW_BYTES });
+        let mut offset = 0;
+        let mut next = ask(offset)?;
+        loop {
+            let answers = std::mem::replace(&mut next, ask(offset + WINDOW_BYTES)?);
+            let mut got = 0;
+            for reply in answers {
+                match reply? {
+                    Reply::Bytes(bytes) => {
+                        got += bytes.len() as u64;
+                        sink(&bytes)?;
+                    }
+                    _ => return Err(unexpected()),
+                }
+            }
+            if got < WINDOW_BYTES {
+                return Ok(());
+            }
+            offset += WINDOW_BYTES;
+        }
     }
 }
 

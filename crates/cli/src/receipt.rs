@@ -1,27 +1,27 @@
 //! `--receipt FILE` and `--report FILE`.
 //!
-//! A receipt is JSON lines: a header, one line for each settled entry with exactly the text that the signed root is
-//! computed over, a footer with both signed statements. docs/reference/receipt.md describes it. It is written under
-//! a hidden name, made durable, and renamed: under its own name stands a whole receipt or none.
+//! The form of a receipt is that of [`receipt_file`]. It is written under a hidden name, made durable, and renamed:
+//! under its own name stands a whole receipt or none.
 
-use crate::{args, json};
+use crate::{args, receipt_file};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::failure::{self, Result};
-use thalweg_mover::run::LineSink;
 use thalweg_mover::run::agree::Agreed;
-use thalweg_mover::run::copy::Report;
-use thalweg_wire::limits;
+use thalweg_mover::run::{LineSink, Told};
 use thalweg_wire::path::Escaped;
+use thalweg_wire::{Digest, limits};
 
 /// A receipt that is being written.
 pub struct ReceiptFile {
     path: PathBuf,
     hidden: PathBuf,
+    header: String,
     inner: Arc<Mutex<Inner>>,
 }
 
@@ -36,7 +36,7 @@ impl ReceiptFile {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn begin(path: &Path) -> Result<ReceiptFile> {
+    pub fn begin(path: &Path, args: &args::CopyArgs) -> Result<ReceiptFile> {
         let mut name = OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{}.tmp", std::process::id()));
@@ -47,60 +47,57 @@ impl ReceiptFile {
         Ok(ReceiptFile {
             path: path.to_owned(),
             hidden,
+            header: header(args).to_string(),
             inner: Arc::new(Mutex::new(Inner { file, error: None })),
         })
     }
 
+    /// What our side signs of the header.
+    pub fn header_digest(&self) -> Digest {
+        Digest(*blake3::hash(self.header.as_bytes()).as_bytes())
+    }
+
     /// What makes a sink for each attempt; an attempt starts over.
     pub fn lines(&self) -> Arc<dyn Fn() -> LineSink + Send + Sync> {
-        let inner = self.inner.clone();
+        let (inner, header) = (self.inner.clone(), self.header.clone());
         Arc::new(move || {
             lock(&inner).attempt(|file| {
                 file.flush()?;
                 file.get_ref().set_len(0)?;
-                file.rewind()
+                file.rewind()?;
+                writeln!(file, "{header}")
             });
             let inner = inner.clone();
-            Box::new(move |line| {
-                let text = json!({ "line": line }).to_string();
+            Box::new(move |told| {
+                let text = match told {
+                    Told::Line(line) => receipt_file::line(&line),
+                    Told::Pieces(path, pieces) => receipt_file::pieces(&path, &pieces),
+                };
                 lock(&inner).attempt(|file| writeln!(file, "{text}"));
             })
         })
     }
 
-    /// Completes it. The header is written last and put first.
+    /// Completes it.
     ///
     /// # Errors
     /// What went wrong with any line, or does now.
-    pub fn finish(self, args: &args::CopyArgs, report: &Report) -> Result<()> {
-        self.write(args, report).map_err(|error| of_io(&self.path, &error))
+    pub fn finish(self, agreed: &Agreed) -> Result<()> {
+        self.write(agreed).map_err(|error| of_io(&self.path, &error))
     }
 
-    fn write(&self, args: &args::CopyArgs, report: &Report) -> io::Result<()> {
+    fn write(&self, agreed: &Agreed) -> io::Result<()> {
         let mut inner = lock(&self.inner);
-        if let Some(error) = inner.error.take() {
-            return Err(error);
-        }
-        inner.file.flush()?;
-        // The plan, and so the segment size, is known only now: lines are copied behind the header.
-        let mut lines = inner.file.get_ref().try_clone()?;
-        lines.rewind()?;
-        let whole = self.hidden.with_extension("whole");
-        let mut out = BufWriter::with_capacity(256 << 10, File::create(&whole)?);
-        let copied = (|| {
-            writeln!(out, "{}", header(args, report))?;
-            io::copy(&mut lines, &mut out)?;
-            writeln!(out, "{}", footer(&report.agreed))?;
-            out.flush()?;
-            out.get_ref().sync_all()?;
-            std::fs::rename(&whole, &self.path)?;
+        let footer = receipt_file::footer(&agreed.sender, &agreed.receiver);
+        inner.attempt(|file| {
+            writeln!(file, "{footer}")?;
+            file.flush()?;
+            file.get_ref().sync_all()?;
+            std::fs::rename(&self.hidden, &self.path)?;
             let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
-        })();
-        if copied.is_err() {
-            let _ = std::fs::remove_file(&whole);
-        }
-        copied
+        });
+        inner.error.take().map_or(Ok(()), Err)
     }
 }
 
@@ -169,41 +166,20 @@ fn of_io(path: &Path, error: &io::Error) -> thalweg_mover::Failure {
     failure
 }
 
-fn header(args: &args::CopyArgs, report: &Report) -> Value {
+fn header(args: &args::CopyArgs) -> Value {
     let places: Vec<String> =
         args.places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
     let (to, from) = places.split_last().map(|(to, from)| (to.as_str(), from)).unwrap_or_default();
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
-        "thalweg_receipt": 1,
-        "when": report.agreed.receiver.statement.signed_at,
+        "thalweg_receipt": receipt_file::VERSION,
+        "began": began.as_secs(),
         "from": from,
         "to": to,
-        "verify": format!("{:?}", args.verify).to_lowercase(),
         "digest": "blake3",
         "program": format!("thalweg {}", env!("CARGO_PKG_VERSION")),
         "protocol": [limits::VERSION_MIN, limits::VERSION_MAX],
-        "terms": {
-            "chunk_bytes": report.plan.chunk_bytes.value,
-            "segment_bytes": report.plan.segment_bytes.value,
-            "check": format!("{:?}", args.check).to_lowercase(),
-            "compress": args.compress,
-            "delete": args.delete,
-        },
-    })
-}
-
-fn footer(agreed: &Agreed) -> Value {
-    json!({
-        "root": agreed.receiver.statement.root.to_string(),
-        "entries": agreed.receiver.statement.entries,
-        "totals": json::totals(&agreed.receiver.statement.totals),
-        "sender": {
-            "public_key": json::hex(&agreed.sender.public_key),
-            "signed": json::hex(&agreed.sender.to_bytes()),
-        },
-        "receiver": {
-            "public_key": json::hex(&agreed.receiver.public_key),
-            "signed": json::hex(&agreed.receiver.to_bytes()),
-        },
+        "compress": args.compress,
+        "delete": args.delete,
     })
 }

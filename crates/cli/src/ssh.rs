@@ -1,20 +1,22 @@
 //! Places that the user's own ssh reaches.
 
 use crate::fars::How;
+use crate::identity;
 use std::sync::Arc;
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::link::Identity;
 use thalweg_mover::link::ssh::{FarProgram, Ssh};
 use thalweg_mover::run::by_ssh::{self, SshWishes};
 use thalweg_mover::run::far::Far;
 use thalweg_wire::message::Place;
 
-/// Starts the far mover and finds a way to it. Its user may be asked for a password here, so this comes before anything
+/// Starts the far mover and finds a way to it; and who we are there. Its user may be asked for a password here, so this comes before anything
 /// that draws on the terminal.
 ///
 /// # Errors
 /// `Connection` if ssh does not get there, `NotFound` if there is no program, `Protocol` if it is too old or too new.
-pub fn far(host: &str, port: Option<u16>, how: &How<'_>) -> Result<Far> {
+pub fn far(host: &str, port: Option<u16>, how: &How<'_>) -> Result<(Far, Identity)> {
     let asked = how.ssh;
     if port.is_some() && asked.port.is_some() && port != asked.port {
         let cause = "--port and the port in ssh:// differ";
@@ -38,7 +40,11 @@ pub fn far(host: &str, port: Option<u16>, how: &How<'_>) -> Result<Far> {
         patience: how.patience,
         stall_timeout: how.stall_timeout,
     };
-    by_ssh::reach(wishes, events)
+    let identity = match how.state {
+        Some(state) => identity::own(state)?,
+        None => Identity::generate("thalweg by ssh")?,
+    };
+    Ok((by_ssh::reach(wishes, &identity, events)?, identity))
 }
 
 /// A path as the far user means it: relative ones, and those that begin with `~/`, are below the home directory, in

@@ -2,7 +2,8 @@
 //!
 //! 1. Both signatures, both statements against each other, and the root against the lines.
 //! 2. Every entry of the receipt at the place; every file is read past the page cache and digested.
-//! 3. With `--strict`: nothing is there that the receipt does not have.
+//! 3. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
+//! 4. With `--strict`: nothing is there that the receipt does not have.
 //!
 //! Not checked: modes, owners, times, link targets; the receipt does not hold them. Files of which the receipt has no
 //! digest (found unchanged by evidence, never read) are compared by size and counted.
@@ -12,24 +13,26 @@ use crate::exit::Exit;
 use crate::place::Places;
 use crate::places::Troubles;
 use crate::reach::{self, Reach};
+use crate::receipt_file::{self, Part, Reader, Seal, Signer};
 use crate::{json, out, units};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::BufReader;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::link::verify_signature;
+use thalweg_wire::digest::{PieceHasher, Pieces};
 use thalweg_wire::path::Escaped;
-use thalweg_wire::receipt::{Line, Signed};
+use thalweg_wire::receipt::Line;
 use thalweg_wire::{Digest, Kind, RelativePath};
 
-/// A line with the longest path there can be, escaped twice.
-const LINE_BYTES_MAX: u64 = 8 << 20;
 /// Files that are asked about at the same time: here, and at a far place, where it hides the round trip.
 const WORKERS: (usize, usize) = (4, 16);
+/// Damaged files of which the damage is looked for, at most: each is read again.
+const LOCATED_MAX: usize = 4096;
 
 /// `thalweg verify`.
 ///
@@ -37,18 +40,15 @@ const WORKERS: (usize, usize) = (4, 16);
 /// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed; when the place
 /// cannot be reached.
 pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
-    let seal = authenticate(&args.receipt, &args.keys)?;
-    if !args.ask.json {
-        use std::io::Write;
-        let mut err = std::io::stderr().lock();
-        let _ = writeln!(err, "signed by the sender {}", json::hex(&seal.sender));
-        let _ = writeln!(err, "    and the receiver {}", json::hex(&seal.receiver));
-        if args.keys.is_empty() {
-            let _ = writeln!(
-                err,
-                "warning: anybody can sign a receipt; give the keys that you expect with --keys"
-            );
+    let seal = open(&args.receipt)?.authenticate()?;
+    for (who, signer) in [("sender", seal.sender), ("receiver", seal.receiver)] {
+        if !args.keys.is_empty() && !is_expected(&signer, &args.keys) {
+            let cause = format!("the {who} signed with {}, which is not among --keys", shown(&signer));
+            return Err(Failure::new(FailureKind::Damage, "check the receipt", cause));
         }
+    }
+    if !args.ask.json {
+        tell_signers(&seal, args.keys.is_empty());
     }
     let mut fars = reach::fars(&args.ask, places);
     let reach = Reach::open(&args.place, &mut fars)?;
@@ -58,13 +58,13 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
         return Err(Failure::new(FailureKind::Usage, "verify", cause));
     }
     let judge = Mutex::new(Judge::new(args));
-    let lines = Mutex::new(Lines::open(&args.receipt)?);
+    let lines = Mutex::new(open(&args.receipt)?);
     let workers = if matches!(reach, Reach::Local(_)) { WORKERS.0 } else { WORKERS.1 };
     std::thread::scope(|scope| {
         for _ in 0..workers.min(seal.entries as usize).max(1) {
             scope.spawn(|| {
                 loop {
-                    let next = lock(&lines).next_line();
+                    let next = next_line(&mut lock(&lines));
                     let line = match next {
                         Ok(Some(line)) => line,
                         Ok(None) => return,
@@ -79,6 +79,7 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
         }
     });
     let mut judge = judge.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    locate(&reach, is_file, &args.receipt, &mut judge)?;
     if args.strict && !is_file {
         reach.list(true, &mut |found| {
             match found {
@@ -91,110 +92,133 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     judge.end()
 }
 
-/// What the signatures hold.
-struct Seal {
-    sender: [u8; 32],
-    receiver: [u8; 32],
-    entries: u64,
-    segment_bytes: u64,
+fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
+    let file = File::open(path).map_err(|error| {
+        let mut failure = failure::of_io("read the receipt", &error);
+        failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_encoded_bytes()), failure.cause);
+        failure
+    })?;
+    Reader::begin(BufReader::new(file))
 }
 
-fn authenticate(path: &Path, keys: &[String]) -> Result<Seal> {
-    let mut lines = Lines::open(path)?;
-    let segment_bytes = lines.segment_bytes;
-    let mut hasher = blake3::Hasher::new();
-    let mut entries = 0;
-    while let Some(text) = lines.next_text()? {
-        hasher.update(text.as_bytes());
-        entries += 1;
+/// By the key or by the certificate.
+fn is_expected(signer: &Signer, keys: &[String]) -> bool {
+    let (key, certificate) = (json::hex(&signer.public_key), signer.certificate.map(|of| of.to_string()));
+    keys.iter().any(|known| *known == key || certificate.as_ref() == Some(known))
+}
+
+fn shown(signer: &Signer) -> String {
+    match signer.certificate {
+        Some(certificate) => format!("the certificate {certificate} (key {})", json::hex(&signer.public_key)),
+        None => format!("the key {}", json::hex(&signer.public_key)),
     }
-    let root = Digest(*hasher.finalize().as_bytes());
-    let footer = lines.footer.take().ok_or_else(|| no_receipt("it has no end"))?;
-    let signed = |who: &str| -> Result<Signed> {
-        let bytes =
-            footer.get(who).and_then(|side| side.get("signed")).and_then(Value::as_str).and_then(json::unhex);
-        bytes
-            .and_then(|bytes| Signed::from_bytes(&bytes).ok())
-            .ok_or_else(|| no_receipt("a signed statement is missing"))
-    };
-    let damage = |cause: String| Failure::new(FailureKind::Damage, "check the receipt", cause);
-    let (sender, receiver) = (signed("sender")?, signed("receiver")?);
-    for (who, signed) in [("sender", &sender), ("receiver", &receiver)] {
-        if !verify_signature(&signed.public_key, &signed.statement.signed_bytes(), &signed.signature) {
-            return Err(damage(format!("the signature of the {who} is not valid")));
-        }
-        if (signed.statement.root, signed.statement.entries) != (root, entries) {
-            return Err(damage(format!("its {entries} lines are not those that the {who} signed")));
-        }
-        let key = json::hex(&signed.public_key);
-        if !keys.is_empty() && !keys.iter().any(|known| known.eq_ignore_ascii_case(&key)) {
-            return Err(damage(format!("the {who} signed with the key {key}, which is not among --keys")));
+}
+
+fn tell_signers(seal: &Seal, unknown: bool) {
+    use std::io::Write;
+    let mut err = std::io::stderr().lock();
+    let _ = writeln!(err, "signed by the sender with {}", shown(&seal.sender));
+    let _ = writeln!(err, "  and the receiver with {}", shown(&seal.receiver));
+    if !seal.holds_header {
+        let _ = writeln!(err, "warning: in a receipt of version 1 the header is not signed");
+    }
+    if unknown {
+        let _ =
+            writeln!(err, "warning: anybody can sign a receipt; give the keys that you expect with --keys");
+    }
+}
+
+fn next_line(reader: &mut Reader<BufReader<File>>) -> Result<Option<Line>> {
+    loop {
+        match reader.next_part()? {
+            Some(Part::Line(text)) => return text.parse().map(Some).map_err(not_readable),
+            Some(Part::Pieces(..)) => {}
+            None => return Ok(None),
         }
     }
-    Ok(Seal { sender: sender.public_key, receiver: receiver.public_key, entries, segment_bytes })
 }
 
-fn no_receipt(why: &str) -> Failure {
-    Failure::new(FailureKind::Usage, "read the receipt", format!("this is no receipt: {why}"))
+fn not_readable(error: thalweg_wire::DecodeError) -> Failure {
+    Failure::new(FailureKind::Usage, "read the receipt", error)
 }
 
-/// The lines of a receipt file.
-struct Lines {
-    file: BufReader<File>,
-    segment_bytes: u64,
-    footer: Option<Value>,
+/// Tells which bytes of the damaged files differ, where the receipt has the digests of their parts.
+fn locate(reach: &Reach, is_file: bool, receipt: &Path, judge: &mut Judge) -> Result<()> {
+    if judge.damaged.is_empty() {
+        return Ok(());
+    }
+    let mut reader = open(receipt)?;
+    while let Some(part) = reader.next_part()? {
+        let Part::Pieces(path, pieces) = part else { continue };
+        let Some(&(bytes, digest)) = judge.damaged.get(&path) else { continue };
+        if !receipt_file::are_parts_of(&pieces, bytes, digest) {
+            let cause = format!("the digests of the parts of `{path}` do not join to that of the file");
+            return Err(Failure::new(FailureKind::Damage, "check the receipt", cause));
+        }
+        let here = RelativePath::root();
+        let place = if is_file { &here } else { &path };
+        let mut search = Search::new(&pieces, bytes);
+        match reach.with_below(place, |below| below.read(&mut |bytes| search.take(bytes))) {
+            Ok(()) => judge.located(&path, &search.end()),
+            Err(failure) => judge.troubles.add(&failure.at(&path)),
+        }
+    }
+    Ok(())
 }
 
-impl Lines {
-    fn open(path: &Path) -> Result<Lines> {
-        let file = File::open(path).map_err(|error| {
-            let mut failure = failure::of_io("read the receipt", &error);
-            failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_encoded_bytes()), failure.cause);
-            failure
-        })?;
-        let mut lines = Lines { file: BufReader::new(file), segment_bytes: 0, footer: None };
-        let header = lines.next_value()?.ok_or_else(|| no_receipt("it is empty"))?;
-        match header.get("thalweg_receipt").and_then(Value::as_u64) {
-            Some(1) => {}
-            Some(version) => {
-                return Err(no_receipt(&format!("version {version} is newer than this program")));
+/// Compares a file, as it is read, with the digests of its parts.
+struct Search<'a> {
+    pieces: &'a Pieces,
+    file_bytes: u64,
+    at: u64,
+    /// Of the part that is being read, and where that part ends.
+    hasher: Option<(PieceHasher, u64)>,
+    /// Byte ranges that differ; neighbours are one.
+    differing: Vec<Range<u64>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(pieces: &'a Pieces, file_bytes: u64) -> Self {
+        Search { pieces, file_bytes, at: 0, hasher: None, differing: Vec::new() }
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() && self.at < self.file_bytes {
+            let start = self.at - self.at % self.pieces.piece_bytes;
+            let end = self.file_bytes.min(start + self.pieces.piece_bytes);
+            let (hasher, _) = self
+                .hasher
+                .get_or_insert_with(|| (PieceHasher::new(start, end - start, self.file_bytes), end));
+            let step = bytes.len().min(usize::try_from(end - self.at).unwrap_or(usize::MAX));
+            hasher.update(&bytes[..step]);
+            bytes = &bytes[step..];
+            self.at += step as u64;
+            if self.at == end
+                && let Some((hasher, _)) = self.hasher.take()
+            {
+                let expected = &self.pieces.digests[(start / self.pieces.piece_bytes) as usize];
+                if hasher.finish() != *expected {
+                    self.differs(start..end);
+                }
             }
-            None => return Err(no_receipt("the first line is no header")),
         }
-        let segment_bytes =
-            header.get("terms").and_then(|terms| terms.get("segment_bytes")).and_then(Value::as_u64);
-        lines.segment_bytes = segment_bytes.ok_or_else(|| no_receipt("the segment size is missing"))?;
-        DigestAs::of_question(lines.segment_bytes)?;
-        Ok(lines)
+        Ok(())
     }
 
-    fn next_value(&mut self) -> Result<Option<Value>> {
-        let mut line = Vec::new();
-        let mut limited = (&mut self.file).take(LINE_BYTES_MAX);
-        let got = limited
-            .read_until(b'\n', &mut line)
-            .map_err(|error| failure::of_io("read the receipt", &error))?;
-        if got == 0 {
-            return Ok(None);
+    /// What is missing at the end differs too.
+    fn end(mut self) -> Vec<Range<u64>> {
+        if self.at < self.file_bytes {
+            let start = self.at - self.at % self.pieces.piece_bytes;
+            self.differs(start..self.file_bytes);
         }
-        serde_json::from_slice(&line).map(Some).map_err(|error| no_receipt(&error.to_string()))
+        self.differing
     }
 
-    /// The text of the next entry; `None` at the footer, which is kept.
-    fn next_text(&mut self) -> Result<Option<String>> {
-        let Some(value) = self.next_value()? else { return Ok(None) };
-        match value.get("line").and_then(Value::as_str) {
-            Some(text) => Ok(Some(text.to_owned())),
-            None => {
-                self.footer = Some(value);
-                Ok(None)
-            }
+    fn differs(&mut self, range: Range<u64>) {
+        match self.differing.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.differing.push(range),
         }
-    }
-
-    fn next_line(&mut self) -> Result<Option<Line>> {
-        let Some(text) = self.next_text()? else { return Ok(None) };
-        text.parse().map(Some).map_err(|error: thalweg_wire::DecodeError| no_receipt(&error.to_string()))
     }
 }
 
@@ -204,6 +228,8 @@ enum Verdict {
     Unknown,
     Missing(String),
     Differs(String),
+    /// Right kind and size, wrong content: it should have this digest.
+    Damaged(String, Digest),
     Trouble(Failure),
 }
 
@@ -249,7 +275,8 @@ fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> Ver
         None => Verdict::Unknown,
         Some(expected) if expected == digest => Verdict::Same,
         Some(expected) => {
-            Verdict::Differs(format!("its content has the digest {digest}, and {expected} was copied"))
+            let why = format!("its content has the digest {digest}, and {expected} was copied");
+            Verdict::Damaged(why, expected)
         }
     }
 }
@@ -264,6 +291,8 @@ struct Judge {
     entries: u64,
     bytes: u64,
     unknown: u64,
+    /// Files with wrong content, and what they should have: bytes and digest.
+    damaged: HashMap<RelativePath, (u64, Digest)>,
     /// Missing, differing, extra, not readable.
     counts: [u64; 4],
 }
@@ -278,6 +307,7 @@ impl Judge {
             entries: 0,
             bytes: 0,
             unknown: 0,
+            damaged: HashMap::new(),
             counts: [0; 4],
         }
     }
@@ -298,6 +328,12 @@ impl Judge {
             Verdict::Unknown => self.unknown += 1,
             Verdict::Missing(why) => self.say(0, "missing", &line.path, &why),
             Verdict::Differs(why) => self.say(1, "differs", &line.path, &why),
+            Verdict::Damaged(why, digest) => {
+                self.say(1, "differs", &line.path, &why);
+                if self.damaged.len() < LOCATED_MAX {
+                    self.damaged.insert(line.path.clone(), (line.bytes, digest));
+                }
+            }
             Verdict::Trouble(failure) if failure.kind == FailureKind::Connection => self.stop(failure),
             Verdict::Trouble(failure) => {
                 self.counts[3] += 1;
@@ -309,6 +345,23 @@ impl Judge {
 
     fn stop(&mut self, failure: Failure) {
         self.stopped.get_or_insert(failure);
+    }
+
+    /// Tells where a damaged file differs.
+    fn located(&self, path: &RelativePath, ranges: &[Range<u64>]) {
+        for range in ranges {
+            if self.json {
+                let mut object = json::about("damage", path);
+                object.insert("start".into(), range.start.into());
+                object.insert("end".into(), range.end.into());
+                out::tell(&Value::Object(object).to_string());
+            } else {
+                out::tell(&format!("damaged  {path}  bytes {}..{}", range.start, range.end));
+            }
+        }
+        if ranges.is_empty() && !self.json {
+            out::tell(&format!("damaged  {path}  read again, it is as it was copied: look at the medium"));
+        }
     }
 
     fn is_extra(&mut self, path: &RelativePath) {

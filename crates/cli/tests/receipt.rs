@@ -57,14 +57,15 @@ fn the_root_can_be_computed_from_the_lines_alone() {
     let text = std::fs::read_to_string(receipt).unwrap();
     let values: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(values[0]["thalweg_receipt"], 1);
+    assert_eq!(values[0]["thalweg_receipt"], 2);
     let mut hasher = blake3::Hasher::new();
-    for value in &values[1..values.len() - 1] {
-        hasher.update(value["line"].as_str().unwrap().as_bytes());
+    let lines: Vec<&str> = values.iter().filter_map(|value| value["line"].as_str()).collect();
+    for line in &lines {
+        hasher.update(line.as_bytes());
     }
     let footer = values.last().unwrap();
     assert_eq!(footer["root"], hasher.finalize().to_hex().as_str());
-    assert_eq!(footer["entries"], values.len() - 2);
+    assert_eq!(footer["entries"], lines.len());
     assert!(!text.contains("PRIVATE KEY"));
 }
 
@@ -86,6 +87,62 @@ fn damage_after_the_copy_is_found_and_named_and_nothing_else_is() {
         "{out}"
     );
     assert_eq!(out.lines().count(), 3, "{out}");
+}
+
+/// I-7: located to the chunk. Local, pushed and pulled, so that each kind of side has kept the digests.
+#[test]
+fn damage_in_a_large_file_is_named_by_its_byte_range() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let content = noise(7, (64 << 20) + 12_345);
+    std::fs::write(scratch.path("from/large"), &content).unwrap();
+    std::fs::write(scratch.path("from/small"), b"small").unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let ticket = daemon.ticket.display().to_string();
+    let path = |name: &str| scratch.path(name).display().to_string();
+    for (words, from, to, copy) in [
+        ("local", path("from/"), path("local"), scratch.path("local")),
+        ("push", path("from/"), daemon.place("data", "x"), scratch.path("export/x")),
+        ("pull", format!("{}/", daemon.place("data", "x")), path("pulled"), scratch.path("pulled")),
+    ] {
+        let receipt = scratch.path(&format!("{words}-receipt"));
+        let shown = receipt.display().to_string();
+        scratch.ok(["cp", "--chunk", "4MiB", "--ticket", &ticket, "--receipt", &shown, &from, &to]);
+        assert_eq!(verify(&scratch, &receipt, &copy, &[]).0, 0, "{words}");
+        let mut damaged = content.clone();
+        for at in [(13 << 20) + 5, (16 << 20) - 1, 16 << 20, 64 << 20] {
+            damaged[at] ^= 0x20;
+        }
+        std::fs::write(copy.join("large"), &damaged).unwrap();
+        let ranges = ["12582912..20971520", "67108864..67121209"];
+        let at_the_daemon = words == "push";
+        let place = if at_the_daemon { PathBuf::from(&to) } else { copy.clone() };
+        let (code, out, err) = verify(&scratch, &receipt, &place, &["--ticket", &ticket]);
+        assert_eq!(code, 4, "{words}: {out}{err}");
+        let damage: Vec<&str> = out.lines().filter(|line| line.starts_with("damaged")).collect();
+        assert_eq!(
+            damage,
+            ranges.map(|range| format!("damaged  large  bytes {range}")),
+            "{words}: {out}{err}"
+        );
+        let (_, out, _) = verify(&scratch, &receipt, &copy, &["--json"]);
+        assert!(
+            out.contains(r#"{"end":20971520,"event":"damage","path":"large","start":12582912}"#),
+            "{out}"
+        );
+        std::fs::write(copy.join("large"), &content).unwrap();
+    }
+    // Digests of parts that do not join to what was signed are no receipt.
+    let receipt = scratch.path("local-receipt");
+    let text = std::fs::read_to_string(&receipt).unwrap();
+    let at = text.find(r#""digests":""#).unwrap() + 11;
+    let forged = scratch.path("forged");
+    let digit = if text.as_bytes()[at] == b'0' { "1" } else { "0" };
+    std::fs::write(&forged, format!("{}{digit}{}", &text[..at], &text[at + 1..])).unwrap();
+    std::fs::write(scratch.path("local/large"), noise(8, content.len())).unwrap();
+    let (code, _, err) = verify(&scratch, &forged, &scratch.path("local"), &[]);
+    assert!(code == 4 && err.contains("do not join"), "{err}");
 }
 
 #[test]
@@ -127,7 +184,20 @@ fn a_receipt_that_was_changed_is_damage_and_no_receipt_is_usage() {
     let (receipt, to) = copied(&scratch);
     let text = std::fs::read_to_string(&receipt).unwrap();
     let forged = scratch.path("forged");
-    for (from, into) in [("  1  file", "  2  file"), ("one-byte", "one-bite")] {
+    let when = text.find(r#""began":"#).map(|at| text[at..at + 18].to_owned()).unwrap();
+    let said = text.rfind(r#""when":"#).map(|at| text[at..at + 17].to_owned()).unwrap();
+    for (from, into) in [
+        ("  1  file", "  2  file"),
+        ("one-byte", "one-bite"),
+        // The header, and the words of the footer.
+        (when.as_str(), r#""began":1000000000"#),
+        (r#""delete":false"#, r#""delete":true"#),
+        (r#""verify":"written""#, r#""verify":"paranoid""#),
+        (r#""chunk_bytes":"#, r#""chunk_bytes":1"#),
+        (said.as_str(), r#""when":1000000000"#),
+        (r#""done":"#, r#""done":1"#),
+    ] {
+        assert!(text.contains(from), "{from}");
         std::fs::write(&forged, text.replacen(from, into, 1)).unwrap();
         let (code, _, err) = verify(&scratch, &forged, &to, &[]);
         assert_eq!(code, 4, "{err}");
@@ -143,6 +213,60 @@ fn a_receipt_that_was_changed_is_damage_and_no_receipt_is_usage() {
     assert_eq!(verify(&scratch, &forged, &to, &[]).0, 1);
 }
 
+/// What an auditor does who holds the certificates of both sites, and never saw their keys.
+#[test]
+fn a_receipt_names_the_certificates_that_both_sides_showed() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 1000)).unwrap();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let ticket = thalweg_mover::link::Ticket::read(&daemon.ticket).unwrap();
+    let receipt = scratch.path("receipt");
+    let path = |path: &Path| path.display().to_string();
+    scratch.ok([
+        "cp",
+        "--ticket",
+        &path(&daemon.ticket),
+        "--receipt",
+        &path(&receipt),
+        &path(&scratch.path("file")),
+        &daemon.place("data", "file"),
+    ]);
+    let both = format!("{},{}", ticket.server, ticket.identity().unwrap().fingerprint());
+    let place = scratch.path("export/file");
+    assert_eq!(verify(&scratch, &receipt, &place, &["--keys", &both]).0, 0);
+    let one = ticket.server.to_string();
+    let (code, _, err) = verify(&scratch, &receipt, &place, &["--keys", &one]);
+    assert!(code == 4 && err.contains("sender signed with the certificate"), "{err}");
+}
+
+/// Made by the program before receipts had certificates: it is still a receipt, with a warning.
+#[test]
+fn a_receipt_of_version_1_is_still_verified() {
+    use thalweg_wire::receipt::v1;
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"five!").unwrap();
+    let line = format!("{}  5  file  done  file\n", blake3::hash(b"five!").to_hex());
+    let root = thalweg_wire::Digest(*blake3::hash(line.as_bytes()).as_bytes());
+    let identity = thalweg_mover::link::Identity::generate("old").unwrap();
+    let statement = v1::Statement { root, entries: 1, totals: Default::default(), signed_at: 1_700_000_000 };
+    let signature = identity.sign(&statement.signed_bytes());
+    let signed = v1::Signed { statement, public_key: identity.public_key(), signature };
+    let signed = thalweg_cli::receipt_file::hex(&postcard::to_extend(&signed, Vec::new()).unwrap());
+    let side = serde_json::json!({"public_key": "", "signed": signed});
+    let text = [
+        serde_json::json!({"thalweg_receipt": 1, "terms": {"segment_bytes": 1 << 20}}),
+        serde_json::json!({ "line": line }),
+        serde_json::json!({"root": root.to_string(), "entries": 1, "sender": side, "receiver": side}),
+    ];
+    let receipt = scratch.path("receipt");
+    std::fs::write(&receipt, text.map(|value| format!("{value}\n")).concat()).unwrap();
+    let (code, out, err) = verify(&scratch, &receipt, &scratch.path("file"), &[]);
+    assert!(code == 0 && err.contains("header is not signed"), "{out}{err}");
+    std::fs::write(scratch.path("file"), b"fiVe!").unwrap();
+    assert_eq!(verify(&scratch, &receipt, &scratch.path("file"), &[]).0, 4);
+}
+
 #[test]
 fn only_the_keys_that_are_expected_may_have_signed() {
     let scratch = Scratch::new();
@@ -151,6 +275,11 @@ fn only_the_keys_that_are_expected_may_have_signed() {
     let footer: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     let key = footer["receiver"]["public_key"].as_str().unwrap();
     assert_eq!(verify(&scratch, &receipt, &to, &["--keys", key]).0, 0);
+    let certificate = footer["receiver"]["fingerprint"].as_str().unwrap();
+    assert_eq!(verify(&scratch, &receipt, &to, &["--keys", certificate]).0, 0);
+    let as_openssl: Vec<String> =
+        certificate.as_bytes().chunks(2).map(|pair| String::from_utf8_lossy(pair).to_uppercase()).collect();
+    assert_eq!(verify(&scratch, &receipt, &to, &["--keys", &as_openssl.join(":")]).0, 0);
     assert_eq!(verify(&scratch, &receipt, &to, &["--keys", &"ab".repeat(32)]).0, 4);
     assert_eq!(verify(&scratch, &receipt, &to, &["--keys", "abc"]).0, 1);
 }

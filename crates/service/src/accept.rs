@@ -2,27 +2,152 @@
 //! thread: handshakes run on an asynchronous runtime, everything after them on blocking threads.
 
 use crate::host::Host;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::link::{ClientTrust, Connection, Identity, server_config};
+use thalweg_mover::link::{ClientTrust, Connection, Fingerprint, Identity, server_config};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
 
 /// From accept to the end of the hello, in total.
 pub const ADMIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that have not proved who they are, at most; the rest wait in the kernel.
 const STRANGERS_MAX: usize = 8192;
+/// Of these, from the same address; of one more, the oldest is cut. So a flood from one address does not keep others
+/// out, and somebody honest at the same address still has the time that it takes for so many to come after him.
+const STRANGERS_PER_SOURCE_MAX: usize = 256;
+/// Connections whose owner is known and that have not said what they are for, of one client.
+const NEWCOMERS_PER_CLIENT_MAX: usize = 64;
 
 /// A server that listens.
 pub struct Listening {
     /// Where, with the ports that the kernel chose.
     pub addresses: Vec<SocketAddr>,
-    host: Arc<Host>,
-    acceptor: TlsAcceptor,
+    door: Door,
     runtime: Option<tokio::runtime::Runtime>,
+}
+
+/// What every connection passes.
+#[derive(Clone)]
+struct Door {
+    acceptor: TlsAcceptor,
+    host: Arc<Host>,
+    newcomers: Arc<Newcomers>,
+}
+
+/// Connections whose peers have not proved who they are, by where they come from, oldest first.
+struct Strangers {
+    places: Arc<Semaphore>,
+    sources: Mutex<HashMap<IpAddr, VecDeque<Kept>>>,
+    serial: AtomicU64,
+}
+
+/// A stranger's number, and what keeps him: he is cut when it is dropped.
+type Kept = (u64, oneshot::Sender<()>);
+
+impl Default for Strangers {
+    fn default() -> Self {
+        Strangers {
+            places: Arc::new(Semaphore::new(STRANGERS_MAX)),
+            sources: Mutex::default(),
+            serial: AtomicU64::new(0),
+        }
+    }
+}
+
+/// A stranger's place: free again when this is dropped.
+struct Place {
+    strangers: Arc<Strangers>,
+    source: IpAddr,
+    number: u64,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Strangers {
+    /// Notes a stranger. The receiver ends when he has to go because too many came after him.
+    fn note(
+        self: &Arc<Self>,
+        address: IpAddr,
+        place: OwnedSemaphorePermit,
+    ) -> (Place, oneshot::Receiver<()>) {
+        let source = source_of(address);
+        let number = self.serial.fetch_add(1, Ordering::Relaxed);
+        let (keep, cut) = oneshot::channel();
+        let mut sources = self.sources.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let from_there = sources.entry(source).or_default();
+        from_there.push_back((number, keep));
+        if from_there.len() > STRANGERS_PER_SOURCE_MAX {
+            from_there.pop_front();
+        }
+        drop(sources);
+        (Place { strangers: self.clone(), source, number, _place: place }, cut)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut sources = self.strangers.sources.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(from_there) = sources.get_mut(&self.source) {
+            from_there.retain(|(number, _)| *number != self.number);
+            if from_there.is_empty() {
+                sources.remove(&self.source);
+            }
+        }
+    }
+}
+
+/// Who counts as one: an IPv4 address, or the IPv6 network of 64 bits that one subscriber has.
+fn source_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let mut segments = address.segments();
+            segments[4..].fill(0);
+            IpAddr::V6(segments.into())
+        }
+        address => address,
+    }
+}
+
+/// How many connections of each client are being admitted.
+#[derive(Default)]
+struct Newcomers(Mutex<HashMap<Fingerprint, usize>>);
+
+/// One of them.
+struct Newcomer {
+    newcomers: Arc<Newcomers>,
+    client: Fingerprint,
+}
+
+impl Newcomers {
+    fn note(self: &Arc<Self>, client: Fingerprint) -> Result<Newcomer> {
+        let mut counts = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let count = counts.entry(client).or_default();
+        if *count >= NEWCOMERS_PER_CLIENT_MAX {
+            return Err(Failure::new(
+                FailureKind::Busy,
+                "admit",
+                "too many connections of one client at once",
+            ));
+        }
+        *count += 1;
+        Ok(Newcomer { newcomers: self.clone(), client })
+    }
+}
+
+impl Drop for Newcomer {
+    fn drop(&mut self) {
+        let mut counts = self.newcomers.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(count) = counts.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.client);
+            }
+        }
+    }
 }
 
 /// Listens at `addresses` (`host:port`; port 0: the kernel chooses) for clients that `trust` admits.
@@ -42,7 +167,8 @@ pub fn listen(
         .thread_name("accept")
         .build()
         .map_err(|error| failure::of_io("start", &error))?;
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let strangers = Arc::new(Strangers::default());
+    let newcomers = Arc::new(Newcomers::default());
     let mut bound = Vec::new();
     for address in addresses {
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(|error| {
@@ -51,9 +177,11 @@ pub fn listen(
             failure
         })?;
         bound.push(listener.local_addr().map_err(|error| failure::of_io("listen", &error))?);
-        runtime.spawn(accept_loop(listener, acceptor.clone(), host.clone(), strangers.clone()));
+        let door = Door { acceptor: acceptor.clone(), host: host.clone(), newcomers: newcomers.clone() };
+        runtime.spawn(accept_loop(listener, door, strangers.clone()));
     }
-    Ok(Listening { addresses: bound, host, acceptor, runtime: Some(runtime) })
+    let door = Door { acceptor, host, newcomers };
+    Ok(Listening { addresses: bound, door, runtime: Some(runtime) })
 }
 
 impl Listening {
@@ -67,7 +195,7 @@ impl Listening {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let _inside = runtime.enter();
         let stream = TcpStream::from_std(stream).map_err(of_io)?;
-        runtime.spawn(welcome(stream, self.acceptor.clone(), self.host.clone(), None));
+        runtime.spawn(welcome(stream, self.door.clone(), None));
         Ok(())
     }
 
@@ -76,20 +204,15 @@ impl Listening {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-        self.host.stop();
+        self.door.host.stop();
     }
 }
 
-async fn accept_loop(
-    listener: TcpListener,
-    acceptor: TlsAcceptor,
-    host: Arc<Host>,
-    strangers: Arc<Semaphore>,
-) {
+async fn accept_loop(listener: TcpListener, door: Door, strangers: Arc<Strangers>) {
     loop {
-        let Ok(place) = strangers.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let Ok(place) = strangers.places.clone().acquire_owned().await else { return };
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, or a connection that died in the queue: wait a little, go on.
                 tracing::warn!(%error, "accept");
@@ -97,20 +220,22 @@ async fn accept_loop(
                 continue;
             }
         };
-        tokio::spawn(welcome(stream, acceptor.clone(), host.clone(), Some(place)));
+        let noted = strangers.note(address.ip(), place);
+        tokio::spawn(welcome(stream, door.clone(), Some(noted)));
     }
 }
 
-/// TLS, hello, and then to its session; `place` is free again when the peer has proved who it is.
-async fn welcome(
-    stream: TcpStream,
-    acceptor: TlsAcceptor,
-    host: Arc<Host>,
-    place: Option<tokio::sync::OwnedSemaphorePermit>,
-) {
+/// TLS, hello, and then to its session; a stranger's place is free again when he has proved who he is.
+async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot::Receiver<()>)>) {
     let since = Instant::now();
-    let secured = tokio::time::timeout(ADMIT_TIMEOUT, acceptor.accept(stream)).await;
-    drop(place);
+    let handshake = tokio::time::timeout(ADMIT_TIMEOUT, door.acceptor.accept(stream));
+    let secured = match stranger {
+        Some((_place, cut)) => tokio::select! {
+            secured = handshake => secured,
+            _ = cut => return tracing::info!("a stranger was cut: too many came after him"),
+        },
+        None => handshake.await,
+    };
     let connection = match secured {
         Ok(Ok(stream)) => {
             let (socket, tls) = stream.into_inner();
@@ -126,10 +251,62 @@ async fn welcome(
         Err(_) => Err(Failure::new(FailureKind::Connection, "accept", "the handshake took too long")),
     };
     let left = ADMIT_TIMEOUT.saturating_sub(since.elapsed());
-    let admitted = tokio::task::spawn_blocking(move || connection.and_then(|c| host.admit(c, left))).await;
+    let counted = connection
+        .and_then(|connection| Ok((door.newcomers.note(connection.peer_fingerprint())?, connection)));
+    let host = door.host;
+    let admit = move || counted.and_then(|(_newcomer, connection)| host.admit(connection, left));
+    let admitted = tokio::task::spawn_blocking(admit).await;
     match admitted {
         Ok(Ok(())) => {}
         Ok(Err(failure)) => tracing::info!(%failure, "a connection was turned away"),
         Err(error) => tracing::error!(%error, "a connection could not be served"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_oldest_stranger_of_a_source_goes_when_too_many_come_and_nobody_elses() {
+        let strangers = Arc::new(Strangers::default());
+        let new = |address: &str| {
+            let place = strangers.places.clone().try_acquire_owned().expect("a place");
+            strangers.note(address.parse().expect("an address"), place)
+        };
+        let mut other = new("192.0.2.2");
+        let mut held: Vec<_> = (0..STRANGERS_PER_SOURCE_MAX).map(|_| new("192.0.2.1")).collect();
+        assert!(held.iter_mut().all(|(_, cut)| cut.try_recv() == Err(oneshot::error::TryRecvError::Empty)));
+        let mapped = new("::ffff:192.0.2.1");
+        let cut: Vec<_> = held
+            .iter_mut()
+            .map(|(_, cut)| cut.try_recv() == Err(oneshot::error::TryRecvError::Closed))
+            .collect();
+        assert!(cut[0] && !cut[1..].contains(&true));
+        assert_eq!(other.1.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        drop((held, mapped, other));
+        assert!(strangers.sources.lock().expect("not poisoned").is_empty());
+        assert_eq!(strangers.places.available_permits(), STRANGERS_MAX);
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_source() {
+        let source = |text: &str| source_of(text.parse().expect("an address"));
+        assert_eq!(source("2001:db8:1:2::7"), source("2001:db8:1:2:ffff::1"));
+        assert_ne!(source("2001:db8:1:2::7"), source("2001:db8:1:3::7"));
+        assert_ne!(source("192.0.2.1"), source("192.0.2.2"));
+    }
+
+    #[test]
+    fn the_connections_of_one_client_are_counted_apart() {
+        let newcomers = Arc::new(Newcomers::default());
+        let (one, two) = (Fingerprint([1; 32]), Fingerprint([2; 32]));
+        let held: Vec<_> =
+            (0..NEWCOMERS_PER_CLIENT_MAX).map(|_| newcomers.note(one).expect("room")).collect();
+        assert!(newcomers.note(one).is_err());
+        assert!(newcomers.note(two).is_ok());
+        drop(held);
+        assert!(newcomers.note(one).is_ok());
+        assert!(newcomers.0.lock().expect("not poisoned").is_empty());
     }
 }

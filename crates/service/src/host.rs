@@ -14,11 +14,11 @@ use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoo
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{
-    Connection, ControlLimits, Identity, PathHints, Role, proof_matches, resume_proof, stream_proof,
-    tune_stream,
+    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, proof_matches, resume_proof,
+    stream_proof, tune_stream,
 };
 use thalweg_mover::manifest::filter::Filter;
-use thalweg_mover::run::agree;
+use thalweg_mover::run::agree::{self, Signer};
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::{Owner, Session, Transfer};
@@ -32,6 +32,10 @@ use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm};
 pub struct HostLimits {
     /// Sessions at the same time.
     pub sessions: usize,
+    /// Of these, with the same certificate: nobody can keep all others out.
+    pub sessions_per_client: usize,
+    /// Data streams of all sessions with the same certificate.
+    pub streams_per_client: usize,
     /// How long a session without a link is kept for its client to come back.
     pub patience: Duration,
     /// Without a sign of life for so long, a link counts as lost.
@@ -44,6 +48,8 @@ impl Default for HostLimits {
     fn default() -> Self {
         HostLimits {
             sessions: 256,
+            sessions_per_client: 128,
+            streams_per_client: 1024,
             patience: Duration::from_secs(600),
             stall_timeout: Duration::from_secs(30),
             requests: 32,
@@ -128,7 +134,7 @@ impl Host {
         };
         match hello.purpose {
             Purpose::Control => {
-                if self.sessions().len() >= self.limits.sessions {
+                if self.is_full(&connection.peer_fingerprint()) {
                     answer.answer = Answer::Busy;
                     connection.answer(&answer, left())?;
                     return Err(Failure::new(FailureKind::Busy, "admit", "too many sessions"));
@@ -157,6 +163,11 @@ impl Host {
                     connection.answer(&answer, left())?;
                     return session.attach_control(connection);
                 }
+                if self.streams_of(&session.peer) >= self.limits.streams_per_client {
+                    answer.answer = Answer::Busy;
+                    connection.answer(&answer, left())?;
+                    return Err(Failure::new(FailureKind::Busy, "admit", "too many streams of one client"));
+                }
                 connection.answer(&answer, left())?;
                 let (writer, reader) =
                     connection.into_streams(session.cipher, &session.id, hello.stream, Role::Server)?;
@@ -170,6 +181,28 @@ impl Host {
     /// Sessions that are there, linked or not.
     pub fn session_count(&self) -> usize {
         self.sessions().len()
+    }
+
+    /// Whether another session of this client would be one too many, of all or of its own. Sessions that have ended, or
+    /// have neither link nor transfer, make room at once.
+    fn is_full(&self, client: &Fingerprint) -> bool {
+        let is_over = |sessions: &HashMap<SessionId, Arc<Session>>| {
+            let theirs = sessions.values().filter(|session| session.peer.matches(client)).count();
+            sessions.len() >= self.limits.sessions || theirs >= self.limits.sessions_per_client
+        };
+        if !is_over(&self.sessions()) {
+            return false;
+        }
+        self.end_all("nothing was under way", |session| {
+            session.is_closed() || (session.lost_since().is_some() && session.transfers().is_empty())
+        });
+        is_over(&self.sessions())
+    }
+
+    fn streams_of(&self, client: &Fingerprint) -> usize {
+        let theirs: Vec<_> =
+            self.sessions().values().filter(|session| session.peer.matches(client)).cloned().collect();
+        theirs.iter().map(|session| session.streams().len()).sum()
     }
 
     /// Since when no session has a link; `None` if one has, or if there is none.
@@ -228,16 +261,20 @@ impl Host {
     }
 
     fn reap(&self) {
+        self.end_all("the client did not come back", |session| {
+            // With nothing under way there is nothing to come back for.
+            let patience = match session.transfers().is_empty() {
+                true => self.limits.patience.min(IDLE_PATIENCE),
+                false => self.limits.patience,
+            };
+            session.is_closed() || session.lost_since().is_some_and(|at| at.elapsed() > patience)
+        });
+    }
+
+    /// Ends the sessions that are `gone`.
+    fn end_all(&self, why: &str, is_gone: impl Fn(&Session) -> bool) {
         let gone: Vec<Arc<Session>> = {
             let mut sessions = self.sessions();
-            let is_gone = |session: &Session| {
-                // With nothing under way there is nothing to come back for.
-                let patience = match session.transfers().is_empty() {
-                    true => self.limits.patience.min(IDLE_PATIENCE),
-                    false => self.limits.patience,
-                };
-                session.is_closed() || session.lost_since().is_some_and(|at| at.elapsed() > patience)
-            };
             let ids: Vec<SessionId> =
                 sessions.iter().filter(|(_, session)| is_gone(session)).map(|(id, _)| *id).collect();
             ids.iter().filter_map(|id| sessions.remove(id)).collect()
@@ -246,11 +283,7 @@ impl Host {
             *self.idle_since.lock().unwrap_or_else(|p| p.into_inner()) = Instant::now();
         }
         for session in gone {
-            session.close(Some(Failure::new(
-                FailureKind::Connection,
-                "serve",
-                "the client did not come back",
-            )));
+            session.close(Some(Failure::new(FailureKind::Connection, "serve", why)));
         }
     }
 
@@ -307,7 +340,7 @@ impl Host {
             while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
             if let Some(ended) = run.ended() {
                 match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_receiver(&run, &host.identity, totals, agree::STATEMENT_TIMEOUT)
+                    agree::as_receiver(&run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
                 }) {
                     Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
                     Err(failure) => tracing::warn!(%failure, "transfer failed"),
@@ -407,7 +440,7 @@ impl Host {
             while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
             if let Some(ended) = run.ended() {
                 match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_sender(&run, &host.identity, totals, agree::STATEMENT_TIMEOUT)
+                    agree::as_sender(&run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
                 }) {
                     Ok(agreed) => tracing::info!(root = %agreed.sender.statement.root, "sent"),
                     Err(failure) => tracing::warn!(%failure, "transfer failed"),
@@ -416,6 +449,10 @@ impl Host {
             session.remove(run.number());
         })?;
         Ok(form)
+    }
+
+    fn signer(&self, session: &Session) -> Signer<'_> {
+        Signer { identity: &self.identity, peer: session.peer, header: None }
     }
 
     fn strong(&self) -> Result<Arc<Host>> {

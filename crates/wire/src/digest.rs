@@ -195,13 +195,59 @@ pub struct Tree {
     present: u64,
     /// First chunk of a maximal complete subtree -> (its height, its digest).
     nodes: BTreeMap<u64, (u8, Digest)>,
+    kept: Option<Kept>,
 }
+
+/// Digests that a tree keeps although they were joined: of all complete subtrees of one height.
+#[derive(Debug, Clone)]
+struct Kept {
+    height: u8,
+    digests: BTreeMap<u64, Digest>,
+}
+
+/// Digests of the parts of a file, which join to that of the whole: where it is damaged can be told from them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pieces {
+    /// Bytes of each part but the last, which may be shorter: a power of two times the chunk size.
+    pub piece_bytes: u64,
+    /// In order; more than one, at most [`PIECES_MAX`].
+    pub digests: Vec<Digest>,
+}
+
+/// Parts of one file that are remembered: each chunk of a file up to 64 GiB in chunks of 4 MiB; beyond it, parts of
+/// several chunks. Half a megabyte of digests for a file that is under way.
+pub const PIECES_MAX: u64 = 16 << 10;
 
 impl Tree {
     /// A file of `file_bytes` in chunks of `chunk_bytes`, none of them there yet. An empty file has one
     /// chunk, which is empty.
     pub fn new(file_bytes: u64, chunk_bytes: u64) -> Self {
-        Tree { chunks: chunk_count(file_bytes, chunk_bytes), present: 0, nodes: BTreeMap::new() }
+        Tree { chunks: chunk_count(file_bytes, chunk_bytes), present: 0, nodes: BTreeMap::new(), kept: None }
+    }
+
+    /// Keeps the digests of equal parts of the file from now on, for [`Tree::pieces`]: of single chunks, or of as many
+    /// chunks together as makes at most `most` parts. Call it before the first chunk is added, and not for a file with marked
+    /// holes: its parts could not be compared with bytes.
+    pub fn keep_pieces(&mut self, most: u64) {
+        let mut height = 0;
+        while self.chunks.div_ceil(1 << height) > most {
+            height += 1;
+        }
+        // A file that is one part has nothing to tell apart.
+        if self.chunks > 1 << height {
+            self.kept = Some(Kept { height, digests: BTreeMap::new() });
+        }
+    }
+
+    /// The parts of a complete file; `None` if it is not complete, or if they were not kept.
+    pub fn pieces(&self, chunk_bytes: u64) -> Option<Pieces> {
+        let kept = self.kept.as_ref().filter(|_| self.is_complete())?;
+        let mut digests: Vec<Digest> = kept.digests.values().copied().collect();
+        // The last part is complete without being a subtree of full height.
+        let last = self.chunks >> kept.height << kept.height;
+        let rest = self.nodes.range(last..).rev().map(|(_, &(_, digest))| digest);
+        digests.extend(rest.reduce(|right, left| join_pair(left, right, false)));
+        Some(Pieces { piece_bytes: chunk_bytes << kept.height, digests })
     }
 
     /// Adds a chunk; false if it was there already (the digest is then left as it was).
@@ -302,6 +348,9 @@ impl Tree {
     fn place(&mut self, first: u64, height: u8, digest: Digest) {
         let (mut first, mut height, mut digest) = (first, height, digest);
         loop {
+            if let Some(kept) = self.kept.as_mut().filter(|kept| height == kept.height) {
+                kept.digests.insert(first, digest);
+            }
             let span = 1u64 << height;
             let sibling = first ^ span;
             let parent = first & !span;
@@ -411,6 +460,31 @@ mod tests {
             }
             prop_assert!(bulk.is_complete());
             prop_assert_eq!(bulk.root(), single.root());
+        }
+
+        #[test]
+        fn pieces_are_those_of_the_file_and_join_to_its_digest(len in 0usize..70_000, most in 1u64..20, order in any::<u64>()) {
+            let data = bytes(len);
+            let digests = chunk_digests(&data, 1024);
+            let mut tree = Tree::new(len as u64, 1024);
+            tree.keep_pieces(most);
+            let mut indices: Vec<u64> = (0..digests.len() as u64).collect();
+            indices.sort_by_key(|i| (i ^ order).wrapping_mul(6_364_136_223_846_793_005));
+            for i in indices {
+                prop_assert_eq!(tree.pieces(1024), None);
+                tree.insert(i, digests[i as usize]);
+            }
+            let Some(pieces) = tree.pieces(1024) else {
+                prop_assert!(digests.len() == 1 || most == 1);
+                return Ok(());
+            };
+            prop_assert!(pieces.digests.len() > 1 && pieces.digests.len() as u64 <= most);
+            prop_assert_eq!(join(&pieces.digests, true), tree.root().unwrap());
+            let parts = data.chunks(pieces.piece_bytes as usize).zip(&pieces.digests).enumerate();
+            prop_assert_eq!(parts.len(), pieces.digests.len());
+            for (at, (part, digest)) in parts {
+                prop_assert_eq!(of_piece(at as u64 * pieces.piece_bytes, part, len as u64), *digest);
+            }
         }
 
         #[test]

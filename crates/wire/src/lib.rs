@@ -30,6 +30,9 @@ pub mod journal;
 
 pub mod receipt;
 
+#[cfg(any(test, feature = "vectors"))]
+pub mod vectors;
+
 pub use digest::Digest;
 pub use entry::{Entry, EntryId, Evidence, Kind, Time};
 pub use path::RelativePath;

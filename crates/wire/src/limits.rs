@@ -25,12 +25,18 @@ pub const MESSAGE_BYTES_MAX: usize = 2 << 20;
 pub const OFFER_ENTRIES_MAX: usize = 1024;
 /// Items (answers, acknowledgements, outcomes) in one message.
 pub const MESSAGE_ITEMS_MAX: usize = 8192;
+/// Places that one transfer reads from: each is a directory that is held open.
+pub const PLACES_MAX: usize = 1024;
 /// Chunk digests in one message.
 pub const MESSAGE_DIGESTS_MAX: usize = 32 << 10;
 
 /// Entries that a sender may have offered and not yet seen settled. Covers 200 ms of round trip at
 /// 80,000 files/s five times over.
 pub const ENTRIES_IN_FLIGHT_MAX: usize = 96 << 10;
+/// How far the numbers of entries may run ahead of the first that is not settled: one large file does not hold back
+/// small ones behind it, and the lines of these, which stand in the receipt behind its own, take some 64 MiB at most.
+/// A receiver keeps twice as many outcomes that the sender has not said it heard.
+pub const ENTRIES_UNHEARD_MAX: usize = 256 << 10;
 /// Bytes of paths, link targets and attributes that those entries may hold together.
 pub const ENTRY_BYTES_IN_FLIGHT_MAX: usize = 48 << 20;
 
@@ -77,9 +83,13 @@ pub const FRAME_BYTES_MAX: usize = SEGMENT_BYTES_MAX as usize
 /// 2^-60 (RFC 9001 appendix B gives the bounds for AEAD_AES_128_GCM).
 pub const KEY_BYTES_MAX: u64 = 64 << 30;
 
+/// Certificate in a signed statement, DER. One that movers make has 400 bytes; with attributes of an authority, a few KiB.
+pub const CERTIFICATE_BYTES_MAX: usize = 16 << 10;
+
 /// One journal record.
 pub const JOURNAL_RECORD_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
+const _: () = assert!(ENTRIES_IN_FLIGHT_MAX < ENTRIES_UNHEARD_MAX);
 const _: () = assert!(CHUNK_BYTES_MIN.is_power_of_two() && CHUNK_BYTES_MAX.is_power_of_two());
 const _: () = assert!(SEGMENT_BYTES_MIN.is_power_of_two() && SEGMENT_BYTES_MAX.is_power_of_two());
 const _: () = assert!(SEGMENT_BYTES_MIN <= CHUNK_BYTES_MIN && SEGMENT_BYTES_MAX <= CHUNK_BYTES_MAX);

@@ -139,7 +139,7 @@ pub enum TransferMessage {
     /// Receiver: all entries are settled, directories have their metadata, everything is durable.
     Finished(Totals),
     /// Sender, when the receiver has finished: its statement, signed. Receiver: its own in return.
-    Receipt(Signed),
+    Receipt(Box<Signed>),
     /// Both, a few times while it runs and at the end: where its time went.
     Accounts(Vec<StageAccount>),
     /// Either: the transfer ends here, without success.
@@ -647,7 +647,11 @@ impl TransferMessage {
                 items.len()
             }
             T::Abort(failure) => return failure.check(),
-            T::OfferEnd(_) | T::Finished(_) | T::Receipt(_) | T::OffersRepeated => 0,
+            T::Receipt(signed) => {
+                check_count("signature", signed.signature.len(), 64)?;
+                return check_count("certificate", signed.certificate.len(), limits::CERTIFICATE_BYTES_MAX);
+            }
+            T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated => 0,
             T::Accounts(items) => items.len(),
         };
         check_count("items", items, limits::MESSAGE_ITEMS_MAX)
@@ -669,7 +673,7 @@ impl Open {
             return Err(DecodeError::Invalid { what: "segment size" });
         }
         terms.check_knobs()?;
-        check_count("places", self.places.len(), limits::MESSAGE_ITEMS_MAX)?;
+        check_count("places", self.places.len(), limits::PLACES_MAX)?;
         check_count("filter rules", self.filter.len(), limits::MESSAGE_ITEMS_MAX)?;
         check_count("names", self.only.len(), limits::MESSAGE_DIGESTS_MAX)?;
         if self.places.is_empty() {

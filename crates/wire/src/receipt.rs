@@ -6,7 +6,7 @@
 
 use crate::digest::Digest;
 use crate::entry::{Entry, EntryId, Kind};
-use crate::message::{Outcome, Totals};
+use crate::message::{Check, Outcome, Totals, VerifyLevel};
 use crate::{DecodeError, RelativePath};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -91,6 +91,18 @@ impl RootHasher {
     }
 }
 
+/// First bytes of what is signed, so that no other signature of the same key passes for one of these.
+const CONTEXT: &[u8] = b"thalweg receipt v2\n";
+
+/// Which side of a transfer a mover was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Side {
+    /// It read the source.
+    Sender,
+    /// It wrote the destination.
+    Receiver,
+}
+
 /// What a mover says about a transfer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
@@ -102,6 +114,20 @@ pub struct Statement {
     pub totals: Totals,
     /// When, in seconds since 1970 by the signer's clock.
     pub signed_at: i64,
+    /// Which side the signer was.
+    pub side: Side,
+    /// SHA-256 of the certificate that the other side proved to own; the signer's own if both were one process.
+    pub peer: [u8; 32],
+    /// How far it was checked.
+    pub verify: VerifyLevel,
+    /// How what was there already was recognised.
+    pub check: Check,
+    /// Bytes of a chunk.
+    pub chunk_bytes: u64,
+    /// Bytes of a segment: what digests of files with marked holes depend on.
+    pub segment_bytes: u32,
+    /// BLAKE3 of the first line of the receipt file, by the side that writes one.
+    pub header: Option<Digest>,
 }
 
 /// A statement with the signature of the mover that makes it.
@@ -109,8 +135,9 @@ pub struct Statement {
 pub struct Signed {
     /// The statement.
     pub statement: Statement,
-    /// Ed25519 public key of the signer.
-    pub public_key: [u8; 32],
+    /// The signer's certificate, DER: the one of its TLS connection. Its key, Ed25519, makes the signature.
+    #[serde(with = "serde_bytes")]
+    pub certificate: Vec<u8>,
     /// Signature over [`Statement::signed_bytes`].
     #[serde(with = "serde_bytes")]
     pub signature: Vec<u8>,
@@ -171,6 +198,91 @@ impl std::str::FromStr for Line {
 impl Statement {
     /// The bytes that are signed: a context line, then the statement as postcard.
     pub fn signed_bytes(&self) -> Vec<u8> {
-        postcard::to_extend(self, b"thalweg receipt v1\n".to_vec()).unwrap_or_default()
+        postcard::to_extend(self, CONTEXT.to_vec()).unwrap_or_default()
+    }
+
+    /// Reads back what [`Statement::signed_bytes`] wrote.
+    ///
+    /// # Errors
+    /// `Magic` without the context line, `Invalid` for anything else that is no statement.
+    pub fn from_signed_bytes(bytes: &[u8]) -> Result<Statement, DecodeError> {
+        let body = bytes.strip_prefix(CONTEXT).ok_or(DecodeError::Magic { what: "statement" })?;
+        match postcard::take_from_bytes(body) {
+            Ok((statement, [])) => Ok(statement),
+            _ => Err(DecodeError::Invalid { what: "statement" }),
+        }
+    }
+}
+
+/// Receipts of version 1: read, not written any more. They hold the bare key, and nothing of how the copy was made.
+pub mod v1 {
+    use super::{DecodeError, Deserialize, Digest, Serialize};
+
+    /// As [`crate::message::Totals`] was.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+    pub struct Totals {
+        /// Entries done.
+        pub done: u64,
+        /// Entries that were there already.
+        pub unchanged: u64,
+        /// Entries left out on purpose.
+        pub skipped: u64,
+        /// Entries that failed.
+        pub failed: u64,
+        /// Entries removed by `--delete`.
+        pub deleted: u64,
+        /// Content bytes of the entries done.
+        pub bytes_done: u64,
+        /// Content bytes that arrived, repetitions included.
+        pub bytes_received: u64,
+        /// Content bytes found from an earlier attempt.
+        pub bytes_resumed: u64,
+        /// Chunks that came damaged and were sent again.
+        pub chunks_repaired: u64,
+    }
+
+    /// As [`super::Statement`].
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Statement {
+        /// BLAKE3 over the lines of all settled entries.
+        pub root: Digest,
+        /// Entries in it.
+        pub entries: u64,
+        /// The receiver's totals.
+        pub totals: Totals,
+        /// When, in seconds since 1970 by the signer's clock.
+        pub signed_at: i64,
+    }
+
+    /// As [`super::Signed`].
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Signed {
+        /// The statement.
+        pub statement: Statement,
+        /// Ed25519 public key of the signer.
+        pub public_key: [u8; 32],
+        /// Signature over [`Statement::signed_bytes`].
+        #[serde(with = "serde_bytes")]
+        pub signature: Vec<u8>,
+    }
+
+    impl Signed {
+        /// Reads a signed statement. Says nothing about the signature.
+        ///
+        /// # Errors
+        /// `Invalid` for anything else.
+        pub fn from_bytes(bytes: &[u8]) -> Result<Signed, DecodeError> {
+            match postcard::take_from_bytes(bytes) {
+                Ok((signed, [])) => Ok(signed),
+                _ => Err(DecodeError::Invalid { what: "signed statement" }),
+            }
+        }
+    }
+
+    impl Statement {
+        /// The bytes that are signed: a context line, then the statement as postcard.
+        pub fn signed_bytes(&self) -> Vec<u8> {
+            postcard::to_extend(self, b"thalweg receipt v1\n".to_vec()).unwrap_or_default()
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_mover::link::{
-    ClientTrust, Connection, FrameBuffer, FrameReader, FrameWriter, Identity, Role, ServerTrust, Ticket,
-    client_config, resume_proof, server_config, stream_proof,
+    ClientTrust, Connection, Fingerprint, FrameBuffer, FrameReader, FrameWriter, Identity, Role, ServerTrust,
+    Ticket, client_config, resume_proof, server_config, stream_proof,
 };
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::hello::{Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
@@ -15,7 +15,7 @@ use thalweg_wire::message::{
     Check, Direction, Heartbeat, Message, Open, Opened, Outcome, Place, Preserve, SourceForm, Terms, Totals,
     TransferMessage, TransferNumber, VerifyLevel,
 };
-use thalweg_wire::receipt::{self, RootHasher, Signed, Statement};
+use thalweg_wire::receipt::{self, RootHasher, Side, Signed, Statement};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
 
 /// For what takes no time.
@@ -151,7 +151,7 @@ impl HostileClient {
     ) -> HostileClient {
         let mut connection = secure(&identity, server, address);
         let answer = connection.hello(&Hello::new(Purpose::Control, CIPHER), SOON).expect("a welcome");
-        let key = connection.export_session_key().expect("a key");
+        let key = *connection.export_session_key().expect("a key");
         let line = Line { connection, session: answer.session, key };
         HostileClient { line, identity, server, address: address.to_owned() }
     }
@@ -190,7 +190,7 @@ impl HostileClient {
     }
 }
 
-fn secure(identity: &Identity, server: thalweg_mover::link::Fingerprint, address: &str) -> Connection {
+pub fn secure(identity: &Identity, server: thalweg_mover::link::Fingerprint, address: &str) -> Connection {
     let tls = client_config(identity, &ServerTrust::Pinned(server)).expect("TLS");
     let socket = TcpStream::connect(address).expect("the server listens");
     Connection::connect(socket.into(), tls, "server", SOON).expect("a handshake")
@@ -322,16 +322,21 @@ pub fn symlink(id: u64, at: &str, target: &str) -> Entry {
 
 /// The message of an offer whose path is replaced, after it was encoded, by one that the encoder would not make.
 pub fn offer_of_raw_path(raw: &[u8]) -> Vec<u8> {
-    let placeholder = "Q".repeat(raw.len().max(1));
-    let message = Message::Transfer(ONE, TransferMessage::Offer(vec![file(0, &placeholder, 5)]));
+    let placeholder = "placeholder";
+    let message = Message::Transfer(ONE, TransferMessage::Offer(vec![file(0, placeholder, 5)]));
     let encoded = message.encode().expect("a message");
     let at = encoded
         .windows(placeholder.len())
         .position(|window| window == placeholder.as_bytes())
         .expect("the path");
-    let mut body = encoded[4..at].to_vec();
-    // The length stands in front: one byte, for these are short.
-    *body.last_mut().expect("a length") = raw.len() as u8;
+    // The length stands in front, seven bits in a byte; that of the placeholder takes one.
+    let mut body = encoded[4..at - 1].to_vec();
+    let mut length = raw.len();
+    while length >= 0x80 {
+        body.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    body.push(length as u8);
     body.extend_from_slice(raw);
     body.extend_from_slice(&encoded[at + placeholder.len()..]);
     body
@@ -342,6 +347,8 @@ pub struct HostileServer {
     listener: TcpListener,
     identity: Identity,
     trust: ClientTrust,
+    /// The certificate of the client that comes.
+    client: Fingerprint,
     pub ticket: PathBuf,
     pub address: String,
 }
@@ -361,7 +368,7 @@ impl HostileServer {
             identity_pem: client.to_pem(),
         };
         content.write(&ticket).expect("a ticket");
-        HostileServer { listener, identity, trust, ticket, address }
+        HostileServer { listener, identity, trust, client: client.fingerprint(), ticket, address }
     }
 
     pub fn place(&self, path: &str) -> String {
@@ -409,7 +416,7 @@ impl HostileServer {
     pub fn session(&self) -> Option<Line> {
         let (connection, hello) = self.welcome(SOON)?;
         assert_eq!(hello.purpose, Purpose::Control);
-        let key = connection.export_session_key().ok()?;
+        let key = *connection.export_session_key().ok()?;
         Some(Line { connection, session: [9; 16], key })
     }
 
@@ -421,16 +428,38 @@ impl HostileServer {
     }
 
     /// A statement over these entries, signed, as a sender or receiver makes it at the end.
-    pub fn receipt(&self, settled: &[(Entry, Outcome)], totals: Totals) -> Signed {
+    pub fn receipt(&self, side: Side, terms: &Terms, settled: &[(Entry, Outcome)], totals: Totals) -> Signed {
         let mut root = RootHasher::default();
         for (entry, outcome) in settled {
             root.settled(entry.id, receipt::line(entry, outcome));
         }
         let (root, entries, _) = root.finish();
-        let statement = Statement { root, entries, totals, signed_at: 1_700_000_000 };
-        let signature = self.identity.sign(&statement.signed_bytes());
-        Signed { statement, public_key: self.identity.public_key(), signature }
+        let statement = Statement {
+            root,
+            entries,
+            totals,
+            signed_at: 1_700_000_000,
+            side,
+            peer: self.client.0,
+            verify: terms.verify,
+            check: terms.check,
+            chunk_bytes: terms.chunk_bytes,
+            segment_bytes: terms.segment_bytes,
+            header: None,
+        };
+        self.sign(statement)
     }
+
+    /// A statement as its own.
+    pub fn sign(&self, statement: Statement) -> Signed {
+        sign(&self.identity, statement)
+    }
+}
+
+/// A statement, signed by whoever.
+pub fn sign(identity: &Identity, statement: Statement) -> Signed {
+    let signature = identity.sign(&statement.signed_bytes());
+    Signed { statement, certificate: identity.chain()[0].to_vec(), signature }
 }
 
 /// Hears the client's `Open` and agrees to it.

@@ -218,6 +218,18 @@ pub fn verify_signature(public_key: &[u8; 32], message: &[u8], signature: &[u8])
     UnparsedPublicKey::new(&ED25519, public_key).verify(message, signature).is_ok()
 }
 
+/// The Ed25519 public key of a certificate; `None` if it is no certificate or has another kind of key. Says nothing about
+/// who signed the certificate.
+pub fn public_key_of(certificate: &[u8]) -> Option<[u8; 32]> {
+    let certificate = CertificateDer::from(certificate);
+    let parsed = webpki::EndEntityCert::try_from(&certificate).ok()?;
+    parsed.subject_public_key_info().strip_prefix(&ED25519_KEY_INFO)?.try_into().ok()
+}
+
+/// What stands in front of the 32 bytes of an Ed25519 key in a certificate (RFC 8410, section 4): lengths and the
+/// algorithm, without parameters.
+const ED25519_KEY_INFO: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
 fn signer_of(pkcs8: &[u8]) -> Result<Ed25519KeyPair> {
     Ed25519KeyPair::from_pkcs8(pkcs8).map_err(|_| usage("read identity", "the key is not Ed25519"))
 }

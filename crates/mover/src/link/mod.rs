@@ -42,7 +42,7 @@ mod secret_file;
 mod testing;
 
 pub use control::{ControlChannel, ControlEnd, ControlHandle, ControlLimits};
-pub use identity::{Fingerprint, Identity, verify_signature};
+pub use identity::{Fingerprint, Identity, public_key_of, verify_signature};
 pub use sealed::{Opener, Sealer};
 pub use stream::{FrameBuffer, FrameReader, FrameWriter, Received, Role, StopHandle};
 pub use ticket::Ticket;

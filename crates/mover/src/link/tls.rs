@@ -273,8 +273,8 @@ impl Connection {
     ///
     /// # Errors
     /// `Protocol` if TLS has failed meanwhile.
-    pub fn export_session_key(&self) -> Result<[u8; 32]> {
-        self.export(SESSION_LABEL, &[])
+    pub fn export_session_key(&self) -> Result<Zeroizing<[u8; 32]>> {
+        self.export(SESSION_LABEL, &[]).map(Zeroizing::new)
     }
 
     /// Key material of this connection for one use (RFC 5705, RFC 8446 7.5).

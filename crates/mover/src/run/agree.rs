@@ -3,19 +3,34 @@
 //! The sender says its statement when the receiver has finished; the receiver cleans up, checks the statement
 //! against its own, and answers with its own. Equal roots mean that both saw the same entries with the same
 //! digests, each computed from what it read or wrote itself.
+//!
+//! Each statement is signed with the key of the certificate that its mover showed in TLS, and names the certificate that
+//! the other side showed: so who holds a site's certificate, or its fingerprint, can tell later that this very site
+//! signed, and with whom it spoke.
 
 use crate::failure::{Failure, FailureKind, Result};
-use crate::link::{Identity, verify_signature};
+use crate::link::{Fingerprint, Identity, public_key_of, verify_signature};
 use crate::run::Ended;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
+use rustls::pki_types::CertificateDer;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_wire::Digest;
-use thalweg_wire::message::{Totals, TransferMessage};
-use thalweg_wire::receipt::{Signed, Statement};
+use thalweg_wire::message::{Terms, Totals, TransferMessage};
+use thalweg_wire::receipt::{Side, Signed, Statement};
 
 /// Time for the other side's statement, cleaning up included; less where the user has less patience.
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Who makes a statement, and with whom.
+pub struct Signer<'a> {
+    /// Who we are.
+    pub identity: &'a Identity,
+    /// The certificate that the other side proved to own.
+    pub peer: Fingerprint,
+    /// Digest of the first line of the receipt that is written here, if one is.
+    pub header: Option<Digest>,
+}
 
 /// What both sides agreed on.
 #[derive(Debug, Clone)]
@@ -30,12 +45,12 @@ pub struct Agreed {
 ///
 /// # Errors
 /// `Connection` if the receiver's statement does not come, `Damage` if it differs from ours.
-pub fn as_sender(run: &SendRun, identity: &Identity, totals: Totals, patience: Duration) -> Result<Agreed> {
-    let ours = sign(run.take_root(), identity, totals)?;
-    run.say(TransferMessage::Receipt(ours.clone()));
+pub fn as_sender(run: &SendRun, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
+    let ours = signer.sign(Side::Sender, run.take_root(), &run.terms, totals)?;
+    run.say(TransferMessage::Receipt(Box::new(ours.clone())));
     let theirs =
         run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("receiver", patience))?;
-    compare(&ours, &theirs)?;
+    signer.check(&theirs, &ours)?;
     Ok(Agreed { sender: ours, receiver: theirs })
 }
 
@@ -44,18 +59,13 @@ pub fn as_sender(run: &SendRun, identity: &Identity, totals: Totals, patience: D
 ///
 /// # Errors
 /// `Connection` if the sender's statement does not come, `Damage` if it differs from ours.
-pub fn as_receiver(
-    run: &ReceiveRun,
-    identity: &Identity,
-    totals: Totals,
-    patience: Duration,
-) -> Result<Agreed> {
+pub fn as_receiver(run: &ReceiveRun, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
     let theirs =
         run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("sender", patience))?;
     run.close();
-    let ours = sign(run.take_root(), identity, totals)?;
-    run.say(TransferMessage::Receipt(ours.clone()));
-    compare(&theirs, &ours)?;
+    let ours = signer.sign(Side::Receiver, run.take_root(), &run.terms, totals)?;
+    run.say(TransferMessage::Receipt(Box::new(ours.clone())));
+    signer.check(&theirs, &ours)?;
     Ok(Agreed { sender: theirs, receiver: ours })
 }
 
@@ -63,19 +73,14 @@ pub fn as_receiver(
 ///
 /// # Errors
 /// `Damage` if the two differ.
-pub fn as_both(
-    sender: &SendRun,
-    receiver: &ReceiveRun,
-    identity: &Identity,
-    totals: Totals,
-) -> Result<Agreed> {
+pub fn as_both(sender: &SendRun, receiver: &ReceiveRun, signer: &Signer, totals: Totals) -> Result<Agreed> {
     receiver.wait(STATEMENT_TIMEOUT);
     receiver.close();
     let agreed = Agreed {
-        sender: sign(sender.take_root(), identity, totals)?,
-        receiver: sign(receiver.take_root(), identity, totals)?,
+        sender: signer.sign(Side::Sender, sender.take_root(), &sender.terms, totals)?,
+        receiver: signer.sign(Side::Receiver, receiver.take_root(), &receiver.terms, totals)?,
     };
-    compare(&agreed.sender, &agreed.receiver)?;
+    signer.check(&agreed.sender, &agreed.receiver)?;
     Ok(agreed)
 }
 
@@ -90,31 +95,58 @@ pub fn totals_of(ended: Ended) -> Result<Totals> {
     }
 }
 
-fn sign(root: Option<(Digest, u64)>, identity: &Identity, totals: Totals) -> Result<Signed> {
-    let (root, entries) = root
-        .ok_or_else(|| Failure::new(FailureKind::Internal, "sign the receipt", "the transfer is not over"))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let statement =
-        Statement { root, entries, totals, signed_at: i64::try_from(now.as_secs()).unwrap_or(i64::MAX) };
-    let signature = identity.sign(&statement.signed_bytes());
-    Ok(Signed { statement, public_key: identity.public_key(), signature })
+impl Signer<'_> {
+    fn sign(&self, side: Side, root: Option<(Digest, u64)>, terms: &Terms, totals: Totals) -> Result<Signed> {
+        let (root, entries) = root.ok_or_else(|| {
+            Failure::new(FailureKind::Internal, "sign the receipt", "the transfer is not over")
+        })?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let statement = Statement {
+            root,
+            entries,
+            totals,
+            signed_at: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
+            side,
+            peer: self.peer.0,
+            verify: terms.verify,
+            check: terms.check,
+            chunk_bytes: terms.chunk_bytes,
+            segment_bytes: terms.segment_bytes,
+            header: self.header,
+        };
+        let signature = self.identity.sign(&statement.signed_bytes());
+        Ok(Signed { statement, certificate: self.identity.chain()[0].to_vec(), signature })
+    }
+
+    /// Holds what the other side says against what we say and know.
+    fn check(&self, theirs: &Signed, ours: &Signed) -> Result<()> {
+        let damage = |cause: String| Err(Failure::new(FailureKind::Damage, "compare receipts", cause));
+        let (said, known) = (&theirs.statement, &ours.statement);
+        if (said.root, said.entries) != (known.root, known.entries) {
+            return damage(format!(
+                "the peer says {} entries with root {}, we say {} entries with root {}",
+                said.entries, said.root, known.entries, known.root
+            ));
+        }
+        if Fingerprint::of(&CertificateDer::from(theirs.certificate.as_slice())) != self.peer {
+            return damage("the peer did not sign with the certificate that it showed".to_owned());
+        }
+        if !is_signed(theirs) {
+            return damage("the signature of the peer is not valid".to_owned());
+        }
+        let same = (said.verify, said.check, said.chunk_bytes, said.segment_bytes)
+            == (known.verify, known.check, known.chunk_bytes, known.segment_bytes);
+        if said.side == known.side || said.peer != self.identity.fingerprint().0 || !same {
+            return damage("the peer states another transfer".to_owned());
+        }
+        Ok(())
+    }
 }
 
-fn compare(sender: &Signed, receiver: &Signed) -> Result<()> {
-    let damage = |cause: String| Err(Failure::new(FailureKind::Damage, "compare receipts", cause));
-    for (who, signed) in [("sender", sender), ("receiver", receiver)] {
-        if !verify_signature(&signed.public_key, &signed.statement.signed_bytes(), &signed.signature) {
-            return damage(format!("the signature of the {who} is not valid"));
-        }
-    }
-    let (ours, theirs) = (&sender.statement, &receiver.statement);
-    if (ours.root, ours.entries) != (theirs.root, theirs.entries) {
-        return damage(format!(
-            "the sender says {} entries with root {}, the receiver {} entries with root {}",
-            ours.entries, ours.root, theirs.entries, theirs.root
-        ));
-    }
-    Ok(())
+/// Whether a statement is signed with the key of the certificate beside it. Whose certificate that is, the caller must know.
+pub fn is_signed(signed: &Signed) -> bool {
+    public_key_of(&signed.certificate)
+        .is_some_and(|key| verify_signature(&key, &signed.statement.signed_bytes(), &signed.signature))
 }
 
 fn missing(who: &str, patience: Duration) -> Failure {

@@ -58,14 +58,13 @@ pub struct SshWishes {
     pub stall_timeout: Duration,
 }
 
-/// Starts a far mover and finds a way to it.
+/// Starts a far mover and finds a way to it, as `identity`: the one with which the copy is signed as well.
 ///
 /// # Errors
 /// `Connection` if ssh does not get there; `NotFound` if there is no program; `Protocol` if it is too old or too new.
-pub fn reach(wishes: SshWishes, events: Events) -> Result<Far> {
-    let identity = Identity::generate("thalweg by ssh")?;
+pub fn reach(wishes: SshWishes, identity: &Identity, events: Events) -> Result<Far> {
     let pins = Pins::new();
-    let tls = client_config(&identity, &ServerTrust::PinnedAnyOf(pins.clone()))?;
+    let tls = client_config(identity, &ServerTrust::PinnedAnyOf(pins.clone()))?;
     let connect = SshConnect {
         order: Order {
             ports: wishes.ports,

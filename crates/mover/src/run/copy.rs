@@ -8,10 +8,10 @@ use crate::endpoint::synthetic::{NullDestination, ZeroSource};
 use crate::endpoint::{Destination, Source};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::link::Identity;
+use crate::link::{Fingerprint, Identity};
 use crate::manifest::filter::Filter;
 use crate::plan::{self, Asked, Plan};
-use crate::run::agree::{self, Agreed};
+use crate::run::agree::{self, Agreed, Signer};
 use crate::run::client::{Client, LinkSettings};
 use crate::run::expected::Expected;
 use crate::run::far::Far;
@@ -25,11 +25,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_wire::RelativePath;
 use thalweg_wire::message::{
     Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Terms, Totals,
     TransferNumber, VerifyLevel,
 };
+use thalweg_wire::{Digest, RelativePath};
 
 /// Where a copy reads.
 #[derive(Clone)]
@@ -88,6 +88,8 @@ pub struct Wishes {
     pub state: Option<PathBuf>,
     /// Takes the lines of the receipt. Called at the beginning of each attempt: its sink starts over.
     pub lines: Option<Arc<dyn Fn() -> LineSink + Send + Sync>>,
+    /// Digest of the first line of the receipt, to be signed with the rest.
+    pub header: Option<Digest>,
 }
 
 impl Default for Wishes {
@@ -118,6 +120,7 @@ impl Default for Wishes {
             link: LinkSettings::default(),
             state: None,
             lines: None,
+            header: None,
         }
     }
 }
@@ -320,7 +323,8 @@ impl Job<'_> {
             }
         };
         let agreed = agree::totals_of(ended).and_then(|totals| {
-            Ok((totals, agree::as_both(&transfer.sender, &transfer.receiver, self.identity, totals)?))
+            let signer = self.signer(self.identity.fingerprint());
+            Ok((totals, agree::as_both(&transfer.sender, &transfer.receiver, &signer, totals)?))
         });
         let rows = (transfer.sender.accounts.rows(), transfer.receiver.accounts.rows());
         transfer.close();
@@ -360,7 +364,8 @@ impl Job<'_> {
             run.wait(Duration::from_millis(100))
         })?;
         let totals = agree::totals_of(ended)?;
-        let agreed = agree::as_sender(&run, self.identity, totals, self.wishes.link.patience)?;
+        let signer = self.signer(client.session.peer);
+        let agreed = agree::as_sender(&run, &signer, totals, self.wishes.link.patience)?;
         let rows = (run.accounts.rows(), run.peer_accounts());
         Ok(self.report(totals, agreed, plan, rows))
     }
@@ -404,12 +409,17 @@ impl Job<'_> {
             })
             .and_then(agree::totals_of)
             .and_then(|totals| {
-                Ok((totals, agree::as_receiver(&run, self.identity, totals, self.wishes.link.patience)?))
+                let signer = self.signer(client.session.peer);
+                Ok((totals, agree::as_receiver(&run, &signer, totals, self.wishes.link.patience)?))
             });
         run.close();
         let rows = (run.peer_accounts(), run.accounts.rows());
         let (totals, agreed) = result?;
         Ok(self.report(totals, agreed, plan, rows))
+    }
+
+    fn signer(&self, peer: Fingerprint) -> Signer<'_> {
+        Signer { identity: self.identity, peer, header: self.wishes.header }
     }
 
     /// Does `work` as one transfer of the session with `far`, which other copies may share.

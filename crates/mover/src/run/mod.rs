@@ -1,6 +1,8 @@
 //! Joins what `transfer` decides to stages, link and real time: the only place where all three meet.
 
 use std::time::{Duration, Instant};
+use thalweg_wire::RelativePath;
+use thalweg_wire::digest::Pieces;
 use thalweg_wire::message::{TransferMessage, TransferNumber};
 
 pub mod bell;
@@ -51,9 +53,18 @@ pub trait Outbox: Send + Sync {
     fn work(&self);
 }
 
-/// Takes the lines of a receipt, in entry order, as they become final; see [`thalweg_wire::receipt::line`]. Called
-/// with the run's lock held: hands on and returns.
-pub type LineSink = Box<dyn FnMut(String) + Send>;
+/// A part of a receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// The line of an entry, see [`thalweg_wire::receipt::line`]; in entry order.
+    Line(String),
+    /// Digests of the parts of a large file that was copied, which join to the digest in its line. They come before the
+    /// line, and not in entry order.
+    Pieces(RelativePath, Pieces),
+}
+
+/// Takes the parts of a receipt as they become final. Called with the run's lock held: hands on and returns.
+pub type LineSink = Box<dyn FnMut(Told) + Send>;
 
 /// How a transfer ended.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Sta
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::run::expected::Expected;
-use crate::run::{Clock, Ended, LineSink, Outbox};
+use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job};
 use crate::stage::{Accounts, Stage};
@@ -71,7 +71,7 @@ struct Busy {
 impl State {
     fn told(&mut self, ready: Vec<String>) {
         if let Some(lines) = &mut self.lines {
-            ready.into_iter().for_each(lines);
+            ready.into_iter().for_each(|line| lines(Told::Line(line)));
         }
     }
 }
@@ -198,7 +198,9 @@ impl ReceiveRun {
     /// Has the lines of the receipt told, from now on: call it before the first entry settles. The last ones come
     /// with [`ReceiveRun::take_root`].
     pub fn tell_lines(&self, sink: LineSink) {
-        self.lock().lines = Some(sink);
+        let mut state = self.lock();
+        state.machine.keep_pieces();
+        state.lines = Some(sink);
     }
 
     /// The sender's signed statement, once it came; waits at most so long.
@@ -225,7 +227,7 @@ impl ReceiveRun {
     pub fn hear(&self, message: TransferMessage) -> Result<()> {
         let mut state = self.lock();
         match message {
-            TransferMessage::Receipt(signed) => state.peer_receipt = Some(signed),
+            TransferMessage::Receipt(signed) => state.peer_receipt = Some(*signed),
             TransferMessage::Accounts(rows) => state.peer_accounts = rows,
             message => {
                 let now = self.clock.now();
@@ -412,6 +414,11 @@ impl ReceiveRun {
                     }
                     drop(self.jobs.send(Job::Settled(entry.clone(), outcome.clone())));
                     (self.events)(Event::Settled(entry, outcome));
+                }
+                Action::Pieces(entry, pieces) => {
+                    if let Some(lines) = &mut state.lines {
+                        lines(Told::Pieces(entry.path.clone(), pieces));
+                    }
                 }
                 Action::Aside(id, path, outcome) => {
                     if let (Some(root), Some(id)) = (&mut state.root, id) {

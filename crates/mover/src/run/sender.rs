@@ -4,7 +4,7 @@ use crate::endpoint::{ScanSink, Source, SourceFile};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind};
 use crate::link::FrameBuffer;
-use crate::run::{Clock, Ended, LineSink, Outbox};
+use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
 use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
@@ -86,7 +86,7 @@ pub enum Did {
 impl State {
     fn told(&mut self, ready: Vec<String>) {
         if let Some(lines) = &mut self.lines {
-            ready.into_iter().for_each(lines);
+            ready.into_iter().for_each(|line| lines(Told::Line(line)));
         }
     }
 }
@@ -184,7 +184,9 @@ impl SendRun {
     /// Has the lines of the receipt told, from now on: call it before the first entry settles. The last ones come
     /// with [`SendRun::take_root`].
     pub fn tell_lines(&self, sink: LineSink) {
-        self.lock().lines = Some(sink);
+        let mut state = self.lock();
+        state.machine.keep_pieces();
+        state.lines = Some(sink);
     }
 
     /// The receiver's signed statement, once it came; waits at most so long.
@@ -204,7 +206,7 @@ impl SendRun {
         let mut state = self.lock();
         match message {
             TransferMessage::Receipt(signed) => {
-                state.peer_receipt = Some(signed);
+                state.peer_receipt = Some(*signed);
                 self.changed.notify_all();
             }
             TransferMessage::Accounts(rows) => state.peer_accounts = rows,
@@ -551,6 +553,11 @@ impl SendRun {
                         state.told(ready);
                     }
                     (self.events)(Event::Settled(entry, outcome));
+                }
+                Action::Pieces(entry, pieces) => {
+                    if let Some(lines) = &mut state.lines {
+                        lines(Told::Pieces(entry.path.clone(), pieces));
+                    }
                 }
                 Action::Aside(id, path, outcome) => {
                     if let (Some(root), Some(id)) = (&mut state.root, id) {

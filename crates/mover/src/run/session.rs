@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Cipher, SessionId};
 use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, TransferNumber};
 use thalweg_wire::{frame, limits};
+use zeroize::Zeroizing;
 
 /// Streams and the keeper look at least this often, whatever they were told.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -65,7 +66,7 @@ pub struct Session {
     /// Its number.
     pub id: SessionId,
     /// Its key: proves that a stream belongs to it.
-    pub key: [u8; 32],
+    pub key: Zeroizing<[u8; 32]>,
     /// How its data streams are protected.
     pub cipher: Cipher,
     /// Whom it was begun with: nobody else may join it, whatever he knows.
@@ -112,7 +113,7 @@ impl Session {
     /// If there is no thread to be had.
     pub fn new(
         id: SessionId,
-        key: [u8; 32],
+        key: Zeroizing<[u8; 32]>,
         cipher: Cipher,
         peer: Fingerprint,
         limits: ControlLimits,

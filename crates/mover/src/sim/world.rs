@@ -388,7 +388,11 @@ impl World {
         self.sender = Some(SenderSide {
             run,
             started: self.now,
-            machine: Sender::new(self.plan.terms.clone(), self.plan.sender.clone()),
+            machine: {
+                let mut machine = Sender::new(self.plan.terms.clone(), self.plan.sender.clone());
+                machine.keep_pieces();
+                machine
+            },
             conn: None,
             linked: false,
             scan_at: 0,
@@ -493,7 +497,11 @@ impl World {
             let destination = Destination::open(&mut self.disk, &self.plan.terms, &mut self.random);
             self.receiver = Some(ReceiverSide {
                 instance,
-                machine: Receiver::new(self.plan.terms.clone(), self.plan.receiver.clone()),
+                machine: {
+                    let mut machine = Receiver::new(self.plan.terms.clone(), self.plan.receiver.clone());
+                    machine.keep_pieces();
+                    machine
+                },
                 destination,
                 conn: None,
                 decides: VecDeque::new(),
@@ -1160,6 +1168,7 @@ impl World {
                     self.check_outcome(&entry, &outcome, true);
                     self.settle(&entry.path, outcome);
                 }
+                sender::Action::Pieces(entry, pieces) => self.check_pieces(&entry, &pieces),
                 sender::Action::Aside(_, path, outcome) => self.settle(&path, outcome),
                 sender::Action::Finished(_) => self.finished(),
                 sender::Action::Failed(failure) => {
@@ -1225,6 +1234,7 @@ impl World {
                     self.note(|| format!("receiver: `{}` {outcome:?}", entry.path));
                     self.check_outcome(&entry, &outcome, false);
                 }
+                receiver::Action::Pieces(entry, pieces) => self.check_pieces(&entry, &pieces),
                 receiver::Action::Aside(..) => {}
                 receiver::Action::Gone(id) => {
                     if let Some(partial) = receiver.partials.remove(&id) {

@@ -64,10 +64,8 @@ impl Unpacker {
     /// # Errors
     /// If zstd cannot take its memory.
     pub fn new() -> io::Result<Self> {
-        let mut decompressor = Decompressor::new()?;
-        // A window no larger than the largest payload: what a frame asks for beyond it is refused.
-        decompressor.window_log_max(23)?;
-        Ok(Unpacker { decompressor, out: Vec::new() })
+        // A frame is expanded into one buffer at once, so zstd takes no memory for a window, whatever the frame asks for.
+        Ok(Unpacker { decompressor: Decompressor::new()?, out: Vec::new() })
     }
 
     /// Expands `packed` to exactly `raw` bytes.

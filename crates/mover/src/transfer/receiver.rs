@@ -23,7 +23,7 @@ use compare::Comparison;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_wire::digest::{self, Tree};
+use thalweg_wire::digest::{self, PIECES_MAX, Pieces, Tree};
 use thalweg_wire::message::{
     AckLevel, Loss, Outcome, Run, ScanTotals, Seal, Terms, Totals, TransferMessage as Say, Want,
 };
@@ -128,6 +128,8 @@ pub enum Action {
     Keep(Arc<Entry>, Digest),
     /// Throw away what was written for an entry.
     Discard(EntryId),
+    /// Digests of the parts of a file that is about to be settled as done; see [`Receiver::keep_pieces`].
+    Pieces(Arc<Entry>, Pieces),
     /// An entry came to its end, durable.
     Settled(Arc<Entry>, Outcome),
     /// A name that was never offered (with its number), or one of the destination's, came to its end.
@@ -229,6 +231,7 @@ pub struct Receiver {
     wants: Vec<(EntryId, Want)>,
     settled: Vec<(EntryId, Outcome)>,
     acks: Vec<(EntryId, Run)>,
+    keeps_pieces: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,6 +249,8 @@ struct Item {
     unconfirmed: bool,
     /// How often content of it came damaged.
     damaged: u32,
+    /// Its parts, when it is complete.
+    pieces: Option<Pieces>,
 }
 
 /// Beyond this an entry fails. Twice what senders repair, so that an honest one gives up first and says why.
@@ -335,7 +340,13 @@ impl Receiver {
             wants: Vec::new(),
             settled: Vec::new(),
             acks: Vec::new(),
+            keeps_pieces: false,
         }
+    }
+
+    /// Tells the parts of large files, from now on. Call it before the first entry is offered.
+    pub fn keep_pieces(&mut self) {
+        self.keeps_pieces = true;
     }
 
     /// Counters so far.
@@ -426,11 +437,10 @@ impl Receiver {
                 Ok(())
             }
             Say::Aside(names) => {
-                for (id, path, outcome) in names {
-                    self.hear_aside(id, path, outcome);
-                }
+                let heard =
+                    names.into_iter().try_for_each(|(id, path, outcome)| self.hear_aside(id, path, outcome));
                 self.proceed(now);
-                Ok(())
+                heard
             }
             Say::OffersRepeated => {
                 let mut gone: Vec<EntryId> =
@@ -496,7 +506,7 @@ impl Receiver {
                 if !sparse && size <= small_bytes {
                     item.state = State::Small;
                 } else {
-                    item.state = State::Large(Large::new(size, chunk_bytes));
+                    item.state = State::Large(Large::new(&item.entry, chunk_bytes, self.keeps_pieces));
                 }
                 self.awaiting.insert(id);
                 if !item.unconfirmed {
@@ -505,7 +515,7 @@ impl Receiver {
             }
             Decided::Wanted { present, candidate } => {
                 let size = item.entry.evidence.size;
-                let mut large = Large::new(size, chunk_bytes);
+                let mut large = Large::new(&item.entry, chunk_bytes, self.keeps_pieces);
                 large.comparison = candidate.map(|candidate| Comparison::new(candidate, !present.is_empty()));
                 let mut present = present;
                 present.sort_unstable_by_key(|&(chunk, _)| chunk);
@@ -580,6 +590,7 @@ impl Receiver {
         if id < self.next_id {
             return self.repeat(&entry);
         }
+        self.check_unheard()?;
         if id.0 - self.next_id.0 > limits::ENTRIES_IN_FLIGHT_MAX as u64 * 1024 || id.0 == u64::MAX {
             return Err(protocol("entry numbers jump"));
         }
@@ -599,7 +610,8 @@ impl Receiver {
         let entry = Arc::new(entry);
         self.item_bytes += entry.heap_bytes();
         self.deciding += 1;
-        self.items.insert(id, Item { entry, state: State::Deciding, unconfirmed: false, damaged: 0 });
+        let item = Item { entry, state: State::Deciding, unconfirmed: false, damaged: 0, pieces: None };
+        self.items.insert(id, item);
         if self.repeating && !replaces {
             self.held.push(id);
         } else {
@@ -626,23 +638,34 @@ impl Receiver {
         }
     }
 
-    fn hear_aside(&mut self, id: EntryId, path: RelativePath, outcome: Outcome) {
+    fn hear_aside(&mut self, id: EntryId, path: RelativePath, outcome: Outcome) -> Result<()> {
         if let Some(told) = self.told.get(&id) {
             self.settled.push((id, told.clone()));
-            return;
+            return Ok(());
         }
         if let Outcome::Failed(failure) = &outcome
             && let Some(item) = self.items.get_mut(&id)
         {
             item.unconfirmed = false;
             self.hear_withdraw(id, Some(failure.clone()));
-            return;
+            return Ok(());
         }
+        self.check_unheard()?;
         self.next_id = self.next_id.max(EntryId(id.0.saturating_add(1)));
         self.count(&outcome, 0);
         self.told.insert(id, outcome.clone());
         self.settled.push((id, outcome.clone()));
         self.actions.push_back(Action::Aside(Some(id), path, outcome));
+        Ok(())
+    }
+
+    /// What was told is kept until the sender has heard it. Twice what it may let run up: words of it may be lost with a
+    /// link.
+    fn check_unheard(&self) -> Result<()> {
+        match self.told.len() < 2 * limits::ENTRIES_UNHEARD_MAX {
+            true => Ok(()),
+            false => Err(protocol("the sender does not say what it has heard")),
+        }
     }
 
     fn repeat(&mut self, entry: &Entry) -> Result<()> {
@@ -742,6 +765,9 @@ impl Receiver {
             self.count(&outcome, item.entry.content_bytes());
             self.told.insert(id, outcome.clone());
             self.settled.push((id, outcome.clone()));
+            if let (Outcome::Done { .. }, Some(pieces)) = (&outcome, item.pieces) {
+                self.actions.push_back(Action::Pieces(item.entry.clone(), pieces));
+            }
             self.actions.push_back(Action::Settled(item.entry, outcome));
         }
         self.free_waiting(id);
@@ -822,9 +848,13 @@ impl State {
 }
 
 impl Large {
-    fn new(size: u64, chunk_bytes: u64) -> Box<Self> {
+    fn new(entry: &Entry, chunk_bytes: u64, keeps_pieces: bool) -> Box<Self> {
+        let mut tree = Tree::new(entry.evidence.size, chunk_bytes);
+        if keeps_pieces && !matches!(entry.kind, Kind::File { marked: true, .. }) {
+            tree.keep_pieces(PIECES_MAX);
+        }
         Box::new(Large {
-            tree: Tree::new(size, chunk_bytes),
+            tree,
             written: RunSet::new(),
             seal: None,
             writers: BTreeMap::new(),

@@ -22,7 +22,7 @@ use crate::transfer::runs::RunSet;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_wire::digest::{self, Tree};
+use thalweg_wire::digest::{self, PIECES_MAX, Pieces, Tree};
 use thalweg_wire::message::{
     AckLevel, Outcome, Run, ScanTotals, Seal, Terms, Totals, TransferMessage as Say, Want,
 };
@@ -111,6 +111,8 @@ pub enum Next {
 pub enum Action {
     /// Say this to the receiver.
     Say(Say),
+    /// Digests of the parts of a file that is about to be settled as done; see [`Sender::keep_pieces`].
+    Pieces(Arc<Entry>, Pieces),
     /// An entry came to its end.
     Settled(Arc<Entry>, Outcome),
     /// A name that was never offered (with its number), or one of the receiver's, came to its end.
@@ -156,6 +158,7 @@ pub struct Sender {
     actions: VecDeque<Action>,
     end: End,
     progress: Progress,
+    keeps_pieces: bool,
 }
 
 /// Counters, all growing; what the peer acknowledged among them.
@@ -280,7 +283,13 @@ impl Sender {
             actions: VecDeque::new(),
             end: End::Open,
             progress: Progress::default(),
+            keeps_pieces: false,
         }
+    }
+
+    /// Tells the parts of large files, from now on. Call it before the first entry is offered.
+    pub fn keep_pieces(&mut self) {
+        self.keeps_pieces = true;
     }
 
     /// Counters so far.
@@ -312,6 +321,13 @@ impl Sender {
     pub fn has_room(&self) -> bool {
         self.items.len() + self.asides.len() < self.limits.entries
             && self.item_bytes < self.limits.entry_bytes
+            && self.next_id - self.first_unsettled().0 < limits::ENTRIES_UNHEARD_MAX as u64
+    }
+
+    /// The lowest number that is not settled.
+    fn first_unsettled(&self) -> EntryId {
+        let first = |id: Option<&EntryId>| id.copied().unwrap_or(EntryId(self.next_id));
+        first(self.items.keys().next()).min(first(self.asides.keys().next()))
     }
 
     /// Takes entries from the scan, numbers them (from the first number returned on) and offers them.
@@ -708,9 +724,9 @@ impl Sender {
     }
 
     fn begin_large(&mut self, id: EntryId, wanted: &[Run]) -> Result<()> {
-        let chunk_bytes = self.terms.chunk_bytes;
+        let (chunk_bytes, keeps_pieces) = (self.terms.chunk_bytes, self.keeps_pieces);
         let Some(item) = self.items.get_mut(&id) else { return Ok(()) };
-        let large = large_of(item, chunk_bytes);
+        let large = large_of(item, chunk_bytes, keeps_pieces);
         // Who wants something of it holds no seal.
         if matches!(large.check, Check::Sealed | Check::Unsealing) {
             large.check = Check::NotYet;
@@ -735,7 +751,7 @@ impl Sender {
     }
 
     fn hear_have(&mut self, id: EntryId, first: u64, digests: &[Digest]) -> Result<()> {
-        let chunk_bytes = self.terms.chunk_bytes;
+        let (chunk_bytes, keeps_pieces) = (self.terms.chunk_bytes, self.keeps_pieces);
         let Some(item) = self.known(id)? else { return Ok(()) };
         if !matches!(item.state, State::Offered | State::Large(_))
             || !matches!(item.entry.kind, Kind::File { .. })
@@ -743,7 +759,7 @@ impl Sender {
             return Err(protocol("digests of an entry that was not offered"));
         }
         let size = item.entry.evidence.size;
-        let large = large_of(item, chunk_bytes);
+        let large = large_of(item, chunk_bytes, keeps_pieces);
         if first.checked_add(digests.len() as u64).is_none_or(|end| end > large.tree.chunks()) {
             return Err(protocol("a digest beyond the end of its file"));
         }
@@ -933,6 +949,11 @@ impl Sender {
         }
         if matches!(item.state, State::Small | State::Arrived) {
             self.progress.bytes_durable += bytes;
+        }
+        if let (Outcome::Done { .. }, State::Large(large)) = (&outcome, &item.state)
+            && let Some(pieces) = large.tree.pieces(self.terms.chunk_bytes)
+        {
+            self.actions.push_back(Action::Pieces(item.entry.clone(), pieces));
         }
         self.actions.push_back(Action::Settled(item.entry, outcome));
     }
@@ -1280,14 +1301,18 @@ enum Hedge {
     At(Duration),
 }
 
-fn large_of(item: &mut Item, chunk_bytes: u64) -> &mut Large {
+fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large {
     if !matches!(item.state, State::Large(_)) {
+        let mut tree = Tree::new(item.entry.evidence.size, chunk_bytes);
+        if keeps_pieces && !matches!(item.entry.kind, Kind::File { marked: true, .. }) {
+            tree.keep_pieces(PIECES_MAX);
+        }
         item.state = State::Large(Box::new(Large {
             queue: RunSet::new(),
             compare: RunSet::new(),
             verified: RunSet::new(),
             durable: RunSet::new(),
-            tree: Tree::new(item.entry.evidence.size, chunk_bytes),
+            tree,
             holds_slot: false,
             being_read: 0,
             check: Check::NotYet,

@@ -1,6 +1,7 @@
 //! What is checked, and how: see the head of `sim`.
 
 use super::*;
+use thalweg_wire::digest::{self, Pieces};
 
 impl World {
     /// After every event.
@@ -68,6 +69,18 @@ impl World {
         let marked = matches!(entry.kind, Kind::File { marked: true, .. });
         if file_digest(self.disk.content(*inode), marked, &self.plan.terms) != digest {
             self.violation(format!("`{}` is not what its digest says", entry.path));
+        }
+    }
+
+    /// Parts that are told of a file join to the digest of what stands there.
+    pub(super) fn check_pieces(&self, entry: &Entry, pieces: &Pieces) {
+        let path = &entry.path;
+        let nodes = self.disk.after_power_cut(&Name::Final(path.clone()));
+        if let Some(Some(Node::File(inode, _))) = nodes.into_iter().next()
+            && digest::join(&pieces.digests, true)
+                != file_digest(self.disk.medium(inode), false, &self.plan.terms)
+        {
+            self.violation(format!("the parts told of `{path}` are not those of the file"));
         }
     }
 

@@ -184,7 +184,7 @@ impl Receiver {
                 self.tell(id, Outcome::Failed(Failure::new(FailureKind::Changed, "compare", cause)));
             }
             None => {
-                item.state = State::Large(Large::new(size, self.terms.chunk_bytes));
+                item.state = State::Large(Large::new(&item.entry, self.terms.chunk_bytes, self.keeps_pieces));
                 let is_unconfirmed = item.unconfirmed;
                 self.awaiting.insert(id);
                 self.verified_bytes = self.verified_bytes.saturating_sub(size);

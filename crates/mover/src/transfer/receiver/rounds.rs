@@ -169,6 +169,7 @@ impl Receiver {
             match (large.tree.root(), &large.seal) {
                 _ if large.is_undecided() => {}
                 (Some(root), Some(seal)) if root == seal.digest => {
+                    item.pieces = large.tree.pieces(chunk_bytes);
                     item.state = State::Finishing(root);
                     self.awaiting.remove(&id);
                     round.finish.push((id, root));

@@ -1,0 +1,466 @@
+//! Clients that lie before there is a transfer, or about whose session it is; versions that differ.
+
+use super::*;
+
+#[test]
+fn a_message_of_a_wrong_length_or_of_garbage_ends_its_session_and_no_other() {
+    let mut world = World::new();
+    let lengths: [(&str, Vec<u8>); 4] = [
+        ("length 0", vec![0; 4]),
+        ("length 4 GiB - 1", vec![0xff; 4]),
+        ("a byte above the limit", (limits::MESSAGE_BYTES_MAX as u32 + 1).to_be_bytes().to_vec()),
+        ("2 GiB", vec![0x80, 0, 0, 0, 1, 2, 3]),
+    ];
+    for (words, bytes) in lengths {
+        let mut client = world.client();
+        client.line.say_raw(&bytes);
+        assert!(client.line.is_ended(AT_ONCE), "{words}");
+        world.is_unharmed(words);
+    }
+    let mut bodies: Vec<(String, Vec<u8>)> = vec![
+        ("unknown message".into(), vec![200]),
+        ("unknown message of a transfer".into(), vec![6, 1, 99]),
+        ("unknown question".into(), vec![2, 1, 77]),
+        ("a number that does not end".into(), vec![0xff; 64]),
+        ("an offer of 2^63 entries".into(), [&[6, 1, 0][..], &[0xff; 9], &[0x7f]].concat()),
+        ("all the limit allows".into(), vec![0xff; limits::MESSAGE_BYTES_MAX]),
+        ("bytes behind a message".into(), [&Message::Goodbye(None).encode().unwrap()[4..], b"more"].concat()),
+        (
+            "what only a server says".into(),
+            Message::Opened(Opened { transfer: ONE, source: SourceForm::Many, instance: 1, refused: None })
+                .encode()
+                .unwrap()[4..]
+                .to_vec(),
+        ),
+    ];
+    for seed in 0..20 {
+        bodies.push((format!("garbage {seed}"), noise(seed, 1 + seed as usize * 40)));
+    }
+    for (words, body) in bodies {
+        let mut client = world.client();
+        client.line.say_body(&body);
+        // Some garbage is a message; then the next is not.
+        client.line.say_body(&[0xff; 40]);
+        assert!(client.line.is_ended(AT_ONCE), "{words}");
+        world.is_unharmed(&words);
+    }
+    world.still_serves("after garbage");
+}
+
+#[test]
+fn an_open_of_absurd_terms_or_places_is_refused() {
+    let mut world = World::new();
+    let with_terms = |change: fn(&mut Open)| {
+        let mut open = push("data", "into");
+        change(&mut open);
+        open
+    };
+    for (words, open) in [
+        ("chunk of 3", with_terms(|open| open.terms.chunk_bytes = 3)),
+        ("chunk of 0", with_terms(|open| open.terms.chunk_bytes = 0)),
+        ("chunk of 2^63", with_terms(|open| open.terms.chunk_bytes = 1 << 63)),
+        ("segment above chunk", with_terms(|open| open.terms.segment_bytes = 1 << 20)),
+        ("segment of 1", with_terms(|open| open.terms.segment_bytes = 1)),
+        ("concurrency of 0", with_terms(|open| open.terms.concurrency = Some(0))),
+        ("concurrency of 2^32 - 1", with_terms(|open| open.terms.concurrency = Some(u32::MAX))),
+        ("depth of 0", with_terms(|open| open.terms.depth = Some(0))),
+        ("depth of 2^32 - 1", with_terms(|open| open.terms.depth = Some(u32::MAX))),
+        ("window of 1", with_terms(|open| open.terms.window_bytes = Some(1))),
+        ("window of 2^63", with_terms(|open| open.terms.window_bytes = Some(1 << 63))),
+        ("congestion without a name", with_terms(|open| open.terms.congestion = Some(String::new()))),
+        ("congestion as a path", with_terms(|open| open.terms.congestion = Some("../cubic".into()))),
+        ("no place", with_terms(|open| open.places.clear())),
+        ("places without number", with_terms(|open| open.places = vec![open.places[0].clone(); 1025])),
+        (
+            "a name with a slash",
+            with_terms(|open| open.source = SourceForm::Single { name: b"a/b".to_vec() }),
+        ),
+        ("a name of dots", with_terms(|open| open.source = SourceForm::Single { name: b"..".to_vec() })),
+    ] {
+        let mut client = world.client();
+        client.line.say(&Message::Open(Box::new(open)));
+        assert!(client.line.is_ended(AT_ONCE), "{words}");
+        world.is_unharmed(words);
+    }
+    let elsewhere = |export: Option<&str>, path: &[u8]| Open {
+        places: vec![Place { export: export.map(str::to_owned), path: path.to_vec() }],
+        ..push("data", "")
+    };
+    let mut client = world.client();
+    for (number, open) in [
+        elsewhere(Some("data"), b".."),
+        elsewhere(Some("data"), b"a/../../planted"),
+        elsewhere(Some("data"), b"nul\0"),
+        elsewhere(Some("nothing"), b"x"),
+        elsewhere(Some(""), b"x"),
+        elsewhere(Some("../outside"), b"x"),
+        elsewhere(None, b"/tmp"),
+        elsewhere(Some("ro"), b"x"),
+        elsewhere(Some("ro"), b""),
+        Open { direction: Direction::Pull, ..elsewhere(Some("data"), b"../outside/canary") },
+        Open { direction: Direction::Pull, ..elsewhere(None, b"/etc/passwd") },
+        Open { direction: Direction::Pull, ..elsewhere(Some("ro"), b"absent") },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let open = Open { transfer: TransferNumber(number as u16 + 1), ..open };
+        let refused = client.open(open.clone()).expect_err("refused");
+        assert!(!refused.contains("outside") && !refused.contains("goodbye"), "{open:?}: {refused}");
+        world.is_unharmed(&refused);
+    }
+    // An absolute place is below its export like any other.
+    client.open(Open { transfer: TransferNumber(50), ..push("data", "/absolute/place") }).expect("inside");
+    assert!(world.export("absolute/place").is_dir());
+    world.still_serves("after absurd opens");
+}
+
+#[test]
+fn a_denied_place_and_an_absent_one_cannot_be_told_apart() {
+    let world = World::new();
+    std::os::unix::fs::symlink(world.scratch.path("outside"), world.export("link")).unwrap();
+    let mut client = world.client();
+    let mut number = 10;
+    let mut answer = |path: &str| {
+        number += 1;
+        let open = Open { transfer: TransferNumber(number), ..pull("data", path) };
+        client.open(open).expect_err("refused").replace(path, "PATH")
+    };
+    let there = answer("link/canary");
+    let absent = answer("link/absent");
+    assert_eq!(there, absent);
+}
+
+#[test]
+fn ten_thousand_opens_cost_their_sender_the_session_and_the_daemon_nothing() {
+    let mut world = World::new();
+    std::fs::write(world.export("x"), b"x").unwrap();
+    let fds = || std::fs::read_dir(format!("/proc/{}/fd", world.daemon.pid())).unwrap().count();
+    let before = fds();
+    for direction in [Direction::Push, Direction::Pull] {
+        let mut client = world.client();
+        for number in 0..10_000u16 {
+            let path = if direction == Direction::Push { format!("many-{number}") } else { "x".into() };
+            let mut open = Open { transfer: TransferNumber(number), direction, ..push("data", &path) };
+            open.terms.job_key[..2].copy_from_slice(&number.to_le_bytes());
+            if !client.line.say(&Message::Open(Box::new(open))) {
+                break;
+            }
+        }
+        let _ = client.line.is_ended(Duration::from_secs(3));
+        drop(client);
+        let made = std::fs::read_dir(world.scratch.path("export")).unwrap().count();
+        assert!(made < 200, "{made} directories made");
+    }
+    // The same number twice, and many places in one.
+    let mut client = world.client();
+    client.open(push("data", "once")).expect("the first");
+    client
+        .open(Open {
+            terms: thalweg_wire::message::Terms { job_key: [8; 16], ..terms() },
+            ..push("data", "twice")
+        })
+        .expect_err("the number is taken");
+    drop(client);
+    let mut client = world.client();
+    let places = vec![Place { export: Some("data".into()), path: b"x".to_vec() }; limits::MESSAGE_ITEMS_MAX];
+    let _ = client.open(Open { places, ..pull("data", "") });
+    drop(client);
+    world.still_serves("after many opens");
+    let fds = || std::fs::read_dir(format!("/proc/{}/fd", world.daemon.pid())).unwrap().count();
+    let is_back = wait_until(Duration::from_secs(60), || fds() <= before + 40);
+    let open = || {
+        let links = std::fs::read_dir(format!("/proc/{}/fd", world.daemon.pid())).unwrap();
+        links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok()).collect::<Vec<_>>()
+    };
+    assert!(is_back, "{} descriptors, {before} before: {:?}\n{}", fds(), open(), world.scratch.server_log());
+}
+
+#[test]
+fn clients_that_come_and_go_do_not_use_up_the_sessions() {
+    let mut world = World::new();
+    for _ in 0..300 {
+        // Cut in the middle, and with garbage.
+        let ticket = Ticket::read(&world.daemon.ticket).unwrap();
+        let Ok(mut client) = std::panic::catch_unwind(|| {
+            HostileClient::begin_as(ticket.identity().unwrap(), ticket.server, &world.daemon.address())
+        }) else {
+            break;
+        };
+        client.line.say_body(&[0xff; 8]);
+        client.line.is_ended(AT_ONCE);
+    }
+    world.still_serves("after 300 sessions that ended badly");
+}
+
+/// One ticket has half of all sessions at most, and so many streams; somebody else is served beside.
+#[test]
+fn one_client_cannot_take_all_sessions_or_streams() {
+    use thalweg_service::host::HostLimits;
+    let scratch = Scratch::new();
+    let limits =
+        HostLimits { sessions: 8, sessions_per_client: 4, streams_per_client: 5, ..HostLimits::default() };
+    let (listening, greedy, modest, server) = served(&scratch, limits);
+    let address = listening.addresses[0].to_string();
+    let pem = greedy.to_pem();
+    let greedy = || Identity::from_pem(&pem).unwrap();
+    let held: Vec<_> =
+        (0..4).map(|_| HostileClient::begin_as(greedy(), server.fingerprint(), &address)).collect();
+    let refused = |mut connection: thalweg_mover::link::Connection, hello: Hello| {
+        let failure = connection.hello(&hello, SOON).expect_err("one too many");
+        assert_eq!(failure.kind, FailureKind::Busy, "{failure}");
+    };
+    refused(held[0].dial(), Hello::new(Purpose::Control, CIPHER));
+    let other = HostileClient::begin_as(modest, server.fingerprint(), &address);
+    let join = |client: &HostileClient, stream| {
+        let (session, connection) = (client.line.session, client.dial());
+        let proof = stream_proof(&client.line.key, &connection, &session, stream).unwrap();
+        (connection, Hello { session, stream, proof, ..Hello::new(Purpose::Stream, CIPHER) })
+    };
+    let streams: Vec<_> = (0..5).map(|at| held[at % 4].stream(at as u16)).collect();
+    let (connection, hello) = join(&held[1], 99);
+    refused(connection, hello);
+    let _stream = other.stream(0);
+    // What is given back can be had again.
+    drop(held);
+    drop(streams);
+    let again = wait_until(Duration::from_secs(20), || {
+        let mut connection = secure(&greedy(), server.fingerprint(), &address);
+        connection.hello(&Hello::new(Purpose::Control, CIPHER), SOON).is_ok()
+    });
+    assert!(again, "no session after all of them ended");
+    listening.stop();
+}
+
+#[test]
+fn what_is_said_to_transfers_that_are_not_open_is_not_kept_for_ever() {
+    let mut world = World::new();
+    let mut client = world.client();
+    let entries: Vec<Entry> = (0..1000).map(|id| file(id, &"n".repeat(200), 5)).collect();
+    let message = |number| Message::Transfer(TransferNumber(number), T::Offer(entries.clone()));
+    let mut said = 0u64;
+    for number in 0..2000u16 {
+        let bytes = message(number).encode().unwrap();
+        if !client.line.say_raw(&bytes) {
+            break;
+        }
+        said += bytes.len() as u64;
+    }
+    let resident = resident_bytes(world.daemon.pid());
+    let ended = client.line.is_ended(AT_ONCE);
+    println!("{said} bytes said early, {resident} resident, ended: {ended}");
+    assert!(ended, "{said} bytes for transfers that are not open were taken");
+    assert!(resident < 300 << 20, "{resident} bytes resident");
+    world.still_serves("after early messages");
+}
+
+#[test]
+fn only_the_one_who_began_a_session_joins_it() {
+    let mut world = World::new();
+    let client = world.client();
+    let other = world.client();
+    let (session, key) = (client.line.session, client.line.key);
+    let refused = |hello: Hello, mut connection: thalweg_mover::link::Connection, words: &str| {
+        let failure = connection.hello(&hello, SOON).expect_err(words);
+        assert_eq!(failure.kind, FailureKind::NotFound, "{words}: {failure}");
+    };
+    let hello = |purpose, stream, proof| Hello { session, stream, proof, ..Hello::new(purpose, CIPHER) };
+    for purpose in [Purpose::Stream, Purpose::Resume] {
+        refused(hello(purpose, 0, [0; 32]), client.dial(), "no proof");
+        refused(hello(purpose, 0, [0x55; 32]), client.dial(), "a wrong proof");
+        let connection = client.dial();
+        let proof = stream_proof(&other.line.key, &connection, &session, 0).unwrap();
+        refused(hello(purpose, 0, proof), connection, "the key of another session");
+        let connection = client.dial();
+        let proof = stream_proof(&key, &connection, &other.line.session, 0).unwrap();
+        refused(hello(purpose, 0, proof), connection, "for another session");
+        let connection = client.dial();
+        let proof = stream_proof(&key, &client.dial(), &session, 0).unwrap();
+        refused(hello(purpose, 0, proof), connection, "of another connection");
+        let connection = client.dial();
+        let proof = stream_proof(&key, &connection, &session, 1).unwrap();
+        refused(hello(purpose, 0, proof), connection, "for another stream");
+    }
+    let connection = client.dial();
+    let proof = stream_proof(&key, &connection, &session, 0).unwrap();
+    refused(hello(Purpose::Resume, 0, proof), connection, "a stream's proof to resume");
+    let connection = client.dial();
+    let proof = resume_proof(&key, &connection, &session).unwrap();
+    refused(hello(Purpose::Stream, 0, proof), connection, "a proof to resume for a stream");
+    let connection = client.dial();
+    let proof = stream_proof(&key, &connection, &[3; 16], 0).unwrap();
+    refused(
+        Hello { session: [3; 16], ..hello(Purpose::Stream, 0, proof) },
+        connection,
+        "a session that is not there",
+    );
+    // A stream number that no session has.
+    let mut connection = client.dial();
+    let proof = stream_proof(&key, &connection, &session, u16::MAX).unwrap();
+    let _ = connection.hello(&hello(Purpose::Stream, u16::MAX, proof), SOON);
+    let _ = client.stream(0);
+    world.still_serves("after proofs");
+}
+
+#[test]
+fn the_key_of_a_session_is_worth_nothing_under_another_certificate() {
+    let scratch = Scratch::new();
+    let (listening, one, two, server) = served(&scratch, thalweg_service::host::HostLimits::default());
+    let address = listening.addresses[0].to_string();
+    let first = HostileClient::begin_as(one, server.fingerprint(), &address);
+    let second = HostileClient::begin_as(two, server.fingerprint(), &address);
+    let (session, key) = (first.line.session, first.line.key);
+    for (words, connection, is_right) in [("other", second.dial(), false), ("own", first.dial(), true)] {
+        let mut connection = connection;
+        let proof = stream_proof(&key, &connection, &session, 3).unwrap();
+        let hello = Hello { session, stream: 3, proof, ..Hello::new(Purpose::Stream, CIPHER) };
+        assert_eq!(connection.hello(&hello, SOON).is_ok(), is_right, "{words} certificate");
+    }
+    let mut connection = second.dial();
+    let proof = proof_to_resume(&key, &connection, &session);
+    let hello = Hello { session, proof, ..Hello::new(Purpose::Resume, CIPHER) };
+    assert!(connection.hello(&hello, SOON).is_err(), "resumed by another");
+    listening.stop();
+}
+
+/// The service itself, with two clients that it knows, which the daemon of today does not have.
+fn served(
+    scratch: &Scratch,
+    limits: thalweg_service::host::HostLimits,
+) -> (thalweg_service::accept::Listening, Identity, Identity, Identity) {
+    use thalweg_mover::link::ClientTrust;
+    use thalweg_service::export::Exports;
+    use thalweg_service::{accept, host};
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let new = |name: &str| Identity::generate(name).unwrap();
+    let (server, one, two) = (new("server"), new("one"), new("two"));
+    let trust = ClientTrust::default();
+    trust.pinned.insert(one.fingerprint());
+    trust.pinned.insert(two.fingerprint());
+    let exports =
+        Exports::open(vec![format!("data={}", scratch.path("export").display()).parse().unwrap()]).unwrap();
+    let own = Identity::from_pem(&server.to_pem()).unwrap();
+    let host = host::Host::new(own, exports, None, limits);
+    let listening = accept::listen(host, &server, &trust, &["127.0.0.1:0".into()]).unwrap();
+    (listening, one, two, server)
+}
+
+#[test]
+fn a_client_of_another_version_is_told_which_ones_there_are() {
+    let mut world = World::new();
+    for versions in [(2, 2), (2, 9), (0, 0), (u16::MAX, u16::MAX), (9, 1)] {
+        let client = world.client();
+        let mut connection = client.dial();
+        let hello = Hello { versions, ..Hello::new(Purpose::Control, CIPHER) };
+        let since = Instant::now();
+        let failure = connection.hello(&hello, SOON).expect_err("no version in common");
+        assert!(since.elapsed() < AT_ONCE);
+        assert_eq!(failure.kind, FailureKind::Protocol, "{failure}");
+        assert!(failure.to_string().contains("update the older side"), "{failure}");
+    }
+    // A later version that also speaks ours, and whose hello has more in it than we know, if only at its place.
+    let client = world.client();
+    let mut connection = client.dial();
+    let hello = Hello { versions: (1, 7), features: u64::MAX, ..Hello::new(Purpose::Control, CIPHER) };
+    assert_eq!(connection.hello(&hello, SOON).expect("welcome").version, 1);
+    let mut connection = client.dial();
+    let mut bytes = Hello { versions: (2, 3), ..Hello::new(Purpose::Control, CIPHER) }.encode();
+    bytes[12..].fill(0xee);
+    connection.write_all(&bytes, SOON).unwrap();
+    let mut answer = [0; thalweg_wire::hello::ANSWER_BYTES];
+    connection.read_exact(&mut answer, SOON).unwrap();
+    assert_eq!(ServerHello::decode(&answer).unwrap().answer, Answer::Version);
+    world.still_serves("after other versions");
+}
+
+#[test]
+fn a_server_of_another_version_ends_the_client_with_a_clear_sentence() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    type Case = (&'static str, u16, (u16, u16), Answer, &'static str);
+    let cases: [Case; 7] = [
+        ("one up", 0, (2, 2), Answer::Version, "update the older side"),
+        ("one down", 0, (0, 0), Answer::Version, "update the older side"),
+        ("says yes to version 0", 0, (1, 1), Answer::Accepted, "version"),
+        ("says yes to version 2", 2, (1, 2), Answer::Accepted, "version"),
+        ("versions stripped", 1, (2, 3), Answer::Accepted, "version"),
+        ("no session", 1, (1, 1), Answer::Accepted, "session"),
+        ("unknown session", 1, (1, 1), Answer::UnknownSession, "session"),
+    ];
+    for (words, version, versions, answer, sentence) in cases {
+        let server = HostileServer::new(&scratch, "bad-ticket");
+        let job = Running::start(cp(
+            &scratch,
+            &server,
+            &[scratch.path("file").display().to_string(), server.place("x")],
+        ));
+        let mut connection = server.accept(SOON).expect("the client comes");
+        connection.read_hello(SOON).expect("a hello");
+        let session = if words == "no session" { [0; 16] } else { [9; 16] };
+        let hello = ServerHello { version, versions, answer, cipher: CIPHER, features: 0, session };
+        connection.answer(&hello, SOON).expect("answered");
+        let ran = job.end(Duration::from_secs(20));
+        assert_eq!(ran.code, Some(3), "{words}: {}", ran.stderr);
+        assert!(ran.stderr.contains(sentence), "{words}: {}", ran.stderr);
+        assert!(ran.took < Duration::from_secs(15), "{words}: {:?}", ran.took);
+    }
+    // Garbage for an answer.
+    for seed in 0..5 {
+        let server = HostileServer::new(&scratch, "bad-ticket");
+        let job = Running::start(cp(
+            &scratch,
+            &server,
+            &[scratch.path("file").display().to_string(), server.place("x")],
+        ));
+        let mut connection = server.accept(SOON).expect("the client comes");
+        connection.read_hello(SOON).expect("a hello");
+        connection.write_all(&noise(seed, 64), SOON).expect("answered");
+        let ran = job.end(Duration::from_secs(20));
+        assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    }
+}
+
+/// A number is used once: what is on its way to a transfer that is over shall not reach another.
+#[test]
+fn the_number_of_a_transfer_is_not_used_twice_and_what_is_said_to_one_that_is_over_is_nothing() {
+    let mut world = World::new();
+    let mut client = world.client();
+    let absent = Open { direction: Direction::Pull, ..push("data", "absent") };
+    client.open(absent).expect_err("refused");
+    for _ in 0..100 {
+        client.line.tell(T::Withdraw(vec![(EntryId(0), None)]));
+    }
+    let again = client.open(push("data", "again")).expect_err("its number was used");
+    assert!(again.contains("used before"), "{again}");
+    client.open(Open { transfer: TransferNumber(2), ..push("data", "again") }).expect("another number");
+    world.is_unharmed("after a number was used twice");
+}
+
+/// More of an answer than the client has room for is not said, and what is not wanted is not said to the end.
+#[test]
+fn a_client_that_takes_nothing_of_an_answer_costs_the_daemon_nothing() {
+    let mut world = World::new();
+    std::fs::write(world.export("large"), noise(3, 24 << 20)).unwrap();
+    let mut client = world.client();
+    let place = Place { export: Some("data".into()), path: b"large".to_vec() };
+    let ask = |number| Message::Ask {
+        number,
+        question: Question::Read { place: place.clone(), offset: 0, bytes: 0 },
+    };
+    client.line.say(&ask(1));
+    let mut pieces = 0;
+    while let Heard::Message(Message::Reply { number: 1, .. }) = client.line.hear(Duration::from_secs(2)) {
+        pieces += 1;
+    }
+    assert_eq!(pieces, limits::REPLIES_AHEAD_MAX);
+    client.line.say(&Message::Enough { number: 1 });
+    let ended = client.line.hear_some(AT_ONCE, |message| match message {
+        Message::Reply { number: 1, reply: Reply::End(Some(_)) } => Some(()),
+        _ => None,
+    });
+    assert!(ended.is_some(), "the answer ends");
+    client.line.say(&ask(2));
+    client.line.say(&ask(2));
+    assert!(client.line.is_ended(AT_ONCE), "two questions of one number");
+    world.still_serves("after questions that nobody heard");
+}

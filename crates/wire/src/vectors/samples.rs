@@ -1,0 +1,507 @@
+//! The values. [`each`] makes sure that every variant of an enum has one.
+
+use super::Sample;
+use crate::entry::Xattr;
+use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES};
+use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello};
+use crate::journal::{LAYOUT, MAGIC, Record};
+use crate::message::{
+    AckLevel, Check, Direction, Failure, FailureKind, FilterRule, Heartbeat, Loss, Message, Open, Opened,
+    Outcome, Place, Preserve, Question, Reply, Run, ScanTotals, Seal, SourceForm, StageAccount, Terms,
+    Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+};
+use crate::receipt::{Side, Signed, Statement};
+use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
+
+/// Files in the sample of a pack.
+pub(super) const PACK_FILES: u64 = 3;
+/// Where the sample records stand: behind the first bytes of a journal.
+pub(super) const RECORD_AT: u64 = MAGIC.len() as u64;
+
+/// Samples of an enum, at least one for each variant: a variant without a line does not compile, and a line whose
+/// value is another variant panics.
+macro_rules! each {
+    ($type:ty; $($pattern:pat => $($name:literal: $value:expr),+;)+) => {{
+        let exhaustive = |value: &$type| match value { $($pattern => ()),+ };
+        vec![$($({
+            let value: $type = $value;
+            exhaustive(&value);
+            assert!(matches!(value, $pattern), "{} is another variant", $name);
+            Sample { name: $name.to_owned(), value }
+        }),+),+]
+    }};
+}
+
+impl<T> Sample<T> {
+    fn into<U>(self, kind: &str, wrap: impl FnOnce(T) -> U) -> Sample<U> {
+        Sample { name: format!("{kind} {}", self.name).trim().to_owned(), value: wrap(self.value) }
+    }
+}
+
+/// All samples, each made into something larger.
+fn within<T, U>(samples: Vec<Sample<T>>, kind: &str, wrap: impl Fn(T) -> U) -> Vec<Sample<U>> {
+    samples.into_iter().map(|sample| sample.into(kind, &wrap)).collect()
+}
+
+fn one<T>(name: &str, value: T) -> Vec<Sample<T>> {
+    vec![Sample { name: name.to_owned(), value }]
+}
+
+pub(super) fn hellos() -> Vec<Sample<Hello>> {
+    let hello = |purpose, cipher| Hello {
+        versions: (1, 2),
+        purpose,
+        cipher,
+        stream: 0x0102,
+        features: 0x0102_0304_0506_0708,
+        session: [0x5e; 16],
+        proof: [0x9f; 32],
+    };
+    let mut all = within(purposes(), "purpose", |purpose| hello(purpose, Cipher::Aes128Gcm));
+    all.extend(within(ciphers(), "cipher", |cipher| hello(Purpose::Stream, cipher)));
+    all
+}
+
+pub(super) fn server_hellos() -> Vec<Sample<ServerHello>> {
+    let hello = |answer, cipher| ServerHello {
+        version: 2,
+        versions: (1, 3),
+        answer,
+        cipher,
+        features: 0x0102_0304_0506_0708,
+        session: [0x5e; 16],
+    };
+    let mut all = within(answers(), "answer", |answer| hello(answer, Cipher::Aes256Gcm));
+    all.extend(within(ciphers(), "cipher", |cipher| hello(Answer::Accepted, cipher)));
+    all
+}
+
+fn purposes() -> Vec<Sample<Purpose>> {
+    each! { Purpose;
+        Purpose::Control => "control": Purpose::Control;
+        Purpose::Stream => "stream": Purpose::Stream;
+        Purpose::Resume => "resume": Purpose::Resume;
+    }
+}
+
+fn ciphers() -> Vec<Sample<Cipher>> {
+    each! { Cipher;
+        Cipher::Aes128Gcm => "aes-128-gcm": Cipher::Aes128Gcm;
+        Cipher::Aes256Gcm => "aes-256-gcm": Cipher::Aes256Gcm;
+        Cipher::ChaCha20Poly1305 => "chacha20-poly1305": Cipher::ChaCha20Poly1305;
+        Cipher::Tls => "tls": Cipher::Tls;
+    }
+}
+
+fn answers() -> Vec<Sample<Answer>> {
+    each! { Answer;
+        Answer::Accepted => "accepted": Answer::Accepted;
+        Answer::Version => "version": Answer::Version;
+        Answer::UnknownSession => "unknown session": Answer::UnknownSession;
+        Answer::Busy => "busy": Answer::Busy;
+    }
+}
+
+pub(super) fn sealed_lengths() -> Vec<Sample<usize>> {
+    let mut all = one("shortest", INNER_BYTES + TAG_BYTES);
+    all.extend(one("longest", limits::FRAME_BYTES_MAX));
+    all
+}
+
+pub(super) fn frames() -> Vec<Sample<(Inner, Vec<u8>)>> {
+    let inner = |kind, raw_bytes| Inner {
+        kind,
+        encoding: Encoding::Raw,
+        transfer: TransferNumber(0x0203),
+        raw_bytes,
+        entry: EntryId(0x04),
+        offset: 0x0001_0000_0000,
+        digest: Digest([0xd1; 32]),
+    };
+    let mut all = each! { (Inner, Vec<u8>);
+        (Inner { kind: FrameKind::Segment, .. }, _) => "segment": (inner(FrameKind::Segment, 5), b"bytes".to_vec());
+        (Inner { kind: FrameKind::Zeros, .. }, _) => "zeros": (inner(FrameKind::Zeros, 65536), vec![]);
+        (Inner { kind: FrameKind::Compare, .. }, _) => "compare": (inner(FrameKind::Compare, 0), vec![]);
+        (Inner { kind: FrameKind::Pack, .. }, _) => "pack": (inner(FrameKind::Pack, 7), b"a pack!".to_vec());
+        (Inner { kind: FrameKind::End, .. }, _) => "end": (Inner::end(), vec![]);
+    };
+    let encodings = each! { Encoding;
+        Encoding::Raw => "raw": Encoding::Raw;
+        Encoding::Zstd => "zstd": Encoding::Zstd;
+    };
+    all.extend(within(encodings, "encoding", |encoding| {
+        let raw_bytes = if encoding == Encoding::Raw { 4 } else { 4096 };
+        (Inner { encoding, ..inner(FrameKind::Segment, raw_bytes) }, b"data".to_vec())
+    }));
+    all
+}
+
+/// Items with their contents.
+type Pack = Vec<(PackItem, Vec<u8>)>;
+
+pub(super) fn packs() -> Vec<Sample<Pack>> {
+    let files = [&b"first"[..], b"", b"3rd"].into_iter().zip(7u64..).map(|(content, entry)| {
+        let digest = Digest([entry as u8; 32]);
+        (PackItem { entry: EntryId(entry), bytes: content.len() as u32, digest }, content.to_vec())
+    });
+    one("three files", files.collect())
+}
+
+pub(super) fn records() -> Vec<Sample<Record>> {
+    each! { Record;
+        Record::Header { .. } => "header": Record::Header {
+            layout: LAYOUT,
+            job_key: [0x70; 16],
+            chunk_bytes: 4 << 20,
+        };
+        Record::Begin { .. } => "begin": Record::Begin { partial: 300, path: path(b"dir/\xff"), evidence: evidence() };
+        Record::Chunks { .. } =>
+            "chunks": Record::Chunks { partial: 300, chunks: vec![(0, digest(1)), (1 << 40, digest(2))] },
+            "no chunks": Record::Chunks { partial: 1, chunks: vec![] };
+        Record::End { .. } => "end": Record::End { partial: u64::MAX };
+    }
+}
+
+pub(super) fn statements() -> Vec<Sample<Statement>> {
+    let sides = each! { Side;
+        Side::Sender => "sender": Side::Sender;
+        Side::Receiver => "receiver": Side::Receiver;
+    };
+    within(sides, "by the", |side| Statement { side, ..statement() })
+}
+
+pub(super) fn signed() -> Vec<Sample<Signed>> {
+    one("signed", signed_statement())
+}
+
+/// Entries of every kind with every outcome.
+pub(super) fn settled() -> Vec<Sample<(Entry, Outcome)>> {
+    let done = Outcome::Done { digest: Some(digest(3)), losses: vec![] };
+    let mut all = within(kinds(), "kind", |kind| (entry(kind), done.clone()));
+    let file = || entry(Kind::File { sparse: false, marked: false });
+    all.extend(within(outcomes(), "outcome", |outcome| (file(), outcome)));
+    all
+}
+
+pub(super) fn messages() -> Vec<Sample<Message>> {
+    let mut all = each! { Message;
+        Message::Heartbeat(_) => "heartbeat": Message::Heartbeat(Heartbeat::default());
+        Message::Goodbye(_) => "goodbye": Message::Goodbye(None), "goodbye failure": Message::Goodbye(Some(failure()));
+        Message::Ask { .. } => "ask": Message::Ask { number: 1, question: Question::About };
+        Message::Reply { .. } => "reply": Message::Reply { number: 1, reply: Reply::End(None) };
+        Message::Open(_) => "open": Message::Open(Box::new(open()));
+        Message::Taken { .. } => "taken": Message::Taken { number: 513, pieces: 300 };
+        Message::Enough { .. } => "enough": Message::Enough { number: 513 };
+        Message::Opened(_) => "opened": Message::Opened(opened(None)),
+            "opened refused": Message::Opened(opened(Some(failure())));
+        Message::Transfer(..) => "transfer": transfer(TransferMessage::OffersRepeated);
+    };
+    all.extend(within(waits(), "heartbeat waiting for", |waiting_for| {
+        Message::Heartbeat(Heartbeat {
+            arrived_bytes: 4 << 40,
+            verified_bytes: 3 << 40,
+            durable_bytes: 2 << 30,
+            settled_entries: 70_000,
+            waiting_for: Some(waiting_for),
+            waiting_ms: 1500,
+        })
+    }));
+    all.extend(within(failure_kinds(), "goodbye", |kind| {
+        Message::Goodbye(Some(Failure { kind, ..failure() }))
+    }));
+    all.extend(within(questions(), "ask", |question| Message::Ask { number: 513, question }));
+    all.extend(within(replies(), "reply", |reply| Message::Reply { number: 513, reply }));
+    all.extend(within(opens(), "open", |open| Message::Open(Box::new(open))));
+    all.extend(within(transfer_messages(), "", transfer));
+    all
+}
+
+fn transfer_messages() -> Vec<Sample<TransferMessage>> {
+    use TransferMessage as T;
+    let run = || vec![(EntryId(2), Run { first: 1, count: 300 })];
+    let mut all = each! { T;
+        T::Offer(_) => "offer": T::Offer(vec![]);
+        T::OfferEnd(_) => "offer end": T::OfferEnd(ScanTotals { entries: 300, bytes: 5 << 40, failed: 1, complete: true });
+        T::Want(_) => "want": T::Want(vec![]);
+        T::Have { .. } => "have": T::Have { entry: EntryId(2), first: 128, digests: vec![digest(1), digest(2)] };
+        T::Ack(..) => "ack": T::Ack(AckLevel::Verified, vec![]);
+        T::Differs(_) => "differs": T::Differs(run());
+        T::Repair(_) => "repair": T::Repair(run());
+        T::Holes(_) => "holes": T::Holes(run());
+        T::Seal(_) => "seal": T::Seal(vec![(EntryId(2), Seal { evidence: evidence(), digest: digest(4) })]);
+        T::Withdraw(_) => "withdraw": T::Withdraw(vec![(EntryId(2), None), (EntryId(3), Some(failure()))]);
+        T::Aside(_) => "aside": T::Aside(vec![(EntryId(2), path(b"dir/socket"), Outcome::Skipped("a socket".into()))]);
+        T::OffersRepeated => "offers repeated": T::OffersRepeated;
+        T::Troubles(_) => "troubles": T::Troubles(vec![(path(b"dir/extra"), Outcome::Failed(failure()))]);
+        T::Heard(_) => "heard": T::Heard(vec![Run { first: 128, count: 1024 }]);
+        T::Settled(_) => "settled": T::Settled(vec![]);
+        T::Finished(_) => "finished": T::Finished(totals());
+        T::Receipt(_) => "receipt": T::Receipt(Box::new(signed_statement()));
+        T::Accounts(_) => "accounts": T::Accounts(vec![StageAccount { stage: 3, nanos: 1 << 40, bytes: 1 << 33, threads: 8 }]);
+        T::Abort(_) => "abort": T::Abort(failure());
+    };
+    all.extend(within(kinds(), "offer", |kind| T::Offer(vec![entry(kind)])));
+    all.extend(within(wants(), "want", |want| T::Want(vec![(EntryId(2), want)])));
+    all.extend(within(ack_levels(), "ack", |level| T::Ack(level, run())));
+    all.extend(within(outcomes(), "settled", |outcome| T::Settled(vec![(EntryId(2), outcome)])));
+    all
+}
+
+fn kinds() -> Vec<Sample<Kind>> {
+    each! { Kind;
+        Kind::File { .. } => "file": Kind::File { sparse: false, marked: false },
+            "file sparse and marked": Kind::File { sparse: true, marked: true };
+        Kind::Directory => "directory": Kind::Directory;
+        Kind::Symlink { .. } => "symlink": Kind::Symlink { target: b"../to\xfe".to_vec() };
+        Kind::HardLink { .. } => "hard link": Kind::HardLink { first: path(b"first"), of: EntryId(1) };
+        Kind::Fifo => "fifo": Kind::Fifo;
+        Kind::Device { .. } => "device": Kind::Device { block: true, major: 259, minor: 3 };
+    }
+}
+
+fn wants() -> Vec<Sample<Want>> {
+    each! { Want;
+        Want::Whole => "whole": Want::Whole;
+        Want::Missing(_) => "missing": Want::Missing(vec![Run { first: 0, count: 1 }, Run { first: 200, count: 1 << 33 }]);
+        Want::Nothing => "nothing": Want::Nothing;
+        Want::Compare(_) => "compare": Want::Compare(vec![Run { first: 3, count: 4 }]);
+    }
+}
+
+fn ack_levels() -> Vec<Sample<AckLevel>> {
+    each! { AckLevel;
+        AckLevel::Verified => "verified": AckLevel::Verified;
+        AckLevel::Durable => "durable": AckLevel::Durable;
+    }
+}
+
+fn outcomes() -> Vec<Sample<Outcome>> {
+    each! { Outcome;
+        Outcome::Done { .. } =>
+            "done": Outcome::Done { digest: Some(digest(5)), losses: vec![] },
+            "done with losses": Outcome::Done {
+                digest: None,
+                losses: vec![Loss { what: "owner".into(), why: "not permitted".into() }],
+            };
+        Outcome::Unchanged { .. } =>
+            "unchanged": Outcome::Unchanged { digest: None },
+            "unchanged with digest": Outcome::Unchanged { digest: Some(digest(6)) };
+        Outcome::Skipped(_) => "skipped": Outcome::Skipped("newer at the destination".into());
+        Outcome::Failed(_) => "failed": Outcome::Failed(failure());
+    }
+}
+
+fn waits() -> Vec<Sample<WaitingFor>> {
+    each! { WaitingFor;
+        WaitingFor::Read => "read": WaitingFor::Read;
+        WaitingFor::Write => "write": WaitingFor::Write;
+        WaitingFor::Sync => "sync": WaitingFor::Sync;
+        WaitingFor::Scan => "scan": WaitingFor::Scan;
+    }
+}
+
+fn failure_kinds() -> Vec<Sample<FailureKind>> {
+    each! { FailureKind;
+        FailureKind::Usage => "usage": FailureKind::Usage;
+        FailureKind::NotFound => "not found": FailureKind::NotFound;
+        FailureKind::Permission => "permission": FailureKind::Permission;
+        FailureKind::Connection => "connection": FailureKind::Connection;
+        FailureKind::Protocol => "protocol": FailureKind::Protocol;
+        FailureKind::Damage => "damage": FailureKind::Damage;
+        FailureKind::Changed => "changed": FailureKind::Changed;
+        FailureKind::Space => "space": FailureKind::Space;
+        FailureKind::Io => "io": FailureKind::Io;
+        FailureKind::Conflict => "conflict": FailureKind::Conflict;
+        FailureKind::Unsupported => "unsupported": FailureKind::Unsupported;
+        FailureKind::Stopped => "stopped": FailureKind::Stopped;
+        FailureKind::Busy => "busy": FailureKind::Busy;
+        FailureKind::Internal => "internal": FailureKind::Internal;
+    }
+}
+
+fn questions() -> Vec<Sample<Question>> {
+    each! { Question;
+        Question::List { .. } => "list": Question::List { place: place(), recursive: true };
+        Question::Read { .. } => "read": Question::Read { place: place(), offset: 1 << 33, bytes: 4096 };
+        Question::Digest { .. } => "digest": Question::Digest { place: place(), chunk_bytes: 1 << 20 };
+        Question::Remove { .. } => "remove": Question::Remove { place: place(), recursive: false };
+        Question::About => "about": Question::About;
+    }
+}
+
+fn replies() -> Vec<Sample<Reply>> {
+    each! { Reply;
+        Reply::Entries(_) => "entries": Reply::Entries(vec![entry(Kind::Directory)]);
+        Reply::Bytes(_) => "bytes": Reply::Bytes(b"\x00content\xff".to_vec());
+        Reply::Digests(_) => "digests": Reply::Digests(vec![(path(b"a"), 300, digest(7))]);
+        Reply::Removed(_) => "removed": Reply::Removed(300);
+        Reply::About { .. } => "about": Reply::About {
+            program: "thalweg 0.1.0".into(),
+            exports: vec![("data".into(), true), ("in".into(), false)],
+        };
+        Reply::Trouble(_) => "trouble": Reply::Trouble(failure());
+        Reply::End(_) => "end": Reply::End(None), "end failure": Reply::End(Some(failure()));
+    }
+}
+
+fn opens() -> Vec<Sample<Open>> {
+    let directions = each! { Direction;
+        Direction::Push => "push": Direction::Push;
+        Direction::Pull => "pull": Direction::Pull;
+    };
+    let sources = each! { SourceForm;
+        SourceForm::Single { .. } => "single": SourceForm::Single { name: b"name\xff".to_vec() };
+        SourceForm::Many => "many": SourceForm::Many;
+    };
+    let levels = each! { VerifyLevel;
+        VerifyLevel::Written => "written": VerifyLevel::Written;
+        VerifyLevel::Readback => "readback": VerifyLevel::Readback;
+        VerifyLevel::Paranoid => "paranoid": VerifyLevel::Paranoid;
+    };
+    let checks = each! { Check;
+        Check::Evidence => "evidence": Check::Evidence;
+        Check::Digest => "digest": Check::Digest;
+        Check::Nothing => "nothing": Check::Nothing;
+    };
+    let mut all = within(directions, "direction", |direction| Open { direction, ..open() });
+    all.extend(within(sources, "source", |source| Open { source, ..open() }));
+    all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
+    all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
+    all
+}
+
+fn transfer(message: TransferMessage) -> Message {
+    Message::Transfer(TransferNumber(1), message)
+}
+
+fn open() -> Open {
+    Open {
+        transfer: TransferNumber(1),
+        direction: Direction::Pull,
+        places: vec![place(), Place { export: None, path: b"/home/\xff".to_vec() }],
+        source: SourceForm::Many,
+        terms: terms(),
+        filter: vec![
+            FilterRule { include: false, pattern: "*.tmp".into() },
+            FilterRule { include: true, pattern: "/keep/**".into() },
+        ],
+        only: vec![path(b"dir/only")],
+    }
+}
+
+fn terms() -> Terms {
+    Terms {
+        chunk_bytes: 4 << 20,
+        segment_bytes: 1 << 20,
+        verify: VerifyLevel::Written,
+        check: Check::Evidence,
+        preserve: Preserve {
+            mode: true,
+            owner: false,
+            times: true,
+            xattrs: false,
+            symlinks: true,
+            hard_links: false,
+            holes: true,
+            devices: false,
+        },
+        delete_max: Some(1000),
+        compress: true,
+        rate_bytes_per_s: Some(125_000_000),
+        dry_run: false,
+        ignore_existing: true,
+        update: false,
+        concurrency: Some(32),
+        depth: Some(8),
+        window_bytes: Some(64 << 20),
+        congestion: Some("bbr".into()),
+        job_key: [0x70; 16],
+    }
+}
+
+fn opened(refused: Option<Failure>) -> Opened {
+    Opened { transfer: TransferNumber(1), source: SourceForm::Many, instance: 77, refused }
+}
+
+fn place() -> Place {
+    Place { export: Some("data".into()), path: b"run/7".to_vec() }
+}
+
+fn failure() -> Failure {
+    Failure {
+        kind: FailureKind::Io,
+        operation: "write".into(),
+        path: Some(path(b"dir/file")),
+        range: Some((4096, 8192)),
+        cause: "Input/output error".into(),
+    }
+}
+
+fn entry(kind: Kind) -> Entry {
+    Entry {
+        id: EntryId(300),
+        path: path(b"dir/name\xff\n"),
+        kind,
+        mode: 0o4755,
+        uid: 1000,
+        gid: 100,
+        evidence: evidence(),
+        xattrs: vec![Xattr { name: b"user.note".to_vec(), value: b"\x00value".to_vec() }],
+    }
+}
+
+fn evidence() -> Evidence {
+    Evidence {
+        size: 5 << 30,
+        mtime: Time { seconds: -2, nanos: 999_999_999 },
+        ctime: Time { seconds: 1_790_000_000, nanos: 1 },
+        device: 2049,
+        inode: 1 << 40,
+    }
+}
+
+fn totals() -> Totals {
+    Totals {
+        done: 300,
+        unchanged: 200,
+        skipped: 3,
+        failed: 2,
+        deleted: 1,
+        bytes_done: 1 << 40,
+        bytes_received: (1 << 40) + 5,
+        bytes_resumed: 1 << 20,
+        bytes_same: 300,
+        chunks_repaired: 4,
+    }
+}
+
+fn statement() -> Statement {
+    Statement {
+        root: digest(8),
+        entries: 500,
+        totals: totals(),
+        signed_at: 1_790_000_000,
+        side: Side::Sender,
+        peer: [0xfe; 32],
+        verify: VerifyLevel::Written,
+        check: Check::Evidence,
+        chunk_bytes: 4 << 20,
+        segment_bytes: 1 << 20,
+        header: Some(digest(9)),
+    }
+}
+
+fn signed_statement() -> Signed {
+    Signed { statement: statement(), certificate: b"a certificate".to_vec(), signature: vec![0x51; 64] }
+}
+
+fn path(bytes: &[u8]) -> RelativePath {
+    match RelativePath::new(bytes.to_vec()) {
+        Ok(path) => path,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn digest(byte: u8) -> Digest {
+    Digest([byte; 32])
+}

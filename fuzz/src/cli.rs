@@ -1,0 +1,98 @@
+//! Decoders of the program: what users write.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use thalweg_cli::place::{Configured, Named, Places};
+use thalweg_cli::receipt_file::{self, Part, Reader};
+use thalweg_cli::{args, config, filters, units};
+use thalweg_mover::failure::FailureKind;
+
+/// What a target checks of any bytes.
+pub type Property = fn(&[u8]);
+
+/// As in `wire.rs`.
+pub const TARGETS: [(&str, Property); 6] = [
+    ("units", units),
+    ("place", place),
+    ("files_from", files_from),
+    ("arguments", arguments),
+    ("receipt_file", receipt_file),
+    ("config", config),
+];
+
+/// A number or a sentence that can be shown; what we print of sizes we read again.
+pub fn units(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(bytes) = units::parse_size(text) {
+        assert!(!units::size(bytes).is_empty());
+        assert_eq!(units::parse_size(&bytes.to_string()), Ok(bytes));
+    }
+    if let Ok(rate) = units::parse_rate(text) {
+        assert!(!units::rate(rate, 1.0).is_empty());
+    }
+    let _ = units::parse_time(text);
+}
+
+/// A place or an error; no host is an option or a command.
+pub fn place(data: &[u8]) {
+    let mut places = Places::default();
+    places.insert("site", Configured { url: "tw://host:1/data".to_owned(), ticket: None });
+    match Named::parse(OsStr::from_bytes(data), &places) {
+        Ok(Named::Ssh { host, .. }) => assert!(!host.starts_with('-') && !host.contains(char::is_control)),
+        Ok(mut named) => {
+            named.mean_contents();
+            let once = named.clone();
+            named.mean_contents();
+            assert_eq!(named, once);
+        }
+        Err(failure) => assert!(!failure.to_string().contains(char::is_control)),
+    }
+}
+
+/// Names below the source, or an error.
+pub fn files_from(data: &[u8]) {
+    for from0 in [false, true] {
+        match filters::names(data, from0) {
+            Ok(names) => assert!(names.iter().all(|name| !name.is_root())),
+            Err(failure) => assert!(!failure.to_string().contains(char::is_control)),
+        }
+    }
+}
+
+/// Words, one a line, as a command line: read or refused, exports and sizes in it too.
+pub fn arguments(data: &[u8]) {
+    use clap::Parser;
+    let words = data.split(|&byte| byte == b'\n').take(16).map(OsStr::from_bytes);
+    let _ = args::Args::try_parse_from(std::iter::once(OsStr::new("thalweg")).chain(words));
+}
+
+/// Parts or an error; what is not signed is never taken for a receipt; parts come back as they were written.
+pub fn receipt_file(data: &[u8]) {
+    let Ok(mut reader) = Reader::begin(data) else { return };
+    while let Ok(Some(part)) = reader.next_part() {
+        if let Part::Pieces(path, pieces) = part {
+            let text = receipt_file::pieces(&path, &pieces);
+            let header = data.split(|&byte| byte == b'\n').next().unwrap_or_default();
+            let again = [header, text.as_bytes()].join(&b'\n');
+            let part = Reader::begin(&again[..]).and_then(|mut reader| reader.next_part());
+            assert_eq!(part.ok().flatten(), Some(Part::Pieces(path, pieces)));
+        }
+    }
+    match Reader::begin(data).and_then(Reader::authenticate) {
+        // Only from the seed, which is a real one.
+        Ok(seal) => assert_eq!(seal.sender.public_key, seal.receiver.public_key),
+        Err(failure) => assert!(matches!(failure.kind, FailureKind::Usage | FailureKind::Damage)),
+    }
+}
+
+/// Options and places, or a sentence that can be shown.
+pub fn config(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut places = Places::default();
+    match config::apply(std::path::Path::new("config.toml"), text, config::command(), &mut places) {
+        Ok(_) => {
+            let _ = Named::parse(OsStr::new("@site/x"), &places);
+        }
+        Err(failure) => assert!(!failure.to_string().contains(char::is_control)),
+    }
+}
