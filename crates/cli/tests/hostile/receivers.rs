@@ -18,8 +18,8 @@ fn a_receiver_that_wants_what_is_not_there_loses_its_session() {
         }),
         ("want twice", |_, small| vec![T::Want(vec![(small, Want::Whole), (small, Want::Whole)])]),
         ("want of nothing", |_, _| vec![T::Want(vec![(EntryId(999), Want::Whole)])]),
-        ("want to compare", |large, _| {
-            vec![T::Want(vec![(large, Want::Compare(vec![Run { first: 77, count: 1 }]))])]
+        ("want to compare beyond the end", |large, _| {
+            vec![T::Want(vec![(large, Want::Compare(vec![Run { first: 1 << 40, count: 1 }]))])]
         }),
         ("ack beyond the end", |large, _| {
             vec![T::Ack(AckLevel::Verified, vec![(large, Run { first: 4, count: 2 })])]
