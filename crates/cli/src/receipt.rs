@@ -69,11 +69,13 @@ impl ReceiptFile {
             });
             let inner = inner.clone();
             Box::new(move |told| {
-                let text = match told {
-                    Told::Line(line) => receipt_file::line(&line),
-                    Told::Pieces(path, pieces) => receipt_file::pieces(&path, &pieces),
-                };
-                lock(&inner).attempt(|file| writeln!(file, "{text}"));
+                lock(&inner).attempt(|file| match told {
+                    Told::Block(block) => {
+                        writeln!(file, "{}", receipt_file::block(block.number))?;
+                        block.lines.iter().try_for_each(|line| writeln!(file, "{}", receipt_file::line(line)))
+                    }
+                    Told::Pieces(path, pieces) => writeln!(file, "{}", receipt_file::pieces(&path, &pieces)),
+                });
             })
         })
     }

@@ -1,22 +1,23 @@
 //! The form of a receipt file: docs/reference/receipt.md. JSON lines, written by `receipt`, read by `verify`.
 //!
 //! 1. The header: what was asked for. Its digest is in the statement of the side that writes the file.
-//! 2. The lines of settled entries, which the signed root is computed over; before that of a large file, maybe others
-//!    between, the digests of its parts, which join to the digest in its line.
+//! 2. The lines of settled entries, block by block as they became complete, which the signed root is computed over; before
+//!    that of a large file, maybe others between, the digests of its parts, which join to the digest in its line.
 //! 3. The footer: both signed statements, and what they say in words. Words that the statements do not say are refused.
 
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::io::BufRead;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::link::{Fingerprint, public_key_of, verify_signature};
+use thalweg_mover::link::{Fingerprint, public_key_of};
 use thalweg_mover::run::agree::is_signed;
 use thalweg_wire::digest::{self, PIECES_MAX, Pieces};
 use thalweg_wire::message::Totals;
-use thalweg_wire::receipt::{Side, Signed, Statement, v1};
+use thalweg_wire::receipt::{self, Side, Signed, Statement};
 use thalweg_wire::{Digest, RelativePath, limits};
 
 /// Version that is written.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 1;
 /// A line with the longest path there can be, escaped twice, or with the digests of all parts of a file.
 const LINE_BYTES_MAX: u64 = 8 << 20;
 
@@ -43,6 +44,11 @@ pub fn totals(totals: &Totals) -> Map<String, Value> {
         Value::Object(object) => object,
         _ => Map::new(),
     }
+}
+
+/// The text in front of the lines of a block.
+pub fn block(number: u64) -> String {
+    json!({ "block": number }).to_string()
 }
 
 /// The text of an entry's line.
@@ -88,19 +94,18 @@ pub fn footer(sender: &Signed, receiver: &Signed) -> Value {
 /// What stands between header and footer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
+    /// The lines of this block follow.
+    Block(u64),
     /// Line of an entry, as the root is computed over it.
     Line(String),
     /// Digests of the parts of this file.
     Pieces(RelativePath, Pieces),
 }
 
-/// Reads a receipt from its beginning to its end. Memory does not grow with it.
+/// Reads a receipt from its beginning to its end, in memory for a digest of each block.
 pub struct Reader<R> {
     file: R,
-    version: u64,
     header: Digest,
-    /// Version 1: it stands in the header only.
-    segment_bytes: Option<u64>,
     footer: Option<Value>,
 }
 
@@ -109,8 +114,8 @@ pub struct Reader<R> {
 pub struct Signer {
     /// Ed25519 key.
     pub public_key: [u8; 32],
-    /// SHA-256 of the certificate; a receipt of version 1 has none.
-    pub certificate: Option<Fingerprint>,
+    /// SHA-256 of the certificate.
+    pub certificate: Fingerprint,
 }
 
 /// What the signatures hold.
@@ -124,8 +129,6 @@ pub struct Seal {
     pub entries: u64,
     /// Bytes of a segment.
     pub segment_bytes: u64,
-    /// Whether the header is signed as well: not in version 1.
-    pub holds_header: bool,
 }
 
 impl<R: BufRead> Reader<R> {
@@ -134,19 +137,15 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// `Usage` if this is no receipt, or one of a later version; what the file system says.
     pub fn begin(file: R) -> Result<Reader<R>> {
-        let mut reader =
-            Reader { file, version: 0, header: Digest::default(), segment_bytes: None, footer: None };
+        let mut reader = Reader { file, header: Digest::default(), footer: None };
         let text = reader.next_text()?.ok_or_else(|| none("it is empty"))?;
         let header: Value = serde_json::from_slice(&text).map_err(|error| none(&error.to_string()))?;
         reader.header = Digest(*blake3::hash(&text).as_bytes());
-        reader.version = match header.get("thalweg_receipt").and_then(Value::as_u64) {
-            Some(version @ 1..=VERSION) => version,
-            Some(version) => return Err(none(&format!("version {version} is newer than this program"))),
-            None => return Err(none("the first line is no header")),
-        };
-        let terms = header.get("terms");
-        reader.segment_bytes = terms.and_then(|terms| terms.get("segment_bytes")).and_then(Value::as_u64);
-        Ok(reader)
+        match header.get("thalweg_receipt").and_then(Value::as_u64) {
+            Some(VERSION) => Ok(reader),
+            Some(version) => Err(none(&format!("version {version} is not known to this program"))),
+            None => Err(none("the first line is no header")),
+        }
     }
 
     /// The next part; `None` at the footer.
@@ -160,6 +159,9 @@ impl<R: BufRead> Reader<R> {
             Some(Value::String(text)) => return Ok(Some(Part::Line(text))),
             Some(_) => return Err(none("a line is no text")),
             None => {}
+        }
+        if let Some(number) = value.get("block") {
+            return number.as_u64().map(Part::Block).map(Some).ok_or_else(|| none("a block has no number"));
         }
         if let Some(value) = value.get("pieces") {
             let (path, pieces) =
@@ -176,26 +178,35 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// `Damage`, saying what is not what was signed; as [`Reader::next_part`].
     pub fn authenticate(mut self) -> Result<Seal> {
-        let mut hasher = blake3::Hasher::new();
+        let mut digests: BTreeMap<u64, Digest> = BTreeMap::new();
+        let mut open: Option<(u64, blake3::Hasher)> = None;
         let mut entries = 0;
         while let Some(part) = self.next_part()? {
-            if let Part::Line(line) = part {
-                hasher.update(line.as_bytes());
-                entries += 1;
+            match part {
+                Part::Block(number) => {
+                    digests.extend(open.replace((number, blake3::Hasher::new())).map(closed));
+                    if digests.contains_key(&number) {
+                        return Err(damage("a block of it comes twice"));
+                    }
+                }
+                Part::Line(line) => {
+                    let (_, block) = open.as_mut().ok_or_else(|| damage("a line of it is in no block"))?;
+                    block.update(line.as_bytes());
+                    entries += 1;
+                }
+                Part::Pieces(..) => {}
             }
         }
-        let root = Digest(*hasher.finalize().as_bytes());
+        digests.extend(open.map(closed));
+        let root = receipt::root_of(digests.into_values());
         let footer = self.footer.take().ok_or_else(|| none("it has no end"))?;
         if self.next_text()?.is_some() {
             return Err(damage("there is more behind its end"));
         }
-        match self.version {
-            1 => self.authenticate_v1(&footer, root, entries),
-            _ => self.authenticate_v2(&footer, root, entries),
-        }
+        self.authenticate_footer(&footer, root, entries)
     }
 
-    fn authenticate_v2(&self, footer: &Value, root: Digest, entries: u64) -> Result<Seal> {
+    fn authenticate_footer(&self, footer: &Value, root: Digest, entries: u64) -> Result<Seal> {
         let signed = |who| {
             signed_bytes(footer, who).and_then(|bytes| {
                 Signed::from_bytes(&bytes).map_err(|_| none("a signed statement is not readable"))
@@ -231,33 +242,14 @@ impl<R: BufRead> Reader<R> {
         }
         let signer = |signed: &Signed| Signer {
             public_key: public_key_of(&signed.certificate).unwrap_or_default(),
-            certificate: Some(fingerprint(signed)),
+            certificate: fingerprint(signed),
         };
         Ok(Seal {
             sender: signer(&sender),
             receiver: signer(&receiver),
             entries,
             segment_bytes: u64::from(receiver.statement.segment_bytes),
-            holds_header: true,
         })
-    }
-
-    fn authenticate_v1(&self, footer: &Value, root: Digest, entries: u64) -> Result<Seal> {
-        let segment_bytes = self.segment_bytes.ok_or_else(|| none("the segment size is missing"))?;
-        let mut signers = Vec::new();
-        for who in ["sender", "receiver"] {
-            let signed = v1::Signed::from_bytes(&signed_bytes(footer, who)?)
-                .map_err(|_| none("a signed statement is not readable"))?;
-            let statement = &signed.statement;
-            if !verify_signature(&signed.public_key, &statement.signed_bytes(), &signed.signature) {
-                return Err(damage(&format!("the signature of the {who} is not valid")));
-            }
-            if (statement.root, statement.entries) != (root, entries) {
-                return Err(damage(&format!("its {entries} lines are not those that the {who} signed")));
-            }
-            signers.push(Signer { public_key: signed.public_key, certificate: None });
-        }
-        Ok(Seal { sender: signers[0], receiver: signers[1], entries, segment_bytes, holds_header: false })
     }
 
     /// The next line, without its end.
@@ -271,6 +263,10 @@ impl<R: BufRead> Reader<R> {
         }
         Ok((got > 0).then_some(text))
     }
+}
+
+fn closed((number, block): (u64, blake3::Hasher)) -> (u64, Digest) {
+    (number, Digest(*block.finalize().as_bytes()))
 }
 
 fn signed_bytes(footer: &Value, who: &str) -> Result<Vec<u8>> {

@@ -103,15 +103,12 @@ fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
 
 /// By the key or by the certificate.
 fn is_expected(signer: &Signer, keys: &[String]) -> bool {
-    let (key, certificate) = (json::hex(&signer.public_key), signer.certificate.map(|of| of.to_string()));
-    keys.iter().any(|known| *known == key || certificate.as_ref() == Some(known))
+    let (key, certificate) = (json::hex(&signer.public_key), signer.certificate.to_string());
+    keys.iter().any(|known| *known == key || *known == certificate)
 }
 
 fn shown(signer: &Signer) -> String {
-    match signer.certificate {
-        Some(certificate) => format!("the certificate {certificate} (key {})", json::hex(&signer.public_key)),
-        None => format!("the key {}", json::hex(&signer.public_key)),
-    }
+    format!("the certificate {} (key {})", signer.certificate, json::hex(&signer.public_key))
 }
 
 fn tell_signers(seal: &Seal, unknown: bool) {
@@ -119,9 +116,6 @@ fn tell_signers(seal: &Seal, unknown: bool) {
     let mut err = std::io::stderr().lock();
     let _ = writeln!(err, "signed by the sender with {}", shown(&seal.sender));
     let _ = writeln!(err, "  and the receiver with {}", shown(&seal.receiver));
-    if !seal.holds_header {
-        let _ = writeln!(err, "warning: in a receipt of version 1 the header is not signed");
-    }
     if unknown {
         let _ =
             writeln!(err, "warning: anybody can sign a receipt; give the keys that you expect with --keys");
@@ -132,7 +126,7 @@ fn next_line(reader: &mut Reader<BufReader<File>>) -> Result<Option<Line>> {
     loop {
         match reader.next_part()? {
             Some(Part::Line(text)) => return text.parse().map(Some).map_err(not_readable),
-            Some(Part::Pieces(..)) => {}
+            Some(Part::Block(_) | Part::Pieces(..)) => {}
             None => return Ok(None),
         }
     }

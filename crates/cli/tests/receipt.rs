@@ -240,33 +240,6 @@ fn a_receipt_names_the_certificates_that_both_sides_showed() {
     assert!(code == 4 && err.contains("sender signed with the certificate"), "{err}");
 }
 
-/// Made by the program before receipts had certificates: it is still a receipt, with a warning.
-#[test]
-fn a_receipt_of_version_1_is_still_verified() {
-    use thalweg_wire::receipt::v1;
-    let scratch = Scratch::new();
-    std::fs::write(scratch.path("file"), b"five!").unwrap();
-    let line = format!("{}  5  file  done  file\n", blake3::hash(b"five!").to_hex());
-    let root = thalweg_wire::Digest(*blake3::hash(line.as_bytes()).as_bytes());
-    let identity = thalweg_mover::link::Identity::generate("old").unwrap();
-    let statement = v1::Statement { root, entries: 1, totals: Default::default(), signed_at: 1_700_000_000 };
-    let signature = identity.sign(&statement.signed_bytes());
-    let signed = v1::Signed { statement, public_key: identity.public_key(), signature };
-    let signed = thalweg_cli::receipt_file::hex(&postcard::to_extend(&signed, Vec::new()).unwrap());
-    let side = serde_json::json!({"public_key": "", "signed": signed});
-    let text = [
-        serde_json::json!({"thalweg_receipt": 1, "terms": {"segment_bytes": 1 << 20}}),
-        serde_json::json!({ "line": line }),
-        serde_json::json!({"root": root.to_string(), "entries": 1, "sender": side, "receiver": side}),
-    ];
-    let receipt = scratch.path("receipt");
-    std::fs::write(&receipt, text.map(|value| format!("{value}\n")).concat()).unwrap();
-    let (code, out, err) = verify(&scratch, &receipt, &scratch.path("file"), &[]);
-    assert!(code == 0 && err.contains("header is not signed"), "{out}{err}");
-    std::fs::write(scratch.path("file"), b"fiVe!").unwrap();
-    assert_eq!(verify(&scratch, &receipt, &scratch.path("file"), &[]).0, 4);
-}
-
 #[test]
 fn only_the_keys_that_are_expected_may_have_signed() {
     let scratch = Scratch::new();

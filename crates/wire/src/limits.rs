@@ -33,9 +33,8 @@ pub const MESSAGE_DIGESTS_MAX: usize = 32 << 10;
 /// Entries that a sender may have offered and not yet seen settled. Covers 200 ms of round trip at
 /// 80,000 files/s five times over.
 pub const ENTRIES_IN_FLIGHT_MAX: usize = 96 << 10;
-/// How far the numbers of entries may run ahead of the first that is not settled: one large file does not hold back
-/// small ones behind it, and the lines of these, which stand in the receipt behind its own, take some 64 MiB at most.
-/// A receiver keeps twice as many outcomes that the sender has not said it heard.
+/// Most outcomes that a receiver keeps because the sender has not said that it heard them. A sender says so every 1,024
+/// outcomes, and once more over every new link: what it may have in flight, told again and again, stays far below.
 pub const ENTRIES_UNHEARD_MAX: usize = 256 << 10;
 /// Bytes of paths, link targets and attributes that those entries may hold together.
 pub const ENTRY_BYTES_IN_FLIGHT_MAX: usize = 48 << 20;

@@ -1,8 +1,9 @@
 //! What both movers agree was done, and sign.
 //!
 //! Each side makes its own statement from its own numbers: the sender from what it read, the receiver from
-//! what it wrote. The root is BLAKE3 over one line per settled entry, in the order of entry numbers; both
-//! sides compute it apart, so equal roots mean that both saw the same entries with the same digests.
+//! what it wrote. The root is BLAKE3 over the digests of blocks, a block is BLAKE3 over one line for each settled entry
+//! of 512 successive entry numbers; both sides compute it apart, so equal roots mean that both saw the same entries with
+//! the same digests.
 
 use crate::digest::Digest;
 use crate::entry::{Entry, EntryId, Kind};
@@ -37,62 +38,112 @@ pub fn line(entry: &Entry, outcome: &Outcome) -> Option<String> {
     Some(format!("{digest}  {}  {kind}  {word}  {}\n", entry.content_bytes(), entry.path))
 }
 
+/// Entry numbers in a block of a receipt.
+pub const BLOCK_ENTRIES: u64 = 512;
+
+/// The lines of a block that is complete, in entry order; at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Which: the number of its first entry, divided by [`BLOCK_ENTRIES`].
+    pub number: u64,
+    /// What its digest is computed over.
+    pub lines: Vec<String>,
+}
+
+impl Block {
+    /// What the root is computed over.
+    pub fn digest(&self) -> Digest {
+        let mut hasher = blake3::Hasher::new();
+        for line in &self.lines {
+            hasher.update(line.as_bytes());
+        }
+        Digest(*hasher.finalize().as_bytes())
+    }
+}
+
+/// The root of a receipt with these blocks, in the order of their numbers.
+pub fn root_of(blocks: impl IntoIterator<Item = Digest>) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    for block in blocks {
+        hasher.update(&block.0);
+    }
+    Digest(*hasher.finalize().as_bytes())
+}
+
 /// Computes the root while entries settle in any order.
 ///
-/// Holds the lines of what settled early, so its memory is bounded by the entries in flight. Numbers that
-/// will never settle (withdrawn) must be [skipped](RootHasher::skip).
+/// Holds the lines of blocks in which an entry is not settled, and a digest for each complete block behind those: one
+/// entry that takes for ever keeps [`BLOCK_ENTRIES`] lines, however many settle after it. Numbers that will never settle
+/// (withdrawn) must be [skipped](RootHasher::skip).
+#[derive(Default)]
 pub struct RootHasher {
     hasher: blake3::Hasher,
+    /// The first block that is not in it.
     next: u64,
-    early: BTreeMap<u64, Option<String>>,
+    open: BTreeMap<u64, BTreeMap<u64, Option<String>>>,
+    /// Complete, and behind one that is not; without a digest if they have no lines.
+    closed: BTreeMap<u64, Option<Digest>>,
     entries: u64,
 }
 
-impl Default for RootHasher {
-    fn default() -> Self {
-        RootHasher { hasher: blake3::Hasher::new(), next: 0, early: BTreeMap::new(), entries: 0 }
-    }
-}
-
 impl RootHasher {
-    /// An entry settled with this line, if it has one. Returns the lines that are in order now. An entry
-    /// that was counted already is ignored.
-    pub fn settled(&mut self, id: EntryId, line: Option<String>) -> Vec<String> {
-        if id.0 >= self.next {
-            self.early.entry(id.0).or_insert(line);
+    /// An entry settled with this line, if it has one. Returns the block that is complete now. An entry that was
+    /// counted already is ignored.
+    pub fn settled(&mut self, id: EntryId, line: Option<String>) -> Option<Block> {
+        let number = id.0 / BLOCK_ENTRIES;
+        if number < self.next || self.closed.contains_key(&number) {
+            return None;
         }
-        let mut ready = Vec::new();
-        while let Some(line) = self.early.remove(&self.next) {
+        let lines = self.open.entry(number).or_default();
+        lines.entry(id.0).or_insert(line);
+        if (lines.len() as u64) < BLOCK_ENTRIES {
+            return None;
+        }
+        let block = self.close(number);
+        while let Some(digest) = self.closed.remove(&self.next) {
             self.next += 1;
-            if let Some(line) = line {
-                self.hasher.update(line.as_bytes());
-                self.entries += 1;
-                ready.push(line);
-            }
+            self.take(digest);
         }
-        ready
+        block
     }
 
     /// This number will never settle.
-    pub fn skip(&mut self, id: EntryId) -> Vec<String> {
+    pub fn skip(&mut self, id: EntryId) -> Option<Block> {
         self.settled(id, None)
     }
 
-    /// Root over the lines so far, and how many there were. What settled early and still waits for a gap is
-    /// taken in, in order.
-    pub fn finish(mut self) -> (Digest, u64, Vec<String>) {
-        let mut rest = Vec::new();
-        for line in std::mem::take(&mut self.early).into_values().flatten() {
-            self.hasher.update(line.as_bytes());
-            self.entries += 1;
-            rest.push(line);
+    /// Lines and digests that are held.
+    pub fn held(&self) -> usize {
+        self.closed.len() + self.open.values().map(BTreeMap::len).sum::<usize>()
+    }
+
+    /// Root over all lines so far, how many there were, and the blocks that were not complete.
+    pub fn finish(mut self) -> (Digest, u64, Vec<Block>) {
+        let open: Vec<u64> = self.open.keys().copied().collect();
+        let rest = open.into_iter().filter_map(|number| self.close(number)).collect();
+        for digest in std::mem::take(&mut self.closed).into_values() {
+            self.take(digest);
         }
         (Digest(*self.hasher.finalize().as_bytes()), self.entries, rest)
+    }
+
+    fn close(&mut self, number: u64) -> Option<Block> {
+        let lines: Vec<String> = self.open.remove(&number)?.into_values().flatten().collect();
+        self.entries += lines.len() as u64;
+        let block = (!lines.is_empty()).then_some(Block { number, lines });
+        self.closed.insert(number, block.as_ref().map(Block::digest));
+        block
+    }
+
+    fn take(&mut self, block: Option<Digest>) {
+        if let Some(digest) = block {
+            self.hasher.update(&digest.0);
+        }
     }
 }
 
 /// First bytes of what is signed, so that no other signature of the same key passes for one of these.
-const CONTEXT: &[u8] = b"thalweg receipt v2\n";
+const CONTEXT: &[u8] = b"thalweg receipt v1\n";
 
 /// Which side of a transfer a mover was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -214,75 +265,53 @@ impl Statement {
     }
 }
 
-/// Receipts of version 1: read, not written any more. They hold the bare key, and nothing of how the copy was made.
-pub mod v1 {
-    use super::{DecodeError, Deserialize, Digest, Serialize};
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// As [`crate::message::Totals`] was.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-    pub struct Totals {
-        /// Entries done.
-        pub done: u64,
-        /// Entries that were there already.
-        pub unchanged: u64,
-        /// Entries left out on purpose.
-        pub skipped: u64,
-        /// Entries that failed.
-        pub failed: u64,
-        /// Entries removed by `--delete`.
-        pub deleted: u64,
-        /// Content bytes of the entries done.
-        pub bytes_done: u64,
-        /// Content bytes that arrived, repetitions included.
-        pub bytes_received: u64,
-        /// Content bytes found from an earlier attempt.
-        pub bytes_resumed: u64,
-        /// Chunks that came damaged and were sent again.
-        pub chunks_repaired: u64,
+    fn line_of(id: u64) -> Option<String> {
+        // Some numbers never have a line.
+        (!id.is_multiple_of(7)).then(|| format!("line {id}\n"))
     }
 
-    /// As [`super::Statement`].
-    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Statement {
-        /// BLAKE3 over the lines of all settled entries.
-        pub root: Digest,
-        /// Entries in it.
-        pub entries: u64,
-        /// The receiver's totals.
-        pub totals: Totals,
-        /// When, in seconds since 1970 by the signer's clock.
-        pub signed_at: i64,
+    #[test]
+    fn the_root_does_not_depend_on_the_order_in_which_entries_settle() {
+        let ids: Vec<u64> = (0..5 * BLOCK_ENTRIES + 77).collect();
+        let mut orders = vec![ids.clone(), ids.iter().rev().copied().collect(), ids.clone()];
+        let stride = 1009;
+        orders.push((0..ids.len()).map(|at| ids[at * stride % ids.len()]).collect());
+        let mut roots = Vec::new();
+        for order in orders {
+            let mut hasher = RootHasher::default();
+            let mut blocks: Vec<Block> =
+                order.into_iter().filter_map(|id| hasher.settled(EntryId(id), line_of(id))).collect();
+            let (root, entries, rest) = hasher.finish();
+            blocks.extend(rest);
+            blocks.sort_unstable_by_key(|block| block.number);
+            let lines: Vec<&String> = blocks.iter().flat_map(|block| &block.lines).collect();
+            assert_eq!(lines.len() as u64, entries);
+            assert!(lines.into_iter().eq(&ids.iter().filter_map(|&id| line_of(id)).collect::<Vec<_>>()));
+            assert_eq!(root_of(blocks.iter().map(Block::digest)), root);
+            roots.push(root);
+        }
+        assert!(roots.windows(2).all(|pair| pair[0] == pair[1]));
     }
 
-    /// As [`super::Signed`].
-    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Signed {
-        /// The statement.
-        pub statement: Statement,
-        /// Ed25519 public key of the signer.
-        pub public_key: [u8; 32],
-        /// Signature over [`Statement::signed_bytes`].
-        #[serde(with = "serde_bytes")]
-        pub signature: Vec<u8>,
-    }
-
-    impl Signed {
-        /// Reads a signed statement. Says nothing about the signature.
-        ///
-        /// # Errors
-        /// `Invalid` for anything else.
-        pub fn from_bytes(bytes: &[u8]) -> Result<Signed, DecodeError> {
-            match postcard::take_from_bytes(bytes) {
-                Ok((signed, [])) => Ok(signed),
-                _ => Err(DecodeError::Invalid { what: "signed statement" }),
-            }
+    #[test]
+    fn one_entry_that_never_settles_keeps_a_block_and_not_all_behind_it() {
+        let mut hasher = RootHasher::default();
+        for id in 1..1000 * BLOCK_ENTRIES {
+            hasher.settled(EntryId(id), line_of(id));
+            assert!(hasher.held() <= 2 * BLOCK_ENTRIES as usize + 1000);
         }
     }
 
-    impl Statement {
-        /// The bytes that are signed: a context line, then the statement as postcard.
-        pub fn signed_bytes(&self) -> Vec<u8> {
-            postcard::to_extend(self, b"thalweg receipt v1\n".to_vec()).unwrap_or_default()
+    #[test]
+    fn an_entry_counts_once() {
+        let mut hasher = RootHasher::default();
+        for _ in 0..3 {
+            (0..2 * BLOCK_ENTRIES).for_each(|id| drop(hasher.settled(EntryId(id), Some("x\n".into()))));
         }
+        assert_eq!(hasher.finish().1, 2 * BLOCK_ENTRIES);
     }
 }

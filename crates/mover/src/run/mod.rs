@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
 use thalweg_wire::digest::Pieces;
 use thalweg_wire::message::{TransferMessage, TransferNumber};
+use thalweg_wire::receipt::Block;
 
 pub mod bell;
+
+mod end;
 
 pub mod sender;
 
@@ -56,8 +59,8 @@ pub trait Outbox: Send + Sync {
 /// A part of a receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// The line of an entry, see [`thalweg_wire::receipt::line`]; in entry order.
-    Line(String),
+    /// The lines of a block, see [`thalweg_wire::receipt::line`].
+    Block(Block),
     /// Digests of the parts of a large file that was copied, which join to the digest in its line. They come before the
     /// line, and not in entry order.
     Pieces(RelativePath, Pieces),

@@ -4,6 +4,7 @@
 use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Staged};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
+use crate::run::end::{self, End};
 use crate::run::expected::Expected;
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
@@ -19,7 +20,7 @@ use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{
     Heartbeat, Outcome, ScanTotals, StageAccount, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
 };
-use thalweg_wire::receipt::{self, RootHasher, Signed};
+use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, Kind};
 
 /// A transfer's receiving side. Shared by the stream threads, the control thread and its own two.
@@ -47,12 +48,7 @@ pub struct ReceiveRun {
 
 struct State {
     machine: Receiver,
-    root: Option<RootHasher>,
-    lines: Option<LineSink>,
-    ended: Option<Ended>,
-    closed: bool,
-    peer_receipt: Option<Signed>,
-    peer_accounts: Vec<StageAccount>,
+    end: End,
 }
 
 enum Decide {
@@ -66,14 +62,6 @@ enum Decide {
 #[derive(Default)]
 struct Busy {
     since: Option<(WaitingFor, Instant)>,
-}
-
-impl State {
-    fn told(&mut self, ready: Vec<String>) {
-        if let Some(lines) = &mut self.lines {
-            ready.into_iter().for_each(|line| lines(Told::Line(line)));
-        }
-    }
 }
 
 impl ReceiveRun {
@@ -98,15 +86,7 @@ impl ReceiveRun {
             outbox,
             events,
             clock: Clock::start(),
-            state: Mutex::new(State {
-                machine: Receiver::new(terms.clone(), limits),
-                root: Some(RootHasher::default()),
-                lines: None,
-                ended: None,
-                closed: false,
-                peer_receipt: None,
-                peer_accounts: Vec::new(),
-            }),
+            state: Mutex::new(State { machine: Receiver::new(terms.clone(), limits), end: End::new() }),
             changed: Condvar::new(),
             held: Mutex::default(),
             decisions,
@@ -164,35 +144,27 @@ impl ReceiveRun {
     /// Whether it waits for the sender rather than for its own disk.
     pub fn awaits_peer(&self) -> bool {
         let state = self.lock();
-        state.ended.is_none() && state.machine.awaits_peer()
+        state.end.ended.is_none() && state.machine.awaits_peer()
     }
 
     /// The sender's accounts, as it told them last.
     pub fn peer_accounts(&self) -> Vec<StageAccount> {
-        self.lock().peer_accounts.clone()
+        self.lock().end.peer_accounts.clone()
     }
 
     /// How it ended, if it has.
     pub fn ended(&self) -> Option<Ended> {
-        self.lock().ended.clone()
+        self.lock().end.ended.clone()
     }
 
     /// Waits for the end, at most so long.
     pub fn wait(&self, patience: Duration) -> Option<Ended> {
-        let state = self.lock();
-        let waiting = |state: &mut State| state.ended.is_none();
-        let (state, _) =
-            self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
-        state.ended.clone()
+        end::wait_for(&self.state, &self.changed, patience, |state| state.end.ended.clone(), |_| false)
     }
 
     /// Root and number of entries of its receipt. `None` before the end, and the second time.
     pub fn take_root(&self) -> Option<(Digest, u64)> {
-        let mut state = self.lock();
-        state.ended.as_ref()?;
-        let (root, entries, rest) = state.root.take()?.finish();
-        state.told(rest);
-        Some((root, entries))
+        self.lock().end.take_root()
     }
 
     /// Has the lines of the receipt told, from now on: call it before the first entry settles. The last ones come
@@ -200,16 +172,13 @@ impl ReceiveRun {
     pub fn tell_lines(&self, sink: LineSink) {
         let mut state = self.lock();
         state.machine.keep_pieces();
-        state.lines = Some(sink);
+        state.end.tell_lines(sink);
     }
 
     /// The sender's signed statement, once it came; waits at most so long.
     pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
-        let state = self.lock();
-        let waiting = |state: &mut State| state.peer_receipt.is_none() && !state.closed;
-        let (state, _) =
-            self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
-        state.peer_receipt.clone()
+        let receipt = |state: &State| state.end.peer_receipt.clone();
+        end::wait_for(&self.state, &self.changed, patience, receipt, |state| state.end.is_closed)
     }
 
     /// Time passed; call a few times a second.
@@ -227,8 +196,8 @@ impl ReceiveRun {
     pub fn hear(&self, message: TransferMessage) -> Result<()> {
         let mut state = self.lock();
         match message {
-            TransferMessage::Receipt(signed) => state.peer_receipt = Some(*signed),
-            TransferMessage::Accounts(rows) => state.peer_accounts = rows,
+            TransferMessage::Receipt(signed) => state.end.peer_receipt = Some(*signed),
+            TransferMessage::Accounts(rows) => state.end.peer_accounts = rows,
             message => {
                 let now = self.clock.now();
                 let is_end = matches!(message, TransferMessage::OfferEnd(_));
@@ -286,13 +255,13 @@ impl ReceiveRun {
     /// nothing.
     pub fn close(&self) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.closed, true) {
+        if std::mem::replace(&mut state.end.is_closed, true) {
             return;
         }
-        let success = matches!(state.ended, Some(Ended::Finished(_)));
-        if state.ended.is_none() {
+        let success = matches!(state.end.ended, Some(Ended::Finished(_)));
+        if state.end.ended.is_none() {
             let cause = "the transfer was closed before its end";
-            state.ended = Some(Ended::Failed(Failure::new(FailureKind::Stopped, "receive", cause)));
+            state.end.ended = Some(Ended::Failed(Failure::new(FailureKind::Stopped, "receive", cause)));
         }
         drop(state);
         self.changed.notify_all();
@@ -408,22 +377,16 @@ impl ReceiveRun {
                     }
                 }
                 Action::Settled(entry, outcome) => {
-                    if let Some(root) = &mut state.root {
-                        let ready = root.settled(entry.id, receipt::line(&entry, &outcome));
-                        state.told(ready);
-                    }
+                    state.end.settled(&entry, &outcome);
                     drop(self.jobs.send(Job::Settled(entry.clone(), outcome.clone())));
                     (self.events)(Event::Settled(entry, outcome));
                 }
                 Action::Pieces(entry, pieces) => {
-                    if let Some(lines) = &mut state.lines {
-                        lines(Told::Pieces(entry.path.clone(), pieces));
-                    }
+                    state.end.tell([Told::Pieces(entry.path.clone(), pieces)]);
                 }
                 Action::Aside(id, path, outcome) => {
-                    if let (Some(root), Some(id)) = (&mut state.root, id) {
-                        let ready = root.skip(id);
-                        state.told(ready);
+                    if let Some(id) = id {
+                        state.end.skipped(id);
                     }
                     // With a number: of the source's.
                     if let (Some(_), Outcome::Skipped(_)) = (id, &outcome) {
@@ -432,18 +395,15 @@ impl ReceiveRun {
                     (self.events)(Event::Aside(path, outcome));
                 }
                 Action::Gone(id) => {
-                    if let Some(root) = &mut state.root {
-                        let ready = root.skip(id);
-                        state.told(ready);
-                    }
+                    state.end.skipped(id);
                 }
                 Action::Conclude(complete) => drop(self.jobs.send(Job::Conclude(complete))),
                 Action::Finished(totals) => {
-                    state.ended.get_or_insert(Ended::Finished(totals));
+                    state.end.come(Ended::Finished(totals));
                     self.changed.notify_all();
                 }
                 Action::Failed(failure) => {
-                    state.ended.get_or_insert(Ended::Failed(failure));
+                    state.end.come(Ended::Failed(failure));
                     self.changed.notify_all();
                 }
             }
@@ -594,7 +554,7 @@ impl Receiving for ReceiveRun {
                 Claim::Unwanted => return false,
                 // Another stream is inside a write of the same chunk: a matter of milliseconds, or of a disk that
                 // hangs, where waiting is all there is to do.
-                Claim::Busy if state.ended.is_some() => return false,
+                Claim::Busy if state.end.ended.is_some() => return false,
                 Claim::Busy => {
                     let waited = self.changed.wait_timeout(state, Duration::from_millis(5));
                     drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));

@@ -4,6 +4,7 @@ use crate::endpoint::{ScanSink, Source, SourceFile};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind};
 use crate::link::FrameBuffer;
+use crate::run::end::{self, End};
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
@@ -19,7 +20,7 @@ use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
     Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber, VerifyLevel,
 };
-use thalweg_wire::receipt::{self, RootHasher, Signed};
+use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
 
 /// A transfer's sending side. Shared by the scan thread, the stream threads and the control thread.
@@ -40,12 +41,7 @@ pub struct SendRun {
 
 struct State {
     machine: Sender,
-    root: Option<RootHasher>,
-    lines: Option<LineSink>,
-    ended: Option<Ended>,
-    peer_receipt: Option<Signed>,
-    peer_accounts: Vec<StageAccount>,
-    stopped: bool,
+    end: End,
 }
 
 /// What one stream keeps between pieces of work.
@@ -83,14 +79,6 @@ pub enum Did {
     Over,
 }
 
-impl State {
-    fn told(&mut self, ready: Vec<String>) {
-        if let Some(lines) = &mut self.lines {
-            ready.into_iter().for_each(|line| lines(Told::Line(line)));
-        }
-    }
-}
-
 impl SendRun {
     /// A sender for transfer `number`; starts to scan with [`SendRun::start`].
     pub fn new(
@@ -109,15 +97,7 @@ impl SendRun {
             outbox,
             events,
             clock: Clock::start(),
-            state: Mutex::new(State {
-                machine: Sender::new(terms.clone(), limits),
-                root: Some(RootHasher::default()),
-                lines: None,
-                ended: None,
-                peer_receipt: None,
-                peer_accounts: Vec::new(),
-                stopped: false,
-            }),
+            state: Mutex::new(State { machine: Sender::new(terms.clone(), limits), end: End::new() }),
             changed: Condvar::new(),
             terms,
         })
@@ -155,30 +135,22 @@ impl SendRun {
 
     /// The receiver's accounts, as it told them last.
     pub fn peer_accounts(&self) -> Vec<StageAccount> {
-        self.lock().peer_accounts.clone()
+        self.lock().end.peer_accounts.clone()
     }
 
     /// How it ended, if it has.
     pub fn ended(&self) -> Option<Ended> {
-        self.lock().ended.clone()
+        self.lock().end.ended.clone()
     }
 
     /// Waits for the end, at most so long.
     pub fn wait(&self, patience: Duration) -> Option<Ended> {
-        let state = self.lock();
-        let waiting = |state: &mut State| state.ended.is_none();
-        let (state, _) =
-            self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
-        state.ended.clone()
+        end::wait_for(&self.state, &self.changed, patience, |state| state.end.ended.clone(), |_| false)
     }
 
     /// Root and number of entries of its receipt. `None` before the end, and the second time.
     pub fn take_root(&self) -> Option<(Digest, u64)> {
-        let mut state = self.lock();
-        state.ended.as_ref()?;
-        let (root, entries, rest) = state.root.take()?.finish();
-        state.told(rest);
-        Some((root, entries))
+        self.lock().end.take_root()
     }
 
     /// Has the lines of the receipt told, from now on: call it before the first entry settles. The last ones come
@@ -186,16 +158,13 @@ impl SendRun {
     pub fn tell_lines(&self, sink: LineSink) {
         let mut state = self.lock();
         state.machine.keep_pieces();
-        state.lines = Some(sink);
+        state.end.tell_lines(sink);
     }
 
     /// The receiver's signed statement, once it came; waits at most so long.
     pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
-        let state = self.lock();
-        let waiting = |state: &mut State| state.peer_receipt.is_none() && !state.stopped;
-        let (state, _) =
-            self.changed.wait_timeout_while(state, patience, waiting).unwrap_or_else(|p| p.into_inner());
-        state.peer_receipt.clone()
+        let receipt = |state: &State| state.end.peer_receipt.clone();
+        end::wait_for(&self.state, &self.changed, patience, receipt, |state| state.end.is_closed)
     }
 
     /// The receiver said something.
@@ -206,10 +175,10 @@ impl SendRun {
         let mut state = self.lock();
         match message {
             TransferMessage::Receipt(signed) => {
-                state.peer_receipt = Some(*signed);
+                state.end.peer_receipt = Some(*signed);
                 self.changed.notify_all();
             }
-            TransferMessage::Accounts(rows) => state.peer_accounts = rows,
+            TransferMessage::Accounts(rows) => state.end.peer_accounts = rows,
             message => {
                 let repairs = state.machine.progress().repairs;
                 state.machine.hear(message)?;
@@ -235,8 +204,8 @@ impl SendRun {
     pub fn abort(&self, failure: Failure) {
         self.outbox.say(self.number, TransferMessage::Abort(failure.clone()));
         let mut state = self.lock();
-        state.ended.get_or_insert(Ended::Failed(failure));
-        state.stopped = true;
+        state.end.come(Ended::Failed(failure));
+        state.end.is_closed = true;
         drop(state);
         self.changed.notify_all();
         self.outbox.work();
@@ -520,10 +489,7 @@ impl SendRun {
         let mut state = self.lock();
         state.machine.offer_again(entry.id, now);
         // The old number will never settle, unless it was given up.
-        if let Some(root) = &mut state.root {
-            let ready = root.skip(entry.id);
-            state.told(ready);
-        }
+        state.end.skipped(entry.id);
         self.pump(&mut state);
     }
 
@@ -548,29 +514,23 @@ impl SendRun {
             match action {
                 Action::Say(message) => self.outbox.say(self.number, message),
                 Action::Settled(entry, outcome) => {
-                    if let Some(root) = &mut state.root {
-                        let ready = root.settled(entry.id, receipt::line(&entry, &outcome));
-                        state.told(ready);
-                    }
+                    state.end.settled(&entry, &outcome);
                     (self.events)(Event::Settled(entry, outcome));
                 }
                 Action::Pieces(entry, pieces) => {
-                    if let Some(lines) = &mut state.lines {
-                        lines(Told::Pieces(entry.path.clone(), pieces));
-                    }
+                    state.end.tell([Told::Pieces(entry.path.clone(), pieces)]);
                 }
                 Action::Aside(id, path, outcome) => {
-                    if let (Some(root), Some(id)) = (&mut state.root, id) {
-                        let ready = root.skip(id);
-                        state.told(ready);
+                    if let Some(id) = id {
+                        state.end.skipped(id);
                     }
                     (self.events)(Event::Aside(path, outcome));
                 }
                 Action::Finished(totals) => {
-                    state.ended.get_or_insert(Ended::Finished(totals));
+                    state.end.come(Ended::Finished(totals));
                 }
                 Action::Failed(failure) => {
-                    state.ended.get_or_insert(Ended::Failed(failure));
+                    state.end.come(Ended::Failed(failure));
                 }
             }
         }
@@ -594,17 +554,17 @@ struct Sink<'a> {
 impl Sink<'_> {
     fn room(&mut self) -> Option<MutexGuard<'_, State>> {
         let mut state = self.run.lock();
-        if !state.machine.has_room() && !state.stopped {
+        if !state.machine.has_room() && !state.end.is_closed {
             state.machine.flush_offers();
             self.run.pump(&mut state);
             let since = Instant::now();
-            while !state.machine.has_room() && !state.stopped && state.ended.is_none() {
+            while !state.machine.has_room() && !state.end.is_closed && state.end.ended.is_none() {
                 let waited = self.run.changed.wait_timeout(state, Duration::from_millis(500));
                 state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
             }
             self.waited += since.elapsed();
         }
-        (!state.stopped && state.ended.is_none()).then_some(state)
+        (!state.end.is_closed && state.end.ended.is_none()).then_some(state)
     }
 }
 

@@ -55,7 +55,7 @@ impl Default for Limits {
         Limits {
             entries: limits::ENTRIES_IN_FLIGHT_MAX + limits::OFFER_ENTRIES_MAX,
             entry_bytes: limits::ENTRY_BYTES_IN_FLIGHT_MAX + limits::MESSAGE_BYTES_MAX,
-            told: 4 * limits::ENTRIES_IN_FLIGHT_MAX,
+            told: limits::ENTRIES_UNHEARD_MAX,
             round_bytes: 1 << 30,
             round_files: 16 << 10,
             round_after: Duration::from_millis(500),
@@ -601,9 +601,6 @@ impl Receiver {
         {
             return Err(protocol("more entries offered at once than agreed"));
         }
-        if self.told.len() > self.limits.told {
-            return Err(protocol("entries are offered, and what became of others is never heard"));
-        }
         // A source that changed after all was settled: what was concluded is concluded again.
         self.end = End::Open;
         self.next_id = EntryId(id.0 + 1);
@@ -659,10 +656,9 @@ impl Receiver {
         Ok(())
     }
 
-    /// What was told is kept until the sender has heard it. Twice what it may let run up: words of it may be lost with a
-    /// link.
+    /// What was told is kept until the sender has heard it.
     fn check_unheard(&self) -> Result<()> {
-        match self.told.len() < 2 * limits::ENTRIES_UNHEARD_MAX {
+        match self.told.len() < self.limits.told {
             true => Ok(()),
             false => Err(protocol("the sender does not say what it has heard")),
         }

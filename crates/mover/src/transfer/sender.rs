@@ -321,13 +321,6 @@ impl Sender {
     pub fn has_room(&self) -> bool {
         self.items.len() + self.asides.len() < self.limits.entries
             && self.item_bytes < self.limits.entry_bytes
-            && self.next_id - self.first_unsettled().0 < limits::ENTRIES_UNHEARD_MAX as u64
-    }
-
-    /// The lowest number that is not settled.
-    fn first_unsettled(&self) -> EntryId {
-        let first = |id: Option<&EntryId>| id.copied().unwrap_or(EntryId(self.next_id));
-        first(self.items.keys().next()).min(first(self.asides.keys().next()))
     }
 
     /// Takes entries from the scan, numbers them (from the first number returned on) and offers them.

@@ -118,5 +118,5 @@ fn who_never_says_what_it_heard_is_refused() {
     });
     let (number, failure) = refused.expect("a bound");
     assert_eq!(failure.kind, crate::failure::FailureKind::Protocol);
-    assert_eq!(number, 101);
+    assert_eq!(number, 100);
 }

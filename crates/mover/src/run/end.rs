@@ -1,0 +1,86 @@
+//! What both sides of a transfer keep towards its end: the lines of the receipt, how it ended, what the peer says of it.
+
+use crate::run::{Ended, LineSink, Told};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+use thalweg_wire::message::{Outcome, StageAccount};
+use thalweg_wire::receipt::{self, Block, RootHasher, Signed};
+use thalweg_wire::{Digest, Entry, EntryId};
+
+/// See the module.
+pub(super) struct End {
+    root: Option<RootHasher>,
+    lines: Option<LineSink>,
+    /// How it ended: the first word counts.
+    pub ended: Option<Ended>,
+    /// Nobody waits for anything any more.
+    pub is_closed: bool,
+    /// The peer's signed statement.
+    pub peer_receipt: Option<Signed>,
+    /// The peer's accounts, as it told them last.
+    pub peer_accounts: Vec<StageAccount>,
+}
+
+impl End {
+    pub fn new() -> Self {
+        End {
+            root: Some(RootHasher::default()),
+            lines: None,
+            ended: None,
+            is_closed: false,
+            peer_receipt: None,
+            peer_accounts: Vec::new(),
+        }
+    }
+
+    /// It ended, if it has not before.
+    pub fn come(&mut self, ended: Ended) {
+        self.ended.get_or_insert(ended);
+    }
+
+    /// Has the receipt told from now on.
+    pub fn tell_lines(&mut self, sink: LineSink) {
+        self.lines = Some(sink);
+    }
+
+    /// An entry settled.
+    pub fn settled(&mut self, entry: &Entry, outcome: &Outcome) {
+        let block = self.root.as_mut().and_then(|root| root.settled(entry.id, receipt::line(entry, outcome)));
+        self.tell(block.map(Told::Block));
+    }
+
+    /// A number will never settle.
+    pub fn skipped(&mut self, id: EntryId) {
+        let block = self.root.as_mut().and_then(|root| root.skip(id));
+        self.tell(block.map(Told::Block));
+    }
+
+    /// A part of the receipt beside the lines.
+    pub fn tell(&mut self, told: impl IntoIterator<Item = Told>) {
+        if let Some(lines) = &mut self.lines {
+            told.into_iter().for_each(lines);
+        }
+    }
+
+    /// Root and number of entries. `None` before the end, and the second time.
+    pub fn take_root(&mut self) -> Option<(Digest, u64)> {
+        self.ended.as_ref()?;
+        let (root, entries, rest): (_, _, Vec<Block>) = self.root.take()?.finish();
+        self.tell(rest.into_iter().map(Told::Block));
+        Some((root, entries))
+    }
+}
+
+/// Waits on `changed` until there is what `look` looks for, at most so long; `None` if there is not, or if `is_over`.
+pub(super) fn wait_for<S, T>(
+    state: &Mutex<S>,
+    changed: &Condvar,
+    at_most: Duration,
+    mut look: impl FnMut(&S) -> Option<T>,
+    is_over: impl Fn(&S) -> bool,
+) -> Option<T> {
+    let state: MutexGuard<'_, S> = state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let waiting = |state: &mut S| look(state).is_none() && !is_over(state);
+    let waited = changed.wait_timeout_while(state, at_most, waiting);
+    look(&waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0)
+}
