@@ -457,7 +457,7 @@ fn c3_a_client_killed_at_each_call_on_the_wire() {
     let since = Instant::now();
     let to = scratch.path("export/to");
     let mut moments = 0;
-    let whens: Vec<u32> = quick_or_torture(vec![2, 8, 20], (1..=200).collect());
+    let whens: Vec<u32> = quick_or_torture(vec![2, 1, 4, 8, 20, 3], (1..=200).collect());
     for when in whens {
         for call in WIRE_CALLS {
             if moments >= KILLS_MIN_WIRE && since.elapsed() > limit {
