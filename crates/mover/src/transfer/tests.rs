@@ -1,12 +1,12 @@
-//! What the simulation does not look at: the size of what is remembered.
+//! What the simulation does not look at: the size of what is remembered, and the depth of streams.
 
 use super::receiver::{self, Action, Decided, Receiver};
-use super::sender::{self, Sender};
+use super::sender::{self, Next, Sender, Work};
 use std::time::Duration;
 use thalweg_wire::message::{
-    Check, Outcome, Preserve, ScanTotals, Terms, TransferMessage as Say, VerifyLevel,
+    AckLevel, Check, Outcome, Preserve, Run, ScanTotals, Terms, TransferMessage as Say, VerifyLevel, Want,
 };
-use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
+use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
 fn terms() -> Terms {
     Terms {
@@ -119,4 +119,85 @@ fn who_never_says_what_it_heard_is_refused() {
     let (number, failure) = refused.expect("a bound");
     assert_eq!(failure.kind, crate::failure::FailureKind::Protocol);
     assert_eq!(number, 100);
+}
+
+const CHUNK: u64 = 64 << 10;
+
+/// A sender with two streams, of which the receiver wants everything.
+fn wanted(depth: Option<u32>, files: Vec<Entry>) -> (Sender, EntryId) {
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, depth, ..terms() };
+    let limits = sender::Limits { pack_files: 1, ..sender::Limits::for_terms(&terms) };
+    let mut sender = Sender::new(terms, limits);
+    let count = files.len() as u64;
+    let first = sender.offer(files);
+    [0, 1].into_iter().for_each(|stream| sender.stream_up(stream));
+    let wants = (first.0..first.0 + count).map(|id| (EntryId(id), Want::Whole)).collect();
+    sender.hear(Say::Want(wants)).unwrap();
+    (sender, first)
+}
+
+fn ack(entry: EntryId, chunk: u64) -> Say {
+    Say::Ack(AckLevel::Verified, vec![(entry, Run { first: chunk, count: 1 })])
+}
+
+#[test]
+fn a_stream_has_no_more_chunks_under_way_than_its_depth() {
+    let now = Duration::ZERO;
+    let (mut sender, file) = wanted(Some(2), vec![file("large", 10 * CHUNK)]);
+    let mut sent = Vec::new();
+    for _ in 0..2 {
+        match sender.next_work(0, now) {
+            Next::Work(Work::Chunk(entry, chunk)) => {
+                sender.chunk_sent(0, entry.id, chunk, Digest::default());
+                sent.push(chunk);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(sender.next_work(0, now), Next::Wait(None));
+    // The other stream has room of its own, for new work and, later, for what the first does not get across.
+    assert!(matches!(sender.next_work(1, now), Next::Work(Work::Chunk(_, 2))));
+    sender.hear(ack(file, sent[0])).unwrap();
+    assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(_, 3))));
+    assert_eq!(sender.next_work(0, now), Next::Wait(None));
+    // What is found damaged is not under way any more.
+    sender.hear(Say::Repair(vec![(file, Run { first: sent[1], count: 1 })])).unwrap();
+    assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(..))));
+}
+
+#[test]
+fn packs_count_as_chunks_do() {
+    let now = Duration::ZERO;
+    let (mut sender, first) = wanted(Some(1), (0..3).map(|at| file(&at.to_string(), 10)).collect());
+    let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
+    let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
+    sender.pack_sent(0, &ids, &ids);
+    assert_eq!(sender.next_work(0, now), Next::Wait(None));
+    // Damaged, and that is known before the stream is through with it.
+    let (mut early, first_early) = wanted(Some(1), vec![file("early", 10), file("large", 4 * CHUNK)]);
+    let large = EntryId(first_early.0 + 1);
+    assert!(matches!(early.next_work(0, now), Next::Work(Work::Pack(_))));
+    early.hear(Say::Repair(vec![(first_early, Run { first: 0, count: 1 })])).unwrap();
+    early.pack_sent(0, &[first_early], &[first_early]);
+    assert!(matches!(early.next_work(0, now), Next::Work(Work::Pack(_))));
+    let Next::Work(Work::Chunk(_, chunk)) = early.next_work(1, now) else { panic!("a chunk") };
+    early.hear(Say::Repair(vec![(large, Run { first: chunk, count: 1 })])).unwrap();
+    early.chunk_sent(1, large, chunk, Digest::default());
+    assert!(matches!(early.next_work(1, now), Next::Work(Work::Chunk(..))));
+    // Damaged, so it goes again, on the same stream too.
+    sender.hear(Say::Repair(vec![(first, Run { first: 0, count: 1 })])).unwrap();
+    let Next::Work(Work::Pack(pack)) = sender.next_work(0, now) else { panic!("a pack") };
+    let ids: Vec<EntryId> = pack.iter().map(|entry| entry.id).collect();
+    sender.pack_sent(0, &ids, &ids);
+    assert_eq!(sender.next_work(0, now), Next::Wait(None));
+    sender.hear(ack(ids[0], 0)).unwrap();
+    assert!(matches!(sender.next_work(0, now), Next::Work(Work::Pack(_))));
+}
+
+#[test]
+fn without_a_depth_all_may_be_under_way() {
+    let (mut sender, _) = wanted(None, vec![file("large", 100 * CHUNK)]);
+    for chunk in 0..100 {
+        assert!(matches!(sender.next_work(0, Duration::ZERO), Next::Work(Work::Chunk(_, at)) if at == chunk));
+    }
 }

@@ -1,0 +1,325 @@
+//! What the receiver says: what it wants, what arrived, what is damaged or differs, what is settled.
+
+use super::{Action, Check, Item, Large, Sender, State, protocol};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::transfer::runs::RunSet;
+use thalweg_wire::digest::{self, PIECES_MAX, Tree};
+use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say, Want};
+use thalweg_wire::{Digest, EntryId, Kind, limits};
+
+/// Outcomes after which the receiver hears that they were heard.
+const HEARD_AT_ONCE: u64 = 1024;
+
+/// How often each chunk of a file may differ: as often as links are lost while it is compared.
+const DIFFERENCES_MAX: u64 = 64;
+
+impl Sender {
+    pub(super) fn hear_want(&mut self, id: EntryId, want: Want) -> Result<()> {
+        let small_bytes = self.limits.small_bytes;
+        // Withdrawn meanwhile: the answer crossed the withdrawal.
+        let Some(item) = self.known(id)? else { return Ok(()) };
+        let (Kind::File { sparse, .. }, size) = (&item.entry.kind, item.entry.evidence.size) else {
+            item.state = State::Waiting;
+            return if want == Want::Nothing {
+                Ok(())
+            } else {
+                Err(protocol("content wanted of what has none"))
+            };
+        };
+        let sparse = *sparse;
+        let is_large = match &item.state {
+            State::Large(_) => true,
+            State::Offered => false,
+            State::Small | State::Arrived | State::Waiting => return Err(protocol("an entry wanted twice")),
+        };
+        match want {
+            Want::Nothing => match &mut item.state {
+                // Complete there; the seal that it was completed with stands.
+                State::Large(large) => large.check = Check::Sealed,
+                state => *state = State::Waiting,
+            },
+            Want::Whole if !is_large && !sparse && size <= small_bytes => {
+                item.state = State::Small;
+                self.small.push_back(id);
+            }
+            Want::Whole => {
+                let runs = [Run { first: 0, count: digest::chunk_count(size, self.terms.chunk_bytes) }];
+                self.begin_large(id, &runs)?;
+            }
+            Want::Missing(runs) => self.begin_large(id, &runs)?,
+            Want::Compare(runs) => {
+                self.begin_large(id, &runs)?;
+                if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) {
+                    runs.iter().for_each(|run| large.compare.insert(run.first, run.first + run.count));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_large(&mut self, id: EntryId, wanted: &[Run]) -> Result<()> {
+        let (chunk_bytes, keeps_pieces) = (self.terms.chunk_bytes, self.keeps_pieces);
+        let Some(item) = self.items.get_mut(&id) else { return Ok(()) };
+        let large = large_of(item, chunk_bytes, keeps_pieces);
+        // Who wants something of it holds no seal.
+        if matches!(large.check, Check::Sealed | Check::Unsealing) {
+            large.check = Check::NotYet;
+        }
+        for run in wanted {
+            if run.first.checked_add(run.count).is_none_or(|end| end > large.tree.chunks()) {
+                return Err(protocol("a chunk wanted beyond the end of its file"));
+            }
+            large.queue.insert(run.first, run.first + run.count);
+            large.compare.remove(run.first, run.first + run.count);
+            large.verified.remove(run.first, run.first + run.count);
+        }
+        // What the receiver has and we have no digest of (the link broke before the stream could tell us) is
+        // read again; that it is sent again too costs at most a chunk per stream.
+        large.tree.missing().into_iter().for_each(|(first, end)| large.queue.insert(first, end));
+        if large.queue.is_empty() {
+            self.ask_check(id);
+        } else {
+            self.large.push_back(id);
+        }
+        Ok(())
+    }
+
+    pub(super) fn hear_have(&mut self, id: EntryId, first: u64, digests: &[Digest]) -> Result<()> {
+        let (chunk_bytes, keeps_pieces) = (self.terms.chunk_bytes, self.keeps_pieces);
+        let Some(item) = self.known(id)? else { return Ok(()) };
+        if !matches!(item.state, State::Offered | State::Large(_))
+            || !matches!(item.entry.kind, Kind::File { .. })
+        {
+            return Err(protocol("digests of an entry that was not offered"));
+        }
+        let size = item.entry.evidence.size;
+        let large = large_of(item, chunk_bytes, keeps_pieces);
+        if first.checked_add(digests.len() as u64).is_none_or(|end| end > large.tree.chunks()) {
+            return Err(protocol("a digest beyond the end of its file"));
+        }
+        let mut bytes = 0;
+        for (chunk, digest) in (first..).zip(digests) {
+            if large.tree.insert(chunk, *digest) {
+                bytes += digest::chunk_length(chunk, size, chunk_bytes);
+            }
+        }
+        self.progress.bytes_verified += bytes;
+        self.progress.bytes_durable += bytes;
+        Ok(())
+    }
+
+    pub(super) fn hear_ack(&mut self, level: AckLevel, id: EntryId, run: Run) -> Result<()> {
+        let chunk_bytes = self.terms.chunk_bytes;
+        let Some(item) = self.known(id)? else { return Ok(()) };
+        let size = item.entry.evidence.size;
+        let end = run.first + run.count;
+        if end > digest::chunk_count(size, chunk_bytes) {
+            return Err(protocol("an acknowledgement beyond the end of its file"));
+        }
+        match (&mut item.state, level) {
+            (State::Large(large), AckLevel::Durable) => {
+                // Once each: who says the same again makes no progress by it.
+                let before = large.durable.len();
+                large.durable.insert(run.first, end);
+                let new = large.durable.len() - before;
+                let short =
+                    if end == large.tree.chunks() { large.tree.chunks() * chunk_bytes - size } else { 0 };
+                self.progress.bytes_durable += (new * chunk_bytes).saturating_sub(short);
+            }
+            (State::Large(large), AckLevel::Verified) => {
+                let before = large.verified.len();
+                large.verified.insert(run.first, end);
+                if run.count == 1 && large.tree.contains(run.first) {
+                    large.queue.remove(run.first, end);
+                }
+                // All chunks but the last of a file are of one length.
+                let new = large.verified.len() - before;
+                let short =
+                    if end == large.tree.chunks() { large.tree.chunks() * chunk_bytes - size } else { 0 };
+                self.progress.bytes_verified += (new * chunk_bytes).saturating_sub(short);
+                self.drop_handed(id, run);
+                self.ask_check(id);
+            }
+            (state @ State::Small, AckLevel::Verified) => {
+                *state = State::Arrived;
+                self.progress.bytes_verified += size;
+                self.drop_small(id);
+            }
+            (_, AckLevel::Verified | AckLevel::Durable) => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn hear_repair(&mut self, id: EntryId, run: Run) -> Result<()> {
+        let chunk_bytes = self.terms.chunk_bytes;
+        let repairs_max = self.limits.repairs;
+        let small_bytes = self.limits.small_bytes;
+        let Some(item) = self.known(id)? else { return Ok(()) };
+        item.repairs = item.repairs.saturating_add(1);
+        let chunks = digest::chunk_count(item.entry.evidence.size, chunk_bytes);
+        if run.first.checked_add(run.count).is_none_or(|end| end > chunks) {
+            return Err(protocol("a repair beyond the end of its file"));
+        }
+        if item.repairs > repairs_max {
+            let cause =
+                format!("still damaged after {repairs_max} repairs: suspect memory, network card or disk");
+            let failure = Failure::new(FailureKind::Damage, "verify", cause).in_range(
+                run.first * chunk_bytes,
+                ((run.first + run.count) * chunk_bytes).min(item.entry.evidence.size),
+            );
+            self.failed(id, failure);
+            return Ok(());
+        }
+        let is_small_file = matches!(item.entry.kind, Kind::File { sparse: false, .. })
+            && item.entry.evidence.size <= small_bytes;
+        match &mut item.state {
+            State::Small => {}
+            // It had arrived, over this link or the one before, and was found damaged later.
+            state @ (State::Arrived | State::Waiting) if is_small_file => *state = State::Small,
+            State::Large(_) => {
+                self.progress.repairs += run.count;
+                self.send_whole(id, run);
+                return Ok(());
+            }
+            _ => return Err(protocol("a repair of what was not sent")),
+        }
+        self.progress.repairs += run.count;
+        self.drop_handed(id, run);
+        self.note_damaged(id, run);
+        // What came damaged is not under way any more.
+        self.drop_small(id);
+        self.small.push_back(id);
+        Ok(())
+    }
+
+    pub(super) fn hear_differs(&mut self, id: EntryId, run: Run) -> Result<()> {
+        let chunk_bytes = self.terms.chunk_bytes;
+        let Some(item) = self.known(id)? else { return Ok(()) };
+        if !matches!(item.state, State::Large(_)) {
+            return Err(protocol("a difference in what was not compared"));
+        }
+        let chunks = digest::chunk_count(item.entry.evidence.size, chunk_bytes);
+        if run.first + run.count > chunks {
+            return Err(protocol("a difference beyond the end of its file"));
+        }
+        // Once for each chunk and link, usually.
+        item.differences = item.differences.saturating_add(run.count);
+        if item.differences > chunks.saturating_mul(DIFFERENCES_MAX) {
+            return Err(protocol("differences without end"));
+        }
+        self.send_whole(id, run);
+        Ok(())
+    }
+
+    /// These chunks must go out, as a whole, whatever was said of them before.
+    fn send_whole(&mut self, id: EntryId, run: Run) {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
+        let end = run.first + run.count;
+        large.compare.remove(run.first, end);
+        large.verified.remove(run.first, end);
+        large.queue.insert(run.first, end);
+        if large.check != Check::Unsealing {
+            large.check = Check::NotYet;
+        }
+        self.drop_handed(id, run);
+        self.note_damaged(id, run);
+        self.large.push_back(id);
+    }
+
+    pub(super) fn hear_settled(&mut self, id: EntryId, outcome: Outcome) {
+        self.asides.remove(&id);
+        if let Some(item) = self.remove(id) {
+            let outcome = self.checked_outcome(&item, outcome);
+            self.settle_item(item, outcome);
+        }
+        if id.0 < self.next_id {
+            self.heard.insert(id.0, id.0 + 1);
+            self.unreported.insert(id.0, id.0 + 1);
+        }
+        if self.unreported.len() >= HEARD_AT_ONCE {
+            let unreported = std::mem::take(&mut self.unreported);
+            self.say_heard(&unreported);
+        }
+    }
+
+    pub(super) fn say_heard(&mut self, entries: &RunSet) {
+        let runs: Vec<Run> = entries.iter().map(|(first, end)| Run { first, count: end - first }).collect();
+        for runs in runs.chunks(limits::MESSAGE_ITEMS_MAX) {
+            self.say(Say::Heard(runs.to_vec()));
+        }
+    }
+
+    /// A receiver's word that a file is done counts only if it wrote what was read here. Of a file that was not read it
+    /// may be true: the content was there already, and only metadata could not be kept.
+    fn checked_outcome(&self, item: &Item, outcome: Outcome) -> Outcome {
+        let (Outcome::Done { digest: theirs, .. } | Outcome::Unchanged { digest: theirs }) = &outcome else {
+            return outcome;
+        };
+        let ours = match &item.state {
+            State::Large(large) => large.tree.root(),
+            _ => item.read,
+        };
+        let cause = match (ours, theirs) {
+            (Some(ours), Some(theirs)) if ours == *theirs => return outcome,
+            (Some(ours), Some(theirs)) => {
+                format!("{ours} was read at the source, {theirs} stands at the destination")
+            }
+            // Nothing was written.
+            (Some(_), None) if self.terms.dry_run || matches!(outcome, Outcome::Unchanged { .. }) => {
+                return outcome;
+            }
+            (Some(_), None) => "the receiver does not say what it has written".to_owned(),
+            (None, _) => return outcome,
+        };
+        Outcome::Failed(Failure::new(FailureKind::Damage, "verify", cause).at(&item.entry.path))
+    }
+
+    pub(super) fn settle_item(&mut self, item: Item, outcome: Outcome) {
+        let bytes = item.entry.content_bytes();
+        self.progress.entries_settled += 1;
+        self.progress.bytes_settled += bytes;
+        if matches!(item.state, State::Small) {
+            self.progress.bytes_verified += bytes;
+        }
+        if matches!(item.state, State::Small | State::Arrived) {
+            self.progress.bytes_durable += bytes;
+        }
+        if let (Outcome::Done { .. }, State::Large(large)) = (&outcome, &item.state)
+            && let Some(pieces) = large.tree.pieces(self.terms.chunk_bytes)
+        {
+            self.actions.push_back(Action::Pieces(item.entry.clone(), pieces));
+        }
+        self.actions.push_back(Action::Settled(item.entry, outcome));
+    }
+
+    /// The item, `None` if it was settled or withdrawn, an error if it never was.
+    fn known(&mut self, id: EntryId) -> Result<Option<&mut Item>> {
+        if id.0 >= self.next_id {
+            return Err(protocol("an entry that was never offered"));
+        }
+        Ok(self.items.get_mut(&id))
+    }
+}
+
+fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large {
+    if !matches!(item.state, State::Large(_)) {
+        let mut tree = Tree::new(item.entry.evidence.size, chunk_bytes);
+        if keeps_pieces && !matches!(item.entry.kind, Kind::File { marked: true, .. }) {
+            tree.keep_pieces(PIECES_MAX);
+        }
+        item.state = State::Large(Box::new(Large {
+            queue: RunSet::new(),
+            compare: RunSet::new(),
+            verified: RunSet::new(),
+            durable: RunSet::new(),
+            tree,
+            holds_slot: false,
+            being_read: 0,
+            check: Check::NotYet,
+        }));
+    }
+    match &mut item.state {
+        State::Large(large) => large,
+        _ => unreachable!("set just above"),
+    }
+}

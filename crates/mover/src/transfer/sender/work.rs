@@ -1,0 +1,443 @@
+//! Work for streams: what is next, what became of it, and what goes back when a stream is lost.
+
+use super::{Check, Handed, Item, Next, Retry, Sender, State, Task, Work};
+use std::time::Duration;
+use thalweg_wire::digest;
+use thalweg_wire::message::{Run, Seal, TransferMessage as Say};
+use thalweg_wire::{Digest, EntryId, Evidence};
+
+/// What became of a task that a stream says it is through with.
+#[derive(PartialEq, Eq)]
+enum Known {
+    Yes,
+    /// It was taken from the stream meanwhile.
+    No,
+}
+
+enum Hedge {
+    None,
+    Task(Task),
+    At(Duration),
+}
+
+impl Sender {
+    /// A stream is ready for work.
+    pub fn stream_up(&mut self, stream: u16) {
+        self.streams.entry(stream).or_default();
+    }
+
+    /// A stream broke: what it had, and the receiver has not verified, goes back.
+    pub fn stream_lost(&mut self, stream: u16) {
+        for handed in self.streams.remove(&stream).unwrap_or_default() {
+            self.give_back(handed);
+        }
+    }
+
+    /// What `stream` should do now.
+    pub fn next_work(&mut self, stream: u16, now: Duration) -> Next {
+        if self.is_over() {
+            return Next::Done;
+        }
+        if !self.streams.contains_key(&stream) {
+            return Next::Wait(None);
+        }
+        self.flush_offers();
+        // Even streams look for packs first, odd ones for chunks: many small files do not starve a large
+        // one, nor the other way round.
+        let packs_first = stream.is_multiple_of(2);
+        let is_full = self.is_full(stream);
+        let task = self.take_check().or_else(|| match (is_full, packs_first) {
+            (true, _) => None,
+            (false, true) => self.take_pack().or_else(|| self.take_chunk()),
+            (false, false) => self.take_chunk().or_else(|| self.take_pack()),
+        });
+        if is_full && task.is_none() {
+            // An acknowledgement makes room, and wakes the stream.
+            return Next::Wait(None);
+        }
+        let is_hedge = task.is_none();
+        let hedge = if is_hedge { self.take_hedge(stream, now) } else { Hedge::None };
+        let task = match (task, hedge) {
+            (Some(task), _) | (None, Hedge::Task(task)) => task,
+            (None, Hedge::At(time)) => return Next::Wait(Some(time)),
+            (None, Hedge::None) => return Next::Wait(None),
+        };
+        let Some(work) = self.work_of(&task) else { return Next::Wait(Some(now)) };
+        let task = match &work {
+            Work::Pack(entries) => Task::Pack(entries.iter().map(|entry| entry.id).collect()),
+            _ => task,
+        };
+        if let Some(handed) = self.streams.get_mut(&stream) {
+            // A copy is not copied again: with chunks slower than `hedge_after` all streams would send one.
+            handed.push(Handed { task, at: now, sent: false, hedged: is_hedge, damaged: Vec::new() });
+        }
+        Next::Work(work)
+    }
+
+    /// A chunk went out on `stream`, with the digest of what was read.
+    pub fn chunk_sent(&mut self, stream: u16, entry: EntryId, chunk: u64, digest: Digest) {
+        if let Some(item) = self.items.get(&entry) {
+            let bytes = digest::chunk_length(chunk, item.entry.evidence.size, self.terms.chunk_bytes);
+            self.progress.bytes_sent += bytes;
+        }
+        self.chunk_told(stream, entry, chunk, digest);
+    }
+
+    /// The digest of a chunk went out on `stream`, alone.
+    pub fn chunk_told(&mut self, stream: u16, entry: EntryId, chunk: u64, digest: Digest) {
+        let known = self.mark_sent(stream, &Task::Chunk(entry, chunk));
+        let Some(item) = self.items.get_mut(&entry) else { return };
+        let State::Large(large) = &mut item.state else { return };
+        if known == Known::Yes {
+            large.being_read = large.being_read.saturating_sub(1);
+        }
+        large.tree.insert(chunk, digest);
+        self.ask_check(entry);
+    }
+
+    /// The chunks of `run` were found to be holes (and were not sent). Chunk by chunk, they may have been
+    /// handed out or queued.
+    pub fn chunks_are_holes(&mut self, stream: u16, entry: EntryId, chunk: u64, run: Run) {
+        let known = self.forget(stream, &Task::Chunk(entry, chunk));
+        let mark = digest::hole_chunk_mark(self.terms.chunk_bytes, u64::from(self.terms.segment_bytes));
+        let Some(item) = self.items.get_mut(&entry) else { return };
+        let State::Large(large) = &mut item.state else { return };
+        if known == Known::Yes {
+            large.being_read = large.being_read.saturating_sub(1);
+        }
+        large.queue.remove(run.first, run.first + run.count);
+        large.tree.insert_marked_holes(run.first, run.count, mark);
+        self.say(Say::Holes(vec![(entry, run)]));
+        self.ask_check(entry);
+    }
+
+    /// Small files were read, and are about to go out.
+    pub fn small_read(&mut self, files: impl Iterator<Item = (EntryId, Digest)>) {
+        for (id, digest) in files {
+            if let Some(item) = self.items.get_mut(&id) {
+                item.read = Some(digest);
+            }
+        }
+    }
+
+    /// A pack went out on `stream` with these entries, of these sizes.
+    pub fn pack_sent(&mut self, stream: u16, asked: &[EntryId], sent: &[EntryId]) {
+        let task = Task::Pack(asked.to_vec());
+        let handed = self.streams.get_mut(&stream).and_then(|handed| {
+            let at = handed.iter().position(|handed| !handed.sent && handed.task == task)?;
+            Some(handed.swap_remove(at))
+        });
+        let (hedged, damaged) = handed.map_or((false, Vec::new()), |handed| (handed.hedged, handed.damaged));
+        let bytes: u64 =
+            sent.iter().filter_map(|id| self.items.get(id)).map(|item| item.entry.content_bytes()).sum();
+        self.progress.bytes_sent += bytes;
+        // Some may have arrived, or even be settled, by now.
+        let is_under_way = |id: &EntryId| self.is_small(*id) && !damaged.contains(id);
+        let under_way: Vec<EntryId> = sent.iter().copied().filter(is_under_way).collect();
+        if let Some(handed) = self.streams.get_mut(&stream).filter(|_| !under_way.is_empty()) {
+            // Age counts from the next look for idle work; the machine has no later time here.
+            handed.push(Handed {
+                task: Task::Pack(under_way),
+                at: Duration::MAX,
+                sent: true,
+                hedged,
+                damaged: Vec::new(),
+            });
+        }
+    }
+
+    /// Answer to [`Work::Check`]: what the source shows after the last read.
+    pub fn checked(&mut self, stream: u16, entry: EntryId, evidence: Evidence) -> Retry {
+        if self.items.get(&entry).is_some_and(|item| item.entry.evidence != evidence) {
+            // The stream keeps the task until it offers again: if it is lost before, another checks.
+            return self.changed(entry);
+        }
+        self.forget(stream, &Task::Check(entry));
+        let Some(item) = self.items.get_mut(&entry) else { return Retry::No };
+        let State::Large(large) = &mut item.state else { return Retry::No };
+        if large.check != Check::Asked {
+            return Retry::No;
+        }
+        let Some(digest) = large.tree.root() else { return Retry::No };
+        large.check = Check::Sealed;
+        if std::mem::take(&mut large.holds_slot) {
+            self.started -= 1;
+        }
+        self.say(Say::Seal(vec![(entry, Seal { evidence, digest })]));
+        Retry::No
+    }
+
+    /// What the chunks read so far join to, where all were.
+    pub fn digest_read(&self, entry: EntryId) -> Option<Digest> {
+        match &self.items.get(&entry)?.state {
+            State::Large(large) => large.tree.root(),
+            _ => None,
+        }
+    }
+
+    /// Whether a stream has as much under way as it may.
+    fn is_full(&self, stream: u16) -> bool {
+        let is_data = |handed: &&Handed| !matches!(handed.task, Task::Check(_));
+        self.streams.get(&stream).is_some_and(|handed| {
+            handed.len() >= self.limits.depth && handed.iter().filter(is_data).count() >= self.limits.depth
+        })
+    }
+
+    fn take_check(&mut self) -> Option<Task> {
+        while let Some(id) = self.checks.pop_front() {
+            if self.items.contains_key(&id) {
+                return Some(Task::Check(id));
+            }
+        }
+        None
+    }
+
+    fn take_pack(&mut self) -> Option<Task> {
+        // With several streams a short queue is shared out rather than packed into one.
+        let fair = self.small.len().div_ceil(self.streams.len().max(1)).max(16);
+        let files_max = self.limits.pack_files.min(fair);
+        let mut ids = Vec::new();
+        let mut bytes = 0;
+        while let Some(&id) = self.small.front() {
+            let Some(item) = self.items.get(&id).filter(|item| matches!(item.state, State::Small)) else {
+                self.small.pop_front();
+                continue;
+            };
+            let size = item.entry.evidence.size;
+            if ids.len() >= files_max || (!ids.is_empty() && bytes + size > self.limits.pack_bytes) {
+                break;
+            }
+            bytes += size;
+            ids.push(id);
+            self.small.pop_front();
+        }
+        (!ids.is_empty()).then_some(Task::Pack(ids))
+    }
+
+    fn take_chunk(&mut self) -> Option<Task> {
+        for _ in 0..self.large.len() {
+            let &id = self.large.front()?;
+            let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else {
+                self.large.pop_front();
+                continue;
+            };
+            if !large.holds_slot {
+                if self.started >= self.limits.concurrency {
+                    self.large.rotate_left(1);
+                    continue;
+                }
+                large.holds_slot = true;
+                self.started += 1;
+            }
+            let Some(chunk) = large.queue.pop_first() else {
+                self.large.pop_front();
+                continue;
+            };
+            large.being_read += 1;
+            if large.queue.is_empty() {
+                self.large.pop_front();
+            }
+            return Some(Task::Chunk(id, chunk));
+        }
+        None
+    }
+
+    /// Work that another stream sent long ago and the receiver has not verified: once, to a stream that
+    /// has nothing else to do.
+    fn take_hedge(&mut self, stream: u16, now: Duration) -> Hedge {
+        let after = self.limits.hedge_after;
+        let mut soonest: Option<Duration> = None;
+        let mut sealed = None;
+        'streams: for (&other, handed) in &mut self.streams {
+            if other == stream {
+                continue;
+            }
+            for handed in handed.iter_mut().filter(|handed| !handed.hedged) {
+                if handed.at == Duration::MAX {
+                    handed.at = now;
+                }
+                let is_pointless = match handed.task {
+                    Task::Check(_) => true,
+                    Task::Pack(_) => false,
+                    Task::Chunk(id, chunk) => match self.items.get(&id).map(|item| &item.state) {
+                        Some(State::Large(large)) => large.verified.contains(chunk),
+                        _ => true,
+                    },
+                };
+                if is_pointless {
+                    continue;
+                }
+                let due = handed.at + after;
+                if due <= now {
+                    handed.hedged = true;
+                    if let Task::Chunk(id, _) = handed.task
+                        && let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
+                    {
+                        if matches!(large.check, Check::Sealed | Check::Unsealing) {
+                            sealed = Some(id);
+                            break 'streams;
+                        }
+                        if large.check == Check::Asked {
+                            // It will be asked for again after this read.
+                            large.check = Check::NotYet;
+                        }
+                        large.being_read += 1;
+                    }
+                    return Hedge::Task(handed.task.clone());
+                }
+                soonest = Some(soonest.map_or(due, |soonest| soonest.min(due)));
+            }
+        }
+        if let Some(id) = sealed {
+            self.unseal(id);
+            return Hedge::At(now);
+        }
+        soonest.map_or(Hedge::None, Hedge::At)
+    }
+
+    /// A sealed entry's bytes are on a stream that may never deliver them. Nothing of it may be read again
+    /// while the seal stands: the source may be another by now, and the receiver could name a mixture. So it
+    /// is offered again; the receiver drops the seal and answers by what it lacks.
+    fn unseal(&mut self, id: EntryId) {
+        let Some(Item { state: State::Large(large), entry, .. }) = self.items.get_mut(&id) else { return };
+        if large.check == Check::Sealed {
+            large.check = Check::Unsealing;
+            let entry = entry.clone();
+            self.say_offers(vec![entry]);
+        }
+    }
+
+    fn work_of(&self, task: &Task) -> Option<Work> {
+        let entry = |id: &EntryId| self.items.get(id).map(|item| item.entry.clone());
+        match task {
+            Task::Chunk(id, chunk) => {
+                let item = self.items.get(id)?;
+                let work = match &item.state {
+                    State::Large(large) if large.compare.contains(*chunk) => Work::Compare,
+                    _ => Work::Chunk,
+                };
+                Some(work(item.entry.clone(), *chunk))
+            }
+            Task::Check(id) => Some(Work::Check(entry(id)?)),
+            Task::Pack(ids) => {
+                let entries: Vec<_> = ids.iter().filter_map(entry).collect();
+                (!entries.is_empty()).then_some(Work::Pack(entries))
+            }
+        }
+    }
+
+    pub(super) fn ask_check(&mut self, id: EntryId) {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
+        if large.queue.is_empty()
+            && large.being_read == 0
+            && large.tree.is_complete()
+            && large.check == Check::NotYet
+        {
+            large.check = Check::Asked;
+            self.checks.push_back(id);
+        }
+    }
+
+    fn give_back(&mut self, handed: Handed) {
+        match handed.task {
+            Task::Check(id) => {
+                if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
+                    && large.check == Check::Asked
+                {
+                    large.check = Check::NotYet;
+                }
+                self.ask_check(id);
+            }
+            Task::Chunk(id, chunk) => {
+                let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
+                if !handed.sent {
+                    large.being_read = large.being_read.saturating_sub(1);
+                }
+                if large.verified.contains(chunk) && large.tree.contains(chunk) {
+                    self.ask_check(id);
+                } else if matches!(large.check, Check::Sealed | Check::Unsealing) {
+                    self.unseal(id);
+                } else {
+                    large.queue.insert(chunk, chunk + 1);
+                    large.check = Check::NotYet;
+                    self.large.push_back(id);
+                }
+            }
+            Task::Pack(ids) => {
+                for id in ids {
+                    if self.is_small(id) {
+                        self.small.push_back(id);
+                    }
+                }
+            }
+        }
+    }
+
+    fn mark_sent(&mut self, stream: u16, task: &Task) -> Known {
+        let is_verified = match *task {
+            Task::Chunk(id, chunk) => match self.items.get(&id).map(|item| &item.state) {
+                Some(State::Large(large)) => large.verified.contains(chunk),
+                _ => true,
+            },
+            _ => false,
+        };
+        let Some(handed) = self.streams.get_mut(&stream) else { return Known::No };
+        let Some(at) = handed.iter().position(|handed| !handed.sent && handed.task == *task) else {
+            return Known::No;
+        };
+        handed[at].sent = true;
+        if is_verified || !handed[at].damaged.is_empty() {
+            handed.swap_remove(at);
+        }
+        Known::Yes
+    }
+
+    fn forget(&mut self, stream: u16, task: &Task) -> Known {
+        let Some(handed) = self.streams.get_mut(&stream) else { return Known::No };
+        let Some(at) = handed.iter().position(|handed| !handed.sent && handed.task == *task) else {
+            return Known::No;
+        };
+        handed.swap_remove(at);
+        Known::Yes
+    }
+
+    /// What streams are not through with cannot be taken from them; they drop it when they are.
+    pub(super) fn note_damaged(&mut self, id: EntryId, run: Run) {
+        for handed in self.streams.values_mut().flatten().filter(|handed| !handed.sent) {
+            let is_damaged = match &handed.task {
+                Task::Pack(ids) => ids.contains(&id),
+                Task::Chunk(entry, chunk) => {
+                    *entry == id && (run.first..run.first + run.count).contains(chunk)
+                }
+                Task::Check(_) => false,
+            };
+            if is_damaged {
+                handed.damaged.push(id);
+            }
+        }
+    }
+
+    pub(super) fn drop_handed(&mut self, id: EntryId, run: Run) {
+        for handed in self.streams.values_mut() {
+            handed.retain(|handed| !matches!(handed.task,
+                Task::Chunk(entry, chunk) if handed.sent && entry == id && chunk >= run.first && chunk - run.first < run.count));
+        }
+    }
+
+    /// Takes a small file out of the packs that are under way.
+    pub(super) fn drop_small(&mut self, id: EntryId) {
+        for handed in self.streams.values_mut() {
+            handed.retain_mut(|handed| match &mut handed.task {
+                Task::Pack(ids) if handed.sent => {
+                    ids.retain(|&other| other != id);
+                    !ids.is_empty()
+                }
+                _ => true,
+            });
+        }
+    }
+
+    fn is_small(&self, id: EntryId) -> bool {
+        self.items.get(&id).is_some_and(|item| matches!(item.state, State::Small))
+    }
+}
