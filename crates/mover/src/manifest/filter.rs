@@ -364,6 +364,7 @@ struct Automaton {
 
 impl Automaton {
     fn new(tokens: &[Token], anchored: bool, below: bool) -> Automaton {
+        let at_top_too = !anchored && tokens.starts_with(&[Token::AnyDeep, Token::Byte(b'/')]);
         let mut tokens = tokens.to_vec();
         let accept_directory = below.then_some(tokens.len());
         if below {
@@ -394,7 +395,7 @@ impl Automaton {
         }
         automaton.start[0] = 1;
         // As in rsync, `**/x` also stands for `x` at the top; `/**/x` does not.
-        if !anchored && tokens.starts_with(&[Token::AnyDeep, Token::Byte(b'/')]) {
+        if at_top_too {
             automaton.start[0] |= 1 << 2;
         }
         let mut start = std::mem::take(&mut automaton.start);
