@@ -154,7 +154,7 @@ fn about() -> Result<serde_json::Value> {
         "cpu": model.trim_start_matches([' ', '\t', ':']),
         "cores": std::thread::available_parallelism()?.get(),
         "kernel": says("uname", &["-sr"])?,
-        "file_system": says("stat", &["-f", "-c", "%T", &target])?,
+        "file_system": says("findmnt", &["-n", "-o", "FSTYPE", "-T", &target])?,
         "rsync": says("rsync", &["--version"])?,
         "commit": says("git", &["describe", "--always", "--dirty"])?,
         "date": says("date", &["-u", "+%F"])?,

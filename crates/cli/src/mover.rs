@@ -35,6 +35,8 @@ use thalweg_wire::limits;
 const IDLE: Duration = Duration::from_secs(10);
 /// Link and ssh that ended within so short a time ended together.
 const TOGETHER: Duration = Duration::from_secs(10);
+/// Time between two looks whether it is over: the user waits for our end.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How long a client that vanished together with its ssh may take to come back. Clients dial again within 2 s.
 const COMES_BACK: Duration = Duration::from_secs(3);
 /// Time for the client's first line.
@@ -140,7 +142,7 @@ fn serve(host: &Host, listening: &Listening, stdin: &Stdin, client: Option<IpAdd
                 return;
             }
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -178,9 +178,9 @@ impl Host {
         }
     }
 
-    /// Sessions that are there, linked or not.
+    /// Sessions that are not over, linked or not.
     pub fn session_count(&self) -> usize {
-        self.sessions().len()
+        self.sessions().values().filter(|session| !session.is_closed()).count()
     }
 
     /// Whether another session of this client would be one too many, of all or of its own. Sessions that have ended, or
@@ -217,9 +217,9 @@ impl Host {
         Arc::strong_count(&self.work) > 1
     }
 
-    /// For how long there has been no session.
+    /// For how long there has been no session. One that is over counts until it is put away, a moment later.
     pub fn idle_for(&self) -> Duration {
-        if self.session_count() > 0 {
+        if !self.sessions().is_empty() {
             return Duration::ZERO;
         }
         self.idle_since.lock().unwrap_or_else(|p| p.into_inner()).elapsed()
