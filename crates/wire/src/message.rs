@@ -389,6 +389,9 @@ pub struct Seal {
     pub evidence: Evidence,
     /// Digest of the whole, joined from what the sender read.
     pub digest: Digest,
+    /// How often the receiver has asked for pieces of it (`Repair`, `Differs`), by what the sender had heard over this
+    /// link: a seal that crossed such a request is of another moment than what is read for it.
+    pub asked: u32,
 }
 
 /// The final word on an entry.

@@ -298,7 +298,9 @@ fn frames_that_fit_no_entry_end_the_session() {
         stream.segment(0, range.start as u64, &bytes[range], 3 * CHUNK);
     }
     let sealed = file(0, "large", 3 * CHUNK).evidence;
-    client.line.tell(T::Seal(vec![(EntryId(0), Seal { evidence: sealed, digest: digest_of(&bytes) })]));
+    client
+        .line
+        .tell(T::Seal(vec![(EntryId(0), Seal { evidence: sealed, digest: digest_of(&bytes), asked: 0 })]));
     let outcome = client.line.outcome_of(0, AT_ONCE);
     assert!(matches!(outcome, Some(Outcome::Done { .. })), "{outcome:?}");
     drop(client);
@@ -396,16 +398,17 @@ fn a_seal_for_other_content_never_gives_a_name_to_it() {
             stream.segment(0, at as u64 * CHUNK, piece, 2 * CHUNK);
         }
         let evidence = Evidence { inode, ..file(0, words, 2 * CHUNK).evidence };
-        client.line.tell(T::Seal(vec![(EntryId(0), Seal { evidence, digest })]));
+        client.line.tell(T::Seal(vec![(EntryId(0), Seal { evidence, digest, asked: 0 })]));
         let outcome = client.line.outcome_of(0, AT_ONCE);
         assert!(matches!(outcome, None | Some(Outcome::Failed(_))), "{words}: {outcome:?}");
         assert!(!world.export(&format!("seals/{words}")).exists(), "{words}");
         world.is_unharmed(words);
     }
     let (mut client, _stream) = world.pushing("seals");
-    client
-        .line
-        .tell(T::Seal(vec![(EntryId(7), Seal { evidence: Evidence::default(), digest: Digest::default() })]));
+    client.line.tell(T::Seal(vec![(
+        EntryId(7),
+        Seal { evidence: Evidence::default(), digest: Digest::default(), asked: 0 },
+    )]));
     assert!(client.line.is_ended(AT_ONCE), "a seal of nothing");
     // Holes where there can be none, and so many that they do not fit into a number.
     let huge = limits::FILE_BYTES_MAX;

@@ -154,7 +154,7 @@ pub(super) fn send_until(
     if stop > Step::Seal {
         line.tell(T::Seal(vec![(
             EntryId(0),
-            Seal { evidence: entry.evidence, digest: digest_of(&content) },
+            Seal { evidence: entry.evidence, digest: digest_of(&content), asked: 0 },
         )]));
         let finished = |message| matches!(message, Message::Transfer(_, T::Finished(_))).then_some(());
         line.hear_some(SOON, finished).expect("it is finished");

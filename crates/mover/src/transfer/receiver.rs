@@ -249,6 +249,8 @@ struct Item {
     unconfirmed: bool,
     /// How often content of it came damaged.
     damaged: u32,
+    /// Requests for pieces that were said over this link.
+    asked: u32,
     /// Its parts, when it is complete.
     pieces: Option<Pieces>,
 }
@@ -475,7 +477,10 @@ impl Receiver {
         self.wants.clear();
         self.acks.clear();
         self.settled.clear();
-        self.items.values_mut().for_each(|item| item.unconfirmed = true);
+        for item in self.items.values_mut() {
+            item.unconfirmed = true;
+            item.asked = 0;
+        }
         self.replacement_follows = false;
         self.repeating = true;
     }
@@ -607,7 +612,8 @@ impl Receiver {
         let entry = Arc::new(entry);
         self.item_bytes += entry.heap_bytes();
         self.deciding += 1;
-        let item = Item { entry, state: State::Deciding, unconfirmed: false, damaged: 0, pieces: None };
+        let item =
+            Item { entry, state: State::Deciding, unconfirmed: false, damaged: 0, asked: 0, pieces: None };
         self.items.insert(id, item);
         if self.repeating && !replaces {
             self.held.push(id);

@@ -199,6 +199,8 @@ struct Item {
     repairs: u32,
     /// Chunks that the receiver asked for after comparing them.
     differences: u64,
+    /// Requests for pieces that were heard over this link.
+    asked: u32,
     retries: u32,
 }
 
@@ -221,7 +223,8 @@ struct Large {
     durable: RunSet,
     tree: Tree,
     holds_slot: bool,
-    being_read: u32,
+    /// Chunks that streams have begun to read and are not through with; one may be there twice.
+    being_read: Vec<u64>,
     check: Check,
 }
 
@@ -380,6 +383,7 @@ impl Sender {
             .items
             .values_mut()
             .map(|item| {
+                item.asked = 0;
                 item.state = match std::mem::replace(&mut item.state, State::Offered) {
                     // The digests of what was read stay valid: they are of the source.
                     State::Large(mut large) => {
@@ -390,7 +394,7 @@ impl Sender {
                             self.started -= 1;
                         }
                         large.check = Check::NotYet;
-                        large.being_read = 0;
+                        large.being_read = Vec::new();
                         State::Large(large)
                     }
                     _ => State::Offered,
@@ -521,6 +525,7 @@ impl Sender {
                 read: None,
                 repairs: 0,
                 differences: 0,
+                asked: 0,
                 retries,
             },
         );

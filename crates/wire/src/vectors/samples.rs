@@ -228,7 +228,7 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Differs(_) => "differs": T::Differs(run());
         T::Repair(_) => "repair": T::Repair(run());
         T::Holes(_) => "holes": T::Holes(run());
-        T::Seal(_) => "seal": T::Seal(vec![(EntryId(2), Seal { evidence: evidence(), digest: digest(4) })]);
+        T::Seal(_) => "seal": T::Seal(vec![(EntryId(2), Seal { evidence: evidence(), digest: digest(4), asked: 2 })]);
         T::Withdraw(_) => "withdraw": T::Withdraw(vec![(EntryId(2), None), (EntryId(3), Some(failure()))]);
         T::Aside(_) => "aside": T::Aside(vec![(EntryId(2), path(b"dir/socket"), Outcome::Skipped("a socket".into()))]);
         T::OffersRepeated => "offers repeated": T::OffersRepeated;

@@ -218,6 +218,7 @@ impl Receiver {
         }
         // Else the answer to the repeated offer asks for them.
         if !item.unconfirmed && !self.terms.dry_run {
+            item.asked = item.asked.wrapping_add(1);
             self.say_acks();
             self.say(Say::Differs(vec![(id, Run { first: chunk, count: 1 })]));
         }

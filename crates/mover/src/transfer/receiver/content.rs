@@ -193,6 +193,7 @@ impl Receiver {
                 // The answer to the repeated offer asks for it.
                 return;
             }
+            item.asked = item.asked.wrapping_add(1);
             // After an acknowledgement of the same bytes that has not gone out yet.
             self.say_acks();
             self.say(Say::Repair(vec![(id, Run { first: chunk, count: 1 })]));
@@ -247,7 +248,10 @@ impl Receiver {
         if seal.evidence != item.entry.evidence {
             return Err(protocol("a seal for other content than was offered"));
         }
-        if let State::Large(large) = &mut item.state {
+        if let State::Large(large) = &mut item.state
+            // Else it crossed a request: another follows when that is read.
+            && seal.asked == item.asked
+        {
             large.have = Vec::new();
             large.seal = Some(seal);
             self.carry_on(id, now);

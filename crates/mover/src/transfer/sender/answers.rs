@@ -27,19 +27,21 @@ impl Sender {
             };
         };
         let sparse = *sparse;
-        let is_large = match &item.state {
-            State::Large(_) => true,
-            State::Offered => false,
-            State::Small | State::Arrived | State::Waiting => return Err(protocol("an entry wanted twice")),
-        };
+        if matches!(item.state, State::Small | State::Arrived | State::Waiting) {
+            return Err(protocol("an entry wanted twice"));
+        }
         match want {
             Want::Nothing => match &mut item.state {
                 // Complete there; the seal that it was completed with stands.
                 State::Large(large) => large.check = Check::Sealed,
                 state => *state = State::Waiting,
             },
-            Want::Whole if !is_large && !sparse && size <= small_bytes => {
-                item.state = State::Small;
+            // A large one until now, if another receiver wanted it compared.
+            Want::Whole if !sparse && size <= small_bytes => {
+                let before = std::mem::replace(&mut item.state, State::Small);
+                if matches!(before, State::Large(large) if large.holds_slot) {
+                    self.started -= 1;
+                }
                 self.small.push_back(id);
             }
             Want::Whole => {
@@ -156,6 +158,7 @@ impl Sender {
         let small_bytes = self.limits.small_bytes;
         let Some(item) = self.known(id)? else { return Ok(()) };
         item.repairs = item.repairs.saturating_add(1);
+        item.asked = item.asked.wrapping_add(1);
         let chunks = digest::chunk_count(item.entry.evidence.size, chunk_bytes);
         if run.first.checked_add(run.count).is_none_or(|end| end > chunks) {
             return Err(protocol("a repair beyond the end of its file"));
@@ -204,6 +207,7 @@ impl Sender {
         }
         // Once for each chunk and link, usually.
         item.differences = item.differences.saturating_add(run.count);
+        item.asked = item.asked.wrapping_add(1);
         if item.differences > chunks.saturating_mul(DIFFERENCES_MAX) {
             return Err(protocol("differences without end"));
         }
@@ -314,7 +318,7 @@ fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large
             durable: RunSet::new(),
             tree,
             holds_slot: false,
-            being_read: 0,
+            being_read: Vec::new(),
             check: Check::NotYet,
         }));
     }

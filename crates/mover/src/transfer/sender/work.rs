@@ -1,6 +1,6 @@
 //! Work for streams: what is next, what became of it, and what goes back when a stream is lost.
 
-use super::{Check, Handed, Item, Next, Retry, Sender, State, Task, Work};
+use super::{Check, Handed, Item, Large, Next, Retry, Sender, State, Task, Work};
 use std::time::Duration;
 use thalweg_wire::digest;
 use thalweg_wire::message::{Run, Seal, TransferMessage as Say};
@@ -89,7 +89,7 @@ impl Sender {
         let Some(item) = self.items.get_mut(&entry) else { return };
         let State::Large(large) = &mut item.state else { return };
         if known == Known::Yes {
-            large.being_read = large.being_read.saturating_sub(1);
+            large.read_ended(chunk);
         }
         large.tree.insert(chunk, digest);
         self.ask_check(entry);
@@ -103,7 +103,7 @@ impl Sender {
         let Some(item) = self.items.get_mut(&entry) else { return };
         let State::Large(large) = &mut item.state else { return };
         if known == Known::Yes {
-            large.being_read = large.being_read.saturating_sub(1);
+            large.read_ended(chunk);
         }
         large.queue.remove(run.first, run.first + run.count);
         large.tree.insert_marked_holes(run.first, run.count, mark);
@@ -154,6 +154,7 @@ impl Sender {
         }
         self.forget(stream, &Task::Check(entry));
         let Some(item) = self.items.get_mut(&entry) else { return Retry::No };
+        let asked = item.asked;
         let State::Large(large) = &mut item.state else { return Retry::No };
         if large.check != Check::Asked {
             return Retry::No;
@@ -163,7 +164,7 @@ impl Sender {
         if std::mem::take(&mut large.holds_slot) {
             self.started -= 1;
         }
-        self.say(Say::Seal(vec![(entry, Seal { evidence, digest })]));
+        self.say(Say::Seal(vec![(entry, Seal { evidence, digest, asked })]));
         Retry::No
     }
 
@@ -233,7 +234,7 @@ impl Sender {
                 self.large.pop_front();
                 continue;
             };
-            large.being_read += 1;
+            large.being_read.push(chunk);
             if large.queue.is_empty() {
                 self.large.pop_front();
             }
@@ -270,7 +271,7 @@ impl Sender {
                 let due = handed.at + after;
                 if due <= now {
                     handed.hedged = true;
-                    if let Task::Chunk(id, _) = handed.task
+                    if let Task::Chunk(id, chunk) = handed.task
                         && let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
                     {
                         if matches!(large.check, Check::Sealed | Check::Unsealing) {
@@ -281,7 +282,7 @@ impl Sender {
                             // It will be asked for again after this read.
                             large.check = Check::NotYet;
                         }
-                        large.being_read += 1;
+                        large.being_read.push(chunk);
                     }
                     return Hedge::Task(handed.task.clone());
                 }
@@ -326,10 +327,13 @@ impl Sender {
         }
     }
 
+    /// When every chunk was read, the source is looked at once more. A stream that never gets through with a chunk (its
+    /// connection is dead and nobody knows) does not hold that up if the chunk arrived by another: whatever it reads
+    /// later, the receiver does not take.
     pub(super) fn ask_check(&mut self, id: EntryId) {
         let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
         if large.queue.is_empty()
-            && large.being_read == 0
+            && large.being_read.iter().all(|chunk| large.verified.contains(*chunk))
             && large.tree.is_complete()
             && large.check == Check::NotYet
         {
@@ -351,7 +355,7 @@ impl Sender {
             Task::Chunk(id, chunk) => {
                 let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
                 if !handed.sent {
-                    large.being_read = large.being_read.saturating_sub(1);
+                    large.read_ended(chunk);
                 }
                 if large.verified.contains(chunk) && large.tree.contains(chunk) {
                     self.ask_check(id);
@@ -439,5 +443,13 @@ impl Sender {
 
     fn is_small(&self, id: EntryId) -> bool {
         self.items.get(&id).is_some_and(|item| matches!(item.state, State::Small))
+    }
+}
+
+impl Large {
+    fn read_ended(&mut self, chunk: u64) {
+        if let Some(at) = self.being_read.iter().position(|read| *read == chunk) {
+            self.being_read.swap_remove(at);
+        }
     }
 }
