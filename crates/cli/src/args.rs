@@ -83,7 +83,7 @@ pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
     /// place of the configuration), zero:SIZE, null:.
     /// A trailing slash on a source means its contents
-    #[arg(required = true, num_args = 2.., value_name = "PLACE")]
+    #[arg(required = true, num_args = 1.., value_name = "PLACE")]
     pub places: Vec<OsString>,
     /// More copies.
     #[command(flatten)]

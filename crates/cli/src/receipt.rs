@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
-use thalweg_mover::failure::{self, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::run::{LineSink, Told};
 use thalweg_wire::path::Escaped;
@@ -37,6 +37,11 @@ impl ReceiptFile {
     /// # Errors
     /// What the kernel says.
     pub fn begin(path: &Path, args: &args::CopyArgs) -> Result<ReceiptFile> {
+        if path.symlink_metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_symlink()) {
+            let name = Escaped(path.as_os_str().as_encoded_bytes());
+            let cause = format!("`{name}` is no regular file: a receipt is renamed into its place");
+            return Err(Failure::new(FailureKind::Usage, "write the receipt", cause));
+        }
         let mut name = OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{}.tmp", std::process::id()));

@@ -224,7 +224,10 @@ impl Listener {
                 }
             }
             Outcome::Unchanged { .. } if verbose > 1 => self.line(&format!("{path} (unchanged)")),
-            Outcome::Skipped(why) if verbose > 0 => {
+            // What the source has and does not send is told; what the user asked to be left out, on request.
+            Outcome::Skipped(why)
+                if verbose > 0 || (entry.is_none() && !quiet && !why.starts_with("excluded by")) =>
+            {
                 self.line(&format!("{path} (skipped: {})", thalweg_wire::path::Escaped(why.as_bytes())));
             }
             Outcome::Failed(failure) => {

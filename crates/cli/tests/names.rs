@@ -271,3 +271,72 @@ fn f1_names_that_look_the_same_stay_two() {
     assert_same(&scratch.path("from"), &scratch.path("to"));
     assert_eq!(facts(&scratch.path("to")).len(), 4);
 }
+
+/// As root a copy to `/dev/null` would take it away from everybody; a FIFO is somebody's, too.
+#[test]
+fn a_file_does_not_replace_a_fifo_or_a_device() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), "content").unwrap();
+    let fifo = scratch.path("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    let ran = scratch.run(["cp".into(), scratch.path("file"), fifo.clone()]);
+    assert_eq!(ran.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(told.contains("FIFO"), "{told}");
+    let ran = scratch.run([
+        "cp".into(),
+        "--receipt".into(),
+        fifo.clone(),
+        scratch.path("file"),
+        scratch.path("to"),
+    ]);
+    assert_eq!(ran.status.code(), Some(1));
+    use std::os::unix::fs::FileTypeExt;
+    assert!(std::fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+}
+
+/// What the source has and is not sent is told without being asked for.
+#[test]
+fn what_is_not_sent_is_told_and_what_was_excluded_is_not() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/left-out"), "").unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(scratch.path("from/socket")).unwrap();
+    let ran =
+        scratch.run(["cp".into(), "--exclude=left-out".into(), scratch.path("from"), scratch.path("to")]);
+    assert_eq!(ran.status.code(), Some(0));
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(told.contains("socket (skipped"), "{told}");
+    assert!(!told.contains("left-out"), "{told}");
+}
+
+/// The owner of a directory is a loss like that of a file.
+#[test]
+fn a_lost_owner_of_a_directory_is_told() {
+    if !support::chance::is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from/sub")).unwrap();
+    let (from, to) = (scratch.path("from/"), scratch.path("open/to"));
+    std::fs::create_dir(scratch.path("open")).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    for path in [scratch.root().to_owned(), scratch.path("open")] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let program = scratch.path("thalweg-of-all");
+    std::fs::copy(scratch.thalweg().get_program(), &program).unwrap();
+    let ran = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&program)
+        .args(["cp", "--state"])
+        .arg(scratch.path("open/state"))
+        .args([&from, &to])
+        .env("HOME", scratch.path("open"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(0), "{told}");
+    assert!(told.contains("`sub`: owner not kept"), "{told}");
+}

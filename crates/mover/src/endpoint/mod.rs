@@ -259,7 +259,7 @@ pub trait Destination: Send + Sync {
 #[derive(Debug, Default)]
 pub struct Conclusion {
     /// Entries whose outcome is worse than it was told before.
-    pub revised: Vec<(EntryId, Outcome)>,
+    pub revised: Vec<(RelativePath, Outcome)>,
     /// Entries removed.
     pub deleted: u64,
     /// What could not be removed or finished, with its path.

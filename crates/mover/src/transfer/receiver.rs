@@ -221,10 +221,15 @@ pub struct Receiver {
     dirty: Dirty,
     round: Option<Round>,
     end: End,
+    /// There is no space: what is written becomes durable, nothing more is taken, then this is said.
+    full: Option<Failure>,
+    /// Rounds begun since.
+    last_rounds: u32,
     totals: Totals,
     verified_bytes: u64,
     durable_bytes: u64,
-    /// Names below the destination that could not be dealt with; told before the end.
+    /// Directories whose metadata could not be kept, and names below the destination that could not be dealt with;
+    /// told before the end.
     troubles: Vec<(RelativePath, Outcome)>,
     actions: VecDeque<Action>,
     // Told together, in one message each.
@@ -335,6 +340,8 @@ impl Receiver {
             dirty: Dirty::default(),
             round: None,
             end: End::Open,
+            full: None,
+            last_rounds: 0,
             totals: Totals::default(),
             verified_bytes: 0,
             durable_bytes: 0,
@@ -546,16 +553,16 @@ impl Receiver {
     }
 
     /// Answer to [`Action::Conclude`].
-    pub fn concluded(&mut self, revised: Vec<(EntryId, Outcome)>, deleted: u64, troubles: Vec<Failure>) {
+    pub fn concluded(&mut self, revised: Vec<(RelativePath, Outcome)>, deleted: u64, troubles: Vec<Failure>) {
         if self.end != End::Concluding {
             return;
         }
-        for (id, outcome) in revised {
+        for (path, outcome) in revised {
             // It was counted as done (or unchanged) before.
             self.totals.done = self.totals.done.saturating_sub(1);
             self.count(&outcome, 0);
-            self.told.insert(id, outcome.clone());
-            self.settled.push((id, outcome));
+            self.actions.push_back(Action::Aside(None, path.clone(), outcome.clone()));
+            self.troubles.push((path, outcome));
         }
         for failure in troubles {
             let path = failure.path.clone().unwrap_or_default();

@@ -48,8 +48,10 @@ impl LocalDestination {
         }
         match self.apply_directory(item) {
             Ok(losses) if losses.is_empty() => {}
-            Ok(losses) => conclusion.revised.push((item.id, Outcome::Done { digest: None, losses })),
-            Err(failure) => conclusion.revised.push((item.id, Outcome::Failed(failure))),
+            Ok(losses) => {
+                conclusion.revised.push((item.path.clone(), Outcome::Done { digest: None, losses }))
+            }
+            Err(failure) => conclusion.revised.push((item.path.clone(), Outcome::Failed(failure))),
         }
     }
 

@@ -184,6 +184,16 @@ impl LocalDestination {
         }
         match stat.kind {
             thalweg_sys::Kind::Dir => self.check_empty(&place.dir, &name, path)?,
+            // As root a copy to `/dev/null` would take it away from everybody.
+            thalweg_sys::Kind::Fifo
+            | thalweg_sys::Kind::Socket
+            | thalweg_sys::Kind::BlockDevice
+            | thalweg_sys::Kind::CharDevice => {
+                return Err(conflict(
+                    path,
+                    "a device, FIFO or socket stands there, which a file does not replace",
+                ));
+            }
             thalweg_sys::Kind::File => match self.terms.check {
                 Check::Evidence => {
                     if let Some(remembered) = self.is_unchanged(entry, &stat, &place) {

@@ -18,7 +18,7 @@ use thalweg_wire::{Digest, Entry, RelativePath};
 impl LocalDestination {
     pub(super) fn begin_partial(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
         self.check_sound()?;
-        let of_io = |error: io::Error| failed("begin", &entry.path, &error);
+        let of_io = |error: io::Error| failed("preallocate", &entry.path, &error);
         let (place, _) = self.parent_of(&entry.path)?;
         let staging = self.staging_at(&place).map_err(of_io)?;
         let (number, older) = match &mut *lock(&self.journal) {
@@ -29,7 +29,9 @@ impl LocalDestination {
                 }
                 (journal.begin(&entry.path, &entry.evidence), older)
             }
-            None => return Err(Failure::new(FailureKind::Internal, "begin", "a dry run writes nothing")),
+            None => {
+                return Err(Failure::new(FailureKind::Internal, "preallocate", "a dry run writes nothing"));
+            }
         };
         if let Some(older) = older {
             lock(&self.partials).remove(&older);

@@ -74,6 +74,9 @@ impl Receiver {
         let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get(&id) else {
             return Ok(None);
         };
+        if self.full.is_some() {
+            return Ok(None);
+        }
         // It was given up after this was sent; what was asked for then follows.
         let Some(comparison) = &large.comparison else { return Ok(None) };
         if chunk >= comparison.candidate.chunks {

@@ -14,7 +14,7 @@ impl Receiver {
         ids.map(|id| {
             self.items
                 .get(&id)
-                .filter(|item| matches!(item.state, State::Small))
+                .filter(|item| self.full.is_none() && matches!(item.state, State::Small))
                 .map(|item| item.entry.clone())
         })
         .collect()
@@ -24,7 +24,7 @@ impl Receiver {
     pub fn chunks_wanted(&self, id: EntryId) -> Option<Arc<Entry>> {
         self.items
             .get(&id)
-            .filter(|item| matches!(item.state, State::Large(_)))
+            .filter(|item| self.full.is_none() && matches!(item.state, State::Large(_)))
             .map(|item| item.entry.clone())
     }
 
@@ -36,6 +36,9 @@ impl Receiver {
     /// source was another. It must not touch what was verified, nor be mixed with the first: a chunk has one
     /// writer, and a newcomer takes over only from one that is not writing at this moment.
     pub fn claim_chunk(&mut self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> Claim {
+        if self.full.is_some() {
+            return Claim::Unwanted;
+        }
         let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
         else {
             return Claim::Unwanted;
@@ -202,7 +205,12 @@ impl Receiver {
 
     /// Writing an entry failed. A full or broken destination ends the transfer, anything else the entry.
     pub fn write_failed(&mut self, id: EntryId, failure: Failure, now: Duration) {
-        if matches!(failure.kind, FailureKind::Space | FailureKind::Io) {
+        if failure.kind == FailureKind::Space {
+            self.full.get_or_insert(failure);
+            self.proceed(now);
+            return;
+        }
+        if failure.kind == FailureKind::Io {
             self.abort(failure);
             return;
         }

@@ -12,6 +12,17 @@ impl Receiver {
         if self.end != End::Open || self.round.is_some() {
             return;
         }
+        if let Some(failure) = &self.full {
+            // What is complete by now is kept, for an attempt that finds more space.
+            match self.dirty.since {
+                Some(_) if self.last_rounds < LAST_ROUNDS_MAX => {
+                    self.last_rounds += 1;
+                    self.start_round();
+                }
+                _ => self.abort(failure.clone()),
+            }
+            return;
+        }
         if let Some(since) = self.dirty.since {
             let idle = self.awaiting_nothing();
             if idle
@@ -47,7 +58,11 @@ impl Receiver {
         }
         let Some(round) = self.round.take() else { return };
         match (round.step, result) {
-            (_, RoundResult::Failed(failure)) => self.abort(failure),
+            // On a disk that is full already the first word says more.
+            (_, RoundResult::Failed(failure)) => {
+                let first = self.full.take();
+                self.abort(first.unwrap_or(failure));
+            }
             (Step::Sync, RoundResult::Done) => self.round_synced(round),
             (Step::ReadBack, RoundResult::Damaged(damaged)) => self.round_read_back(round, &damaged),
             (Step::Record, RoundResult::Done) => self.round_recorded(round),
@@ -234,6 +249,9 @@ impl Receiver {
         }
     }
 }
+
+/// Rounds for what is there when space runs out: its bytes, then its names, and what came while the first ran.
+const LAST_ROUNDS_MAX: u32 = 3;
 
 /// With more entries than this waiting for data, idleness is not even looked for.
 const IDLE_LOOK_MAX: usize = 64;
