@@ -113,9 +113,9 @@ fn own_program() -> Result<Program> {
     }
     let cause = format!(
         "this thalweg is not static, so no copy of it would run elsewhere; name a static one with {STATIC_ENV}, or put \
-         it beside this one as `{STATIC_NAME}`"
+         it beside this one as `{STATIC_NAME}`. README.md says how to build one"
     );
-    Err(Failure::new(FailureKind::NotFound, START, cause))
+    Err(Failure::new(FailureKind::Usage, START, cause))
 }
 
 /// `None`: not a static program.
