@@ -82,7 +82,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
 
     let stop = Arc::new(Stop::default());
-    let signal = on_signals(stop.clone())?;
+    let signal = on_signals(stop.clone(), !args.quiet)?;
     let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, args)).transpose()?;
     wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
     wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
@@ -113,15 +113,16 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
             .collect();
         copies.into_iter().map(|copy| copy.join().unwrap_or(Err(Exit::Nothing))).collect()
     });
+    let is_kept: Vec<bool> = jobs.iter().map(|job| !matches!(job.to, To::Null)).collect();
     // Ends links in order, and what ssh started.
     drop(fars);
     let mut exit = teller.stop();
     if let (Some(receipt), [Ok(report)]) = (receipt, &results[..]) {
         receipt.finish(&report.agreed)?;
     }
-    for (result, listener) in results.iter().zip(&listeners) {
+    for ((result, listener), is_kept) in results.iter().zip(&listeners).zip(is_kept) {
         exit = exit.worst(match result {
-            Ok(report) => listener.finish(args, report),
+            Ok(report) => listener.finish(args, report, is_kept),
             Err(exit) => *exit,
         });
     }
@@ -263,7 +264,7 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
 }
 
 /// Stops the copy in order at the first signal, at once at the second.
-fn on_signals(stop: Arc<Stop>) -> Result<Arc<AtomicI32>> {
+fn on_signals(stop: Arc<Stop>, is_told: bool) -> Result<Arc<AtomicI32>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let seen = Arc::new(AtomicI32::new(0));
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])
@@ -275,6 +276,11 @@ fn on_signals(stop: Arc<Stop>) -> Result<Arc<AtomicI32>> {
                 std::process::exit(128 + signal);
             }
             stop.stop();
+            if is_told {
+                use std::io::Write;
+                let text = "stopping: what was written becomes durable first; once more to stop at once";
+                let _ = writeln!(std::io::stderr(), "{text}");
+            }
         }
     });
     Ok(seen)

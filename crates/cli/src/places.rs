@@ -128,7 +128,7 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
     let exit = troubles.end(Ok(()))?;
     let told = match args.ask.json {
         true => json::line(&serde_json::json!({"event": "removed", "entries": removed, "exit": exit.code()})),
-        false => out::line(&format!("{} entries removed", units::count(removed))),
+        false => out::line(&format!("{} removed", units::entries(removed))),
     };
     printed(told, exit)
 }

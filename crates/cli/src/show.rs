@@ -43,7 +43,10 @@ pub fn hint(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Damage, "verify") => {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
         }
-        (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes; or use `thalweg stream`",
+        (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes",
+        (FailureKind::Busy, "listen") => {
+            "another program has this port: choose one with --listen ADDRESS:PORT"
+        }
         (FailureKind::Busy, _) => "wait for the other transfer, or stop it",
         (FailureKind::Stopped, _) => "run the same command again: it resumes",
         _ => return None,

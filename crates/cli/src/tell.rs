@@ -144,23 +144,41 @@ pub struct Listener {
     failed: Mutex<Vec<FailureKind>>,
     /// Content bytes of the entries done: what a dry run would copy.
     bytes_done: AtomicU64,
+    /// Things that could not be kept.
+    losses: AtomicU64,
 }
+
+/// Things that could not be kept, each told in a line; with more, the others are counted.
+const LOSSES_SHOWN: u64 = 20;
 
 impl Listener {
     /// For the copy with this number.
     pub fn new(teller: Arc<Teller>, number: usize) -> Listener {
-        Listener { teller, number, failed: Mutex::default(), bytes_done: AtomicU64::new(0) }
+        Listener {
+            teller,
+            number,
+            failed: Mutex::default(),
+            bytes_done: AtomicU64::new(0),
+            losses: AtomicU64::new(0),
+        }
     }
 
-    /// The last words, and the exit code.
-    pub fn finish(&self, args: &CopyArgs, report: &Report) -> Exit {
+    /// The last words, and the exit code. `is_kept`: the destination is one.
+    pub fn finish(&self, args: &CopyArgs, report: &Report, is_kept: bool) -> Exit {
         let exit = Exit::of_entries(lock(&self.failed).iter().copied());
+        let untold = self.losses.load(Ordering::Relaxed).saturating_sub(LOSSES_SHOWN);
+        if untold > 0 && !self.teller.quiet && self.teller.verbose == 0 {
+            self.line(&format!(
+                "warning: {} more could not be kept: --report FILE or -v names them",
+                units::count(untold)
+            ));
+        }
         if self.teller.json {
             self.tell(json::finished(report, args.dry_run, exit));
         } else if !self.teller.quiet && args.dry_run {
             self.dry_run(report);
         } else if !self.teller.quiet {
-            self.say(&last_line(report, args.verify));
+            self.say(&last_line(report, args.verify, is_kept));
         }
         if exit == Exit::Space
             && let Some(hint) = show::hint(&Failure::new(FailureKind::Space, "write", ""))
@@ -211,7 +229,9 @@ impl Listener {
         }
         match outcome {
             Outcome::Done { losses, .. } => {
-                for loss in losses.iter().filter(|_| !quiet) {
+                let told = self.losses.fetch_add(losses.len() as u64, Ordering::Relaxed);
+                let room = if verbose > 0 { u64::MAX } else { LOSSES_SHOWN.saturating_sub(told) };
+                for loss in losses.iter().filter(|_| !quiet).take(room as usize) {
                     let show = |text: &str| thalweg_wire::path::Escaped(text.as_bytes()).to_string();
                     self.line(&format!(
                         "warning: `{path}`: {} not kept: {}",
@@ -255,11 +275,8 @@ impl Listener {
     fn dry_run(&self, report: &Report) {
         let totals = &report.totals;
         let bytes = self.bytes_done.load(Ordering::Relaxed);
-        let mut line = format!(
-            "dry run: {} in {} entries would be copied",
-            units::size(bytes),
-            units::count(totals.done)
-        );
+        let mut line =
+            format!("dry run: {} in {} would be copied", units::size(bytes), units::entries(totals.done));
         for (count, word) in [
             (totals.unchanged, "unchanged"),
             (totals.skipped, "skipped"),
@@ -286,15 +303,20 @@ impl Listener {
     }
 }
 
-fn last_line(report: &Report, verify: Verify) -> String {
+fn last_line(report: &Report, verify: Verify, is_kept: bool) -> String {
     let totals = &report.totals;
     let seconds = report.elapsed.as_secs_f64();
     let mut line = format!(
-        "{} in {} entries copied in {seconds:.2} s, {}",
+        "{} in {} copied in {seconds:.2} s",
         units::size(totals.bytes_done),
-        units::count(totals.done),
-        units::rate(totals.bytes_done, seconds),
+        units::entries(totals.done),
     );
+    if totals.bytes_done > 0 {
+        line.push_str(&format!(", {}", units::rate(totals.bytes_done, seconds)));
+    }
+    if totals.bytes_same > 0 {
+        line.push_str(&format!(", {} found there by comparing", units::size(totals.bytes_same)));
+    }
     for (count, word) in [
         (totals.unchanged, "unchanged"),
         (totals.skipped, "skipped"),
@@ -305,12 +327,16 @@ fn last_line(report: &Report, verify: Verify) -> String {
             line.push_str(&format!(", {} {word}", units::count(count)));
         }
     }
-    line.push_str(match verify {
-        Verify::Written => "; verified as written, durable",
-        Verify::Readback => "; verified by reading back, durable",
-        Verify::Paranoid => "; verified by reading twice and back, durable",
-    });
-    if let Some(narrowest) = &report.narrowest {
+    if totals.done > 0 {
+        let rest = if totals.failed > 0 { "the others " } else { "" };
+        let verified = match verify {
+            Verify::Written => "verified as written",
+            Verify::Readback => "verified by reading back",
+            Verify::Paranoid => "verified by reading twice and back",
+        };
+        line.push_str(&format!("; {rest}{verified}, {}", if is_kept { "durable" } else { "kept nowhere" }));
+    }
+    if let Some(narrowest) = report.narrowest.as_ref().filter(|_| totals.done > 0) {
         let place =
             if narrowest.place == "path" { String::new() } else { format!(" at the {}", narrowest.place) };
         let busy = narrowest.busy * 100.0;

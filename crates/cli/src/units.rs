@@ -83,6 +83,11 @@ pub fn rate(bytes: u64, seconds: f64) -> String {
     format!("{} ({})", scaled(per_second * 8.0, "bit/s"), scaled(per_second, "B/s"))
 }
 
+/// So many entries, in words.
+pub fn entries(number: u64) -> String {
+    format!("{} {}", count(number), if number == 1 { "entry" } else { "entries" })
+}
+
 /// A whole number with thousands set apart.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();

@@ -172,9 +172,12 @@ pub fn listen(
     let mut bound = Vec::new();
     for address in addresses {
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(|error| {
-            let mut failure = failure::of_io("listen", &error);
-            failure.cause = format!("{address}: {}", failure.cause);
-            failure
+            let kind = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => FailureKind::Permission,
+                std::io::ErrorKind::AddrInUse => FailureKind::Busy,
+                _ => FailureKind::NotFound,
+            };
+            Failure::new(kind, "listen", format!("{address}: {error}"))
         })?;
         bound.push(listener.local_addr().map_err(|error| failure::of_io("listen", &error))?);
         let door = Door { acceptor: acceptor.clone(), host: host.clone(), newcomers: newcomers.clone() };

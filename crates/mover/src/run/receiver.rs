@@ -328,11 +328,17 @@ impl ReceiveRun {
             let decision = match decision {
                 Decision::Settled { outcome, made } => Decided::Settled { outcome, made },
                 Decision::Fresh => Decided::Fresh,
-                Decision::Wanted { left, candidate } => Decided::Wanted {
-                    present: left.map(|left| left.present).unwrap_or_default(),
-                    candidate: candidate
-                        .and_then(|size| Candidate::of(size, entry.evidence.size, self.terms.chunk_bytes)),
-                },
+                Decision::Wanted { left, candidate } => {
+                    let candidate = candidate
+                        .and_then(|size| Candidate::of(size, entry.evidence.size, self.terms.chunk_bytes));
+                    match (left, candidate) {
+                        (None, None) => Decided::Fresh,
+                        (left, candidate) => Decided::Wanted {
+                            present: left.map(|left| left.present).unwrap_or_default(),
+                            candidate,
+                        },
+                    }
+                }
             };
             let mut state = self.lock();
             let now = self.clock.now();

@@ -159,7 +159,7 @@ fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Di
         Ok(reader.join(&segments))
     };
     let is_same = read().is_ok_and(|found| found == digest);
-    watch.lap(Stage::Read, 0);
+    watch.lap(Stage::Verify, 0);
     if !is_same {
         run.copied(entry.id, chunk, false);
         return;
