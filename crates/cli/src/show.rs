@@ -44,6 +44,10 @@ pub fn hint(failure: &Failure) -> Option<&'static str> {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
         }
         (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes",
+        (FailureKind::Busy, "start a testbed") => return None,
+        (FailureKind::Permission, "make a network namespace" | "start a testbed") => {
+            "a testbed needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN)"
+        }
         (FailureKind::Busy, "listen") => {
             "another program has this port: choose one with --listen ADDRESS:PORT"
         }
