@@ -14,6 +14,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("xfsprogs", "/sbin/mkfs.xfs"),
     ("btrfs-progs", "/sbin/mkfs.btrfs"),
     ("iproute2", "/sbin/ip"),
+    ("iperf3", "/usr/bin/iperf3"),
+    ("iputils-ping", "/usr/bin/ping"),
     ("attr", "/usr/bin/setfattr"),
     ("acl", "/usr/bin/setfacl"),
     ("nftables", "/usr/sbin/nft"),

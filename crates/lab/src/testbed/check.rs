@@ -124,9 +124,11 @@ fn trouble(status: &Status) -> u64 {
 }
 
 /// A host that takes part.
-struct End {
-    namespace: NetworkNamespace,
-    address: Ipv4Addr,
+pub(super) struct End {
+    /// Where it is.
+    pub namespace: NetworkNamespace,
+    /// Its address.
+    pub address: Ipv4Addr,
 }
 
 impl End {
@@ -174,7 +176,11 @@ fn while_reading<T>(
     })
 }
 
-fn median_rtt(left: &End, right: &End, rtt: Duration) -> Result<Duration> {
+/// The median round trip time of small packets. Of [`ECHOES`]; lost ones do not count.
+///
+/// # Errors
+/// `Connection` if none comes back.
+pub(super) fn median_rtt(left: &End, right: &End, rtt: Duration) -> Result<Duration> {
     let failed = |error: io::Error| of_io("measure the round trip time", &error);
     let (asks, answers) = (left.udp()?, right.udp()?);
     let to = right.at(port(&answers)?);

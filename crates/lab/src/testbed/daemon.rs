@@ -1,10 +1,11 @@
 //! The testbed's own process: makes the hosts, carries the packets, answers `status` and `set`, and takes all of it
 //! with it when it ends.
 
+use super::check::{End, median_rtt};
 use super::hosts::{self, Hosts, QUEUE_BACK, QUEUE_FORWARD};
 use super::lane::{Lane, Numbers, Shared};
 use super::place::{HostRecord, Record, own_start_ticks};
-use super::spec::{Paths, Spec};
+use super::spec::{Paths, Side, Spec};
 use super::wire::{Counters, Path, Wire};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,6 +17,9 @@ use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 
 /// What a request may have.
 pub const REQUEST_BYTES_MAX: u64 = 64 << 10;
+
+/// More than this is never taken off a direction's delay: a machine that is so slow is to be seen.
+const OWN_NS_MAX: u64 = 300_000;
 
 /// How long who asks may take to say what.
 const REQUEST_WAIT: Duration = Duration::from_secs(5);
@@ -53,6 +57,9 @@ pub struct Status {
 pub struct LaneStatus {
     /// What happened to packets.
     pub counters: Counters,
+    /// What a packet takes without any delay of the wire's, in nanoseconds, measured when the testbed came up; taken
+    /// off the delay.
+    pub own_ns: u64,
     /// Packets and super-packets that the kernel holds for the wire now: in the queue and on the way.
     pub held: u64,
     /// The most of them at a time.
@@ -113,9 +120,8 @@ struct Lanes {
 impl Lanes {
     /// Both directions at work, each in a thread of its own in the router.
     fn open(spec: &Spec, hosts: &Hosts) -> Result<Lanes> {
-        let forward = Arc::new(Shared::new(Wire::new(spec.paths.forward.clone(), spec.seed)));
-        // Another stream of chance for the way back.
-        let back = Arc::new(Shared::new(Wire::new(spec.paths.back.clone(), !spec.seed)));
+        let idle = || Arc::new(Shared::new(Wire::new(Path::default(), 0)));
+        let (forward, back) = (idle(), idle());
         let mut router_queues = None;
         for (shared, queue) in [(&forward, QUEUE_FORWARD), (&back, QUEUE_BACK)] {
             let numbers = Numbers { whole: queue, parts: queue + 1 };
@@ -128,7 +134,29 @@ impl Lanes {
             router_queues.get_or_insert(told);
         }
         let router_queues = router_queues.unwrap_or_default();
-        Ok(Lanes { forward, back, router_queues })
+        let lanes = Lanes { forward, back, router_queues };
+        lanes.calibrate(hosts)?;
+        *lanes.forward.wire() = Wire::new(spec.paths.forward.clone(), spec.seed);
+        // Another stream of chance for the way back.
+        *lanes.back.wire() = Wire::new(spec.paths.back.clone(), !spec.seed);
+        Ok(lanes)
+    }
+
+    /// Measures what a round trip takes on this machine through a wire that does nothing; half of it is taken off each
+    /// direction's delay.
+    fn calibrate(&self, hosts: &Hosts) -> Result<()> {
+        let end = |side: Side| -> Result<End> {
+            let host = hosts.hosts.iter().find(|host| host.side == side);
+            let host = host.ok_or_else(|| {
+                Failure::new(FailureKind::Internal, "calibrate the wire", "there are no hosts")
+            })?;
+            Ok(End { namespace: super::place::reopen(&host.namespace)?, address: host.address })
+        };
+        let rtt = median_rtt(&end(Side::Left)?, &end(Side::Right)?, Duration::ZERO)?;
+        let own_ns = (rtt.as_nanos() as u64 / 2).min(OWN_NS_MAX);
+        self.forward.set_own_ns(own_ns);
+        self.back.set_own_ns(own_ns);
+        Ok(())
     }
 
     fn answer(&self, stream: &UnixStream, spec: &Spec, begun: Instant) -> std::io::Result<()> {
@@ -174,6 +202,7 @@ impl Lanes {
         };
         let lane = LaneStatus {
             counters,
+            own_ns: shared.own_ns(),
             held: shared.held.load(Ordering::Relaxed),
             held_max: shared.held_max.load(Ordering::Relaxed),
             trouble: shared.errors.load(Ordering::Relaxed) + self.dropped_by_kernel(queue),

@@ -28,8 +28,12 @@ const PACKETS_MAX: u32 = 1 << 20;
 /// kernel.
 const RECEIVE_BUFFER_BYTES: usize = 128 << 20;
 
-/// Packets are let go this much early rather than after one more sleep, which takes longer to wake from.
-const EARLY_NS: Nanos = 5_000;
+/// Waking from a sleep takes some time, in virtual machines up to tenths of a millisecond. It is measured, and packets
+/// are let go so much earlier; never by more than this.
+const LATENESS_NS_MAX: Nanos = 200_000;
+
+/// The weight of one waking in the mean lateness: 1/16.
+const LATENESS_SHIFT: u32 = 4;
 
 /// Packets taken in before it is looked again whose time has come.
 const BATCH_PACKETS: usize = 64;
@@ -44,6 +48,7 @@ const DROPPED_HELD_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Shared {
     wire: Mutex<Wire>,
+    own_ns: AtomicU64,
     /// Packets in the kernel's queues.
     pub held: AtomicU64,
     /// The most of them at a time.
@@ -56,7 +61,18 @@ impl Shared {
     /// Of an idle wire.
     pub fn new(wire: Wire) -> Shared {
         let zero = || AtomicU64::new(0);
-        Shared { wire: Mutex::new(wire), held: zero(), held_max: zero(), errors: zero() }
+        Shared { wire: Mutex::new(wire), own_ns: zero(), held: zero(), held_max: zero(), errors: zero() }
+    }
+
+    /// What a packet takes in this direction without any delay of the wire's: it is taken off, as if packets had come
+    /// so much earlier.
+    pub fn own_ns(&self) -> Nanos {
+        self.own_ns.load(Ordering::Relaxed)
+    }
+
+    /// See [`Self::own_ns`].
+    pub fn set_own_ns(&self, nanos: Nanos) {
+        self.own_ns.store(nanos, Ordering::Relaxed);
     }
 
     /// The wire; hold it shortly, packets wait.
@@ -74,6 +90,10 @@ pub struct Lane {
     /// Where second copies go.
     copies: OwnedFd,
     begun: Instant,
+    /// Mean time from when a sleep should have ended to when it did.
+    lateness_ns: Nanos,
+    /// The last moment told to the wire, whose time never goes back.
+    told_ns: Nanos,
     held: BinaryHeap<Held>,
     dropped_held: usize,
     arrivals: u64,
@@ -144,6 +164,8 @@ impl Lane {
             socket,
             copies,
             begun: Instant::now(),
+            lateness_ns: 0,
+            told_ns: 0,
             held: BinaryHeap::new(),
             dropped_held: 0,
             arrivals: 0,
@@ -166,7 +188,7 @@ impl Lane {
             self.let_go();
             self.send_verdicts();
             if is_drained {
-                self.wait()?;
+                self.sleep()?;
             }
         }
     }
@@ -176,7 +198,8 @@ impl Lane {
         for _ in 0..BATCH_PACKETS {
             match self.socket.receive(buffer) {
                 Ok(length) => {
-                    let now = self.now();
+                    let now = self.now().saturating_sub(self.shared.own_ns()).max(self.told_ns);
+                    self.told_ns = now;
                     let mut packets = Vec::new();
                     let errors = read(&buffer[..length], |queued| packets.push(queued));
                     self.shared.errors.fetch_add(errors as u64, Ordering::Relaxed);
@@ -254,7 +277,7 @@ impl Lane {
 
     /// Verdicts for all whose time has come.
     fn let_go(&mut self) {
-        let due = self.now() + EARLY_NS;
+        let due = self.now() + self.lateness_ns;
         while self.held.peek().is_some_and(|held| held.at <= due) {
             let Some(held) = self.held.pop() else { break };
             let verdict = match held.end {
@@ -298,13 +321,21 @@ impl Lane {
     }
 
     /// Until a packet comes or the next one is due.
-    fn wait(&self) -> io::Result<()> {
-        let timeout = self.held.peek().map(|held| {
-            let left = held.at.saturating_sub(self.now());
-            Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 }
+    fn sleep(&mut self) -> io::Result<()> {
+        let begun = self.now();
+        let left = self.held.peek().map(|held| held.at.saturating_sub(begun + self.lateness_ns));
+        let timeout = left.map(|left| Timespec {
+            tv_sec: (left / 1_000_000_000) as i64,
+            tv_nsec: (left % 1_000_000_000) as i64,
         });
         let mut wanted = [PollFd::new(&self.socket, PollFlags::IN)];
         match poll(&mut wanted, timeout.as_ref()) {
+            Ok(0) => {
+                let late = self.now().saturating_sub(begun + left.unwrap_or(0)).min(LATENESS_NS_MAX);
+                self.lateness_ns =
+                    self.lateness_ns - (self.lateness_ns >> LATENESS_SHIFT) + (late >> LATENESS_SHIFT);
+                Ok(())
+            }
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
