@@ -35,7 +35,7 @@ pub fn testbed(command: &TestbedCommand) -> Result<Exit> {
 }
 
 fn up(args: &UpArgs) -> Result<Exit> {
-    let place = Place::new(args.which.state.as_deref())?;
+    let place = place(args.which.state.as_deref())?;
     let base: &[(&str, &str)] = match (args.stock, args.tuned) {
         (true, _) => STOCK,
         (_, true) => TUNED,
@@ -79,7 +79,7 @@ fn up(args: &UpArgs) -> Result<Exit> {
 /// Returns only if the program cannot be run.
 fn run(args: &RunArgs) -> Failure {
     let begin = || -> Result<_> {
-        let place = Place::new(args.which.state.as_deref())?;
+        let place = place(args.which.state.as_deref())?;
         let record = place.running(&args.which.name)?;
         let host = record.host(&args.host)?.clone();
         Ok((place, record, host))
@@ -97,7 +97,7 @@ fn run(args: &RunArgs) -> Failure {
 }
 
 fn set(args: &SetArgs) -> Result<Exit> {
-    let place = Place::new(args.which.state.as_deref())?;
+    let place = place(args.which.state.as_deref())?;
     let status = place.ask(&args.which.name, &Request::Status)?;
     let mut paths = status.spec.paths;
     if args.no_rate {
@@ -115,7 +115,7 @@ fn set(args: &SetArgs) -> Result<Exit> {
 }
 
 fn status(args: &ShowArgs) -> Result<Exit> {
-    let place = Place::new(args.which.state.as_deref())?;
+    let place = place(args.which.state.as_deref())?;
     let status = place.ask(&args.which.name, &Request::Status)?;
     let record = place.running(&args.which.name)?;
     if args.json {
@@ -140,7 +140,7 @@ fn status(args: &ShowArgs) -> Result<Exit> {
 }
 
 fn check_accuracy(args: &ShowArgs) -> Result<Exit> {
-    let place = Place::new(args.which.state.as_deref())?;
+    let place = place(args.which.state.as_deref())?;
     let report = check::measure(&place, &args.which.name)?;
     let is_within = report.lines.iter().all(check::Line::is_within);
     if args.json {
@@ -161,7 +161,7 @@ fn check_accuracy(args: &ShowArgs) -> Result<Exit> {
 }
 
 fn list(args: &ListArgs) -> Result<Exit> {
-    for found in Place::new(args.state.as_deref())?.list()? {
+    for found in place(args.state.as_deref())?.list()? {
         let state = if found.is_running() { "up" } else { "dead" };
         if args.json {
             json::line(&json!({"event": "testbed", "name": found.name, "state": state}))?;
@@ -174,7 +174,7 @@ fn list(args: &ListArgs) -> Result<Exit> {
 }
 
 fn down(args: &DownArgs) -> Result<Exit> {
-    let place = Place::new(args.which.state.as_deref())?;
+    let place = place(args.which.state.as_deref())?;
     let names = match args.all {
         true => place.list()?.into_iter().map(|found| found.name).collect(),
         false => vec![args.which.name.clone()],
@@ -196,12 +196,17 @@ fn down(args: &DownArgs) -> Result<Exit> {
 }
 
 fn wire(args: &WhichArgs) -> Result<Exit> {
-    let place = Place::new(args.state.as_deref())?;
+    let place = place(args.state.as_deref())?;
     let spec: Spec = serde_json::from_reader(std::io::stdin().lock()).map_err(|error| {
         Failure::new(FailureKind::Usage, "read a testbed's specification", error.to_string())
     })?;
     daemon::serve(spec, &place.directory(&args.name))?;
     Ok(Exit::Done)
+}
+
+/// Testbeds have a directory of their own in thalweg's state, where others keep keys.
+fn place(state: Option<&std::path::Path>) -> Result<Place> {
+    Place::new(state.map(|state| state.join("testbed")).as_deref())
 }
 
 /// What was typed, upon what was there.

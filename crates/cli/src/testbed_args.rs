@@ -49,7 +49,7 @@ pub struct WhichArgs {
     /// Which testbed; several may be up at once
     #[arg(long, value_name = "NAME", default_value = "testbed")]
     pub name: String,
-    /// Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]
+    /// Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 }
@@ -186,7 +186,7 @@ pub struct ShowArgs {
 /// Options of `testbed list`.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]
+    /// Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Tell it as JSON
@@ -214,7 +214,8 @@ fn presets() -> String {
 }
 
 fn parse_preset() -> clap::builder::PossibleValuesParser {
-    clap::builder::PossibleValuesParser::new(PRESETS.iter().map(|preset| preset.name))
+    use clap::builder::{PossibleValue, PossibleValuesParser};
+    PossibleValuesParser::new(PRESETS.iter().map(|preset| PossibleValue::new(preset.name).help(preset.source)))
 }
 
 fn parse_hosts(text: &str) -> Result<(u8, u8), String> {

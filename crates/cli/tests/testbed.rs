@@ -303,8 +303,8 @@ fn down_leaves_nothing_and_ends_what_runs_inside() {
     let program = env!("CARGO_BIN_EXE_thalweg");
     let state = testbed.scratch.path("testbeds");
     let script = format!(
-        "look() {{ ip netns list; ip -o link; nft list ruleset; ls -A {0}; }}
-         mkdir -p -m 700 {0}; look > $1/before
+        "look() {{ ip netns list; ip -o link; nft list ruleset; ls -A {0}/testbed; }}
+         mkdir -p -m 700 {0}/testbed; look > $1/before
          {program} testbed up --state {0} --rtt 4ms && {program} testbed run --state {0} left ping -c 1 right
          {program} testbed run --state {0} right sleep 600 & sleep 0.3
          {program} testbed down --state {0} && wait
@@ -354,7 +354,7 @@ fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_rem
         eventually("its process is gone", || {
             wires(&testbed).is_empty() || testbed.do_it("down", &[]).status.code() != Some(0)
         });
-        let left = std::fs::read_dir(testbed.scratch.path("testbeds")).unwrap().count();
+        let left = std::fs::read_dir(testbed.scratch.path("testbeds/testbed")).unwrap().count();
         assert_eq!(left, 0, "round {round}");
     }
     assert!(testbed.do_it("up", &[]).status.success());
