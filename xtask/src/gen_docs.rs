@@ -145,7 +145,8 @@ fn section(page: &mut String, above: &str, command: &Command) {
     for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
         option(page, argument);
     }
-    if let Some(after) = command.get_after_help().filter(|after| !after.to_string().starts_with("Exit codes")) {
+    if let Some(after) = command.get_after_help().filter(|after| !after.to_string().starts_with("Exit codes"))
+    {
         let _ = writeln!(page, "\n{after}");
     }
     for sub in visible(command) {

@@ -215,7 +215,9 @@ fn presets() -> String {
 
 fn parse_preset() -> clap::builder::PossibleValuesParser {
     use clap::builder::{PossibleValue, PossibleValuesParser};
-    PossibleValuesParser::new(PRESETS.iter().map(|preset| PossibleValue::new(preset.name).help(preset.source)))
+    PossibleValuesParser::new(
+        PRESETS.iter().map(|preset| PossibleValue::new(preset.name).help(preset.source)),
+    )
 }
 
 fn parse_hosts(text: &str) -> Result<(u8, u8), String> {

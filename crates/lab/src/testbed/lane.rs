@@ -35,6 +35,17 @@ const LATENESS_NS_MAX: Nanos = 200_000;
 /// The weight of one waking in the mean lateness: 1/16.
 const LATENESS_SHIFT: u32 = 4;
 
+/// While packets keep coming they are not looked at one by one: each waking costs more than a packet. When they came is
+/// told by their stamps; they need only be seen some time before they leave: within half the delay, and so long.
+const LOOK_AWAY_NS_MAX: Nanos = 500_000;
+
+/// Packets that follow each other closer than this leave together, when the first does: up to so much too early, never
+/// more than 1/200 of the delay.
+const TOGETHER_NS_MAX: Nanos = 50_000;
+
+/// A stamp older than this is not believed: the clock of the day was set.
+const STAMP_AGE_NS_MAX: Nanos = 20_000_000;
+
 /// Packets taken in before it is looked again whose time has come.
 const BATCH_PACKETS: usize = 64;
 
@@ -87,7 +98,7 @@ pub struct Lane {
     mtu_bytes: u32,
     shared: Arc<Shared>,
     socket: Socket,
-    /// Where second copies go.
+    /// Where second copies go. Has the kernel stamp packets, too.
     copies: OwnedFd,
     begun: Instant,
     /// Mean time from when a sleep should have ended to when it did.
@@ -157,6 +168,8 @@ impl Lane {
         let copies =
             rustix::net::socket_with(AddressFamily::INET, SocketType::RAW, flags, Some(ipproto::RAW))
                 .map_err(|error| during("open a raw socket", &error.into()))?;
+        thalweg_sys::socket::set_time_stamps(&copies)
+            .map_err(|error| during("ask for time stamps", &error))?;
         Ok(Lane {
             parts: numbers.parts,
             mtu_bytes,
@@ -184,11 +197,12 @@ impl Lane {
         rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
         let mut buffer = vec![0; 128 << 10];
         loop {
+            let before = self.arrivals;
             let is_drained = self.take_in(&mut buffer)?;
             self.let_go();
             self.send_verdicts();
             if is_drained {
-                self.sleep()?;
+                self.sleep(self.arrivals != before)?;
             }
         }
     }
@@ -198,13 +212,15 @@ impl Lane {
         for _ in 0..BATCH_PACKETS {
             match self.socket.receive(buffer) {
                 Ok(length) => {
-                    let now = self.now().saturating_sub(self.shared.own_ns()).max(self.told_ns);
-                    self.told_ns = now;
+                    let clocks = (self.now(), since_1970());
                     let mut packets = Vec::new();
                     let errors = read(&buffer[..length], |queued| packets.push(queued));
                     self.shared.errors.fetch_add(errors as u64, Ordering::Relaxed);
                     for queued in &packets {
-                        self.take(now, queued);
+                        let came =
+                            clocks.0.saturating_sub(age(queued.came_us, clocks.1) + self.shared.own_ns());
+                        self.told_ns = self.told_ns.max(came);
+                        self.take(self.told_ns, queued);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
@@ -277,7 +293,8 @@ impl Lane {
 
     /// Verdicts for all whose time has come.
     fn let_go(&mut self) {
-        let due = self.now() + self.lateness_ns;
+        let delay_ns = self.shared.wire().path().delay_ns;
+        let due = self.now() + self.lateness_ns + (delay_ns / 200).min(TOGETHER_NS_MAX);
         while self.held.peek().is_some_and(|held| held.at <= due) {
             let Some(held) = self.held.pop() else { break };
             let verdict = match held.end {
@@ -320,16 +337,20 @@ impl Lane {
         }
     }
 
-    /// Until a packet comes or the next one is due.
-    fn sleep(&mut self) -> io::Result<()> {
+    /// Until the next packet is due; or until one comes, unless they come anyway.
+    fn sleep(&mut self, are_coming: bool) -> io::Result<()> {
         let begun = self.now();
-        let left = self.held.peek().map(|held| held.at.saturating_sub(begun + self.lateness_ns));
+        let due = self.held.peek().map(|held| held.at.saturating_sub(begun + self.lateness_ns));
+        let look_away = (self.shared.wire().path().delay_ns / 2).min(LOOK_AWAY_NS_MAX);
+        let is_away = are_coming && look_away == LOOK_AWAY_NS_MAX;
+        let left = if is_away { Some(due.map_or(look_away, |due| due.min(look_away))) } else { due };
         let timeout = left.map(|left| Timespec {
             tv_sec: (left / 1_000_000_000) as i64,
             tv_nsec: (left % 1_000_000_000) as i64,
         });
         let mut wanted = [PollFd::new(&self.socket, PollFlags::IN)];
-        match poll(&mut wanted, timeout.as_ref()) {
+        let watched = if is_away { &mut wanted[..0] } else { &mut wanted[..] };
+        match poll(watched, timeout.as_ref()) {
             Ok(0) => {
                 let late = self.now().saturating_sub(begun + left.unwrap_or(0)).min(LATENESS_NS_MAX);
                 self.lateness_ns =
@@ -344,6 +365,18 @@ impl Lane {
     fn now(&self) -> Nanos {
         self.begun.elapsed().as_nanos() as Nanos
     }
+}
+
+/// The clock of the day, in nanoseconds.
+fn since_1970() -> Nanos {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as Nanos)
+}
+
+/// How long ago a stamp was, in nanoseconds; 0 if it is not to be believed.
+fn age(came_us: Option<u64>, now_since_1970: Nanos) -> Nanos {
+    let age = came_us.and_then(|came_us| now_since_1970.checked_sub(came_us.saturating_mul(1000)));
+    age.filter(|age| *age <= STAMP_AGE_NS_MAX).unwrap_or(0)
 }
 
 fn during(operation: &str, error: &io::Error) -> io::Error {
@@ -403,6 +436,14 @@ mod tests {
         assert_eq!(packet, Packet { header_bytes: 52, payload_bytes: 14_480, segment_bytes: 1448 });
         assert_eq!(packet.segments(), 10);
         assert_eq!(shape(&head, 1500, 1500), Packet::single(1500));
+    }
+
+    #[test]
+    fn a_stamp_is_believed_unless_the_clock_was_set() {
+        assert_eq!(age(Some(1_000_000), 1_000_300_000), 300_000);
+        assert_eq!(age(None, 1_000_300_000), 0);
+        assert_eq!(age(Some(1_000_001), 1_000_000_000), 0, "from the future");
+        assert_eq!(age(Some(1), 1_000_000_000), 0, "too old");
     }
 
     #[test]

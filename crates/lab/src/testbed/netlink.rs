@@ -140,6 +140,9 @@ pub struct Queued<'a> {
     pub id: u32,
     /// See [`Verdict::Requeue`]; 0 if none.
     pub mark: u32,
+    /// When it came to this machine's network code, on the clock of the day, in microseconds since 1970; `None` unless
+    /// somebody has asked the kernel for time stamps.
+    pub came_us: Option<u64>,
     /// Bytes of the packet.
     pub bytes: u32,
     /// Its beginning: as much as the queue's settings say.
@@ -189,7 +192,7 @@ fn next_message(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
 fn queued<'a>(message: &Message<'a>) -> Option<Queued<'a>> {
     let queue = u16::from_be_bytes(message.body.get(2..4)?.try_into().ok()?);
     let mut attributes = message.body.get(4..)?;
-    let (mut id, mut mark, mut bytes, mut head) = (None, 0, None, &[][..]);
+    let (mut id, mut mark, mut came_us, mut bytes, mut head) = (None, 0, None, None, &[][..]);
     let number = |value: &[u8]| value.get(..4).and_then(|v| v.try_into().ok()).map(u32::from_be_bytes);
     while attributes.len() >= ATTRIBUTE_HEADER_BYTES {
         let length = usize::from(u16::from_ne_bytes([attributes[0], attributes[1]]));
@@ -198,13 +201,21 @@ fn queued<'a>(message: &Message<'a>) -> Option<Queued<'a>> {
         match kind {
             1 => id = number(value),
             3 => mark = number(value)?,
+            4 => came_us = microseconds(value),
             10 => head = value,
             13 => bytes = number(value),
             _ => {}
         }
         attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    Some(Queued { queue, id: id?, mark, bytes: bytes.unwrap_or(head.len() as u32), head })
+    Some(Queued { queue, id: id?, mark, came_us, bytes: bytes.unwrap_or(head.len() as u32), head })
+}
+
+/// Seconds and microseconds, eight bytes each.
+fn microseconds(value: &[u8]) -> Option<u64> {
+    let seconds = u64::from_be_bytes(value.get(..8)?.try_into().ok()?);
+    let rest = u64::from_be_bytes(value.get(8..16)?.try_into().ok()?);
+    seconds.checked_mul(1_000_000)?.checked_add(rest)
 }
 
 /// A netlink socket to netfilter, in the network namespace of the thread that opened it.
@@ -462,13 +473,17 @@ mod tests {
         messages.add(QUEUE_PACKET, 0, FAMILY_IPV4, 2, |m| {
             m.attribute(1, &[0, 0, 0, 7, 8, 0, 2]);
             m.number(3, 9);
+            m.attribute(4, &[0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 5]);
             m.attribute(10, &[0x45, 0, 0]);
             m.number(13, 64_000);
         });
         let mut seen = Vec::new();
         assert_eq!(read(&messages.bytes, |queued| seen.push(queued)), 0);
         let head = &[0x45, 0, 0][..];
-        assert_eq!(seen, [Queued { queue: 2, id: 7, mark: 9, bytes: 64_000, head }]);
+        assert_eq!(
+            seen,
+            [Queued { queue: 2, id: 7, mark: 9, came_us: Some(2_000_005), bytes: 64_000, head }]
+        );
     }
 
     proptest! {
