@@ -295,6 +295,27 @@ pub struct Preserve {
     pub devices: bool,
 }
 
+impl Preserve {
+    /// All of it.
+    pub const ALL: Preserve = Preserve {
+        mode: true,
+        owner: true,
+        times: true,
+        xattrs: true,
+        symlinks: true,
+        hard_links: true,
+        holes: true,
+        devices: true,
+    };
+}
+
+impl Default for Preserve {
+    /// An archive: all but FIFOs and devices, which are for who asks.
+    fn default() -> Self {
+        Preserve { devices: false, ..Preserve::ALL }
+    }
+}
+
 /// How a transfer is done; the same on both sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
@@ -696,6 +717,28 @@ impl Open {
 }
 
 impl Terms {
+    /// An archive in chunks and segments of these sizes; nothing is deleted, compressed, or held back.
+    pub fn of(chunk_bytes: u64, segment_bytes: u32) -> Terms {
+        Terms {
+            chunk_bytes,
+            segment_bytes,
+            verify: VerifyLevel::default(),
+            check: Check::default(),
+            preserve: Preserve::default(),
+            delete_max: None,
+            compress: false,
+            rate_bytes_per_s: None,
+            dry_run: false,
+            ignore_existing: false,
+            update: false,
+            job_key: [0; 16],
+            concurrency: None,
+            depth: None,
+            window_bytes: None,
+            congestion: None,
+        }
+    }
+
     fn check_knobs(&self) -> Result<(), DecodeError> {
         let is_within = |value: Option<u32>, high: u32| value.is_none_or(|value| (1..=high).contains(&value));
         if !is_within(self.concurrency, limits::CONCURRENCY_MAX) {

@@ -403,16 +403,7 @@ fn mark(keeps: &mut [bool]) {
 }
 
 /// What listings carry of an entry.
-const BARE: Preserve = Preserve {
-    mode: true,
-    owner: true,
-    times: true,
-    xattrs: false,
-    symlinks: true,
-    hard_links: false,
-    holes: true,
-    devices: true,
-};
+const BARE: Preserve = Preserve { xattrs: false, hard_links: false, ..Preserve::ALL };
 
 enum Seen<'a> {
     Root(&'a Stat),
