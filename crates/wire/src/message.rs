@@ -23,6 +23,7 @@
 
 use crate::digest::Digest;
 use crate::entry::{Entry, EntryId, Evidence};
+use crate::path::Sentence;
 use crate::receipt::Signed;
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
@@ -805,15 +806,14 @@ impl Failure {
 /// One line: operation, place, range, cause. A peer's words are shown escaped.
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let show = |text: &str| crate::path::Escaped(text.as_bytes()).to_string();
-        write!(f, "{} failed", show(&self.operation))?;
+        write!(f, "{} failed", Sentence(&self.operation))?;
         if let Some(path) = &self.path {
             write!(f, " on `{path}`")?;
         }
         if let Some((start, end)) = self.range {
             write!(f, " at bytes {start}..{end}")?;
         }
-        write!(f, ": {}", show(&self.cause))
+        write!(f, ": {}", Sentence(&self.cause))
     }
 }
 
