@@ -308,7 +308,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;testbed;up'= {
             cand --name 'Which testbed; several may be up at once'
-            cand --state 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
             cand --preset 'A path from a paper: round trip time and rate; other options change it further'
             cand --rtt 'Round trip time, half of it in each direction'
             cand --forward-delay 'Delay from left to right'
@@ -333,19 +333,19 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --stock 'Buffers and congestion control in the hosts as Linux has them where nobody tuned; else they are this machine''s'
             cand --tuned 'Buffers and congestion control in the hosts as in 000 Table III'
             cand --json 'Tell it as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;testbed;run'= {
             cand --name 'Which testbed; several may be up at once'
-            cand --state 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -h 'Print help'
             cand --help 'Print help'
         }
         &'thalweg;testbed;set'= {
             cand --name 'Which testbed; several may be up at once'
-            cand --state 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
             cand --preset 'A path from a paper: round trip time and rate; other options change it further'
             cand --rtt 'Round trip time, half of it in each direction'
             cand --forward-delay 'Delay from left to right'
@@ -365,12 +365,12 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --no-rate 'Take the limit of the rate away'
             cand --json 'Tell it as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;testbed;status'= {
             cand --name 'Which testbed; several may be up at once'
-            cand --state 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --json 'Tell it as JSON'
             cand -h 'Print help'
@@ -378,14 +378,14 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;testbed;check'= {
             cand --name 'Which testbed; several may be up at once'
-            cand --state 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --json 'Tell it as JSON'
             cand -h 'Print help'
             cand --help 'Print help'
         }
         &'thalweg;testbed;list'= {
-            cand --state 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --json 'Tell it as JSON'
             cand -h 'Print help'
@@ -393,7 +393,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;testbed;down'= {
             cand --name 'Which testbed; several may be up at once'
-            cand --state 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --all 'All of them'
             cand -h 'Print help'
@@ -401,7 +401,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;testbed;wire'= {
             cand --name 'Which testbed; several may be up at once'
-            cand --state 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -h 'Print help'
             cand --help 'Print help'

@@ -250,17 +250,17 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "wire" -d 'The process of a testbed; not for people'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l name -d 'Which testbed; several may be up at once' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l state -d 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l preset -d 'A path from a paper: round trip time and rate; other options change it further' -r -f -a "metro\t''
-interstate\t''
-continental\t''
-production-74ms\t''
-petabyte\t''
-streaming\t''
-usn-0.28ms\t''
-usn-26.8ms\t''
-usn-128ms\t''
-usn-163ms\t''"
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l preset -d 'A path from a paper: round trip time and rate; other options change it further' -r -f -a "metro\t'000 Table IV: metro, at its upper end'
+interstate\t'000 Table IV: interstate, at its upper end'
+continental\t'000 Table IV: continental, at its upper end'
+production-74ms\t'000 Figs 4 to 6: the production trial'
+petabyte\t'001 section 2: a petabyte in a day'
+streaming\t'003 Table 2: congestion experiment'
+usn-0.28ms\t'004 Table I: local loop, OC192'
+usn-26.8ms\t'004 Table I: loop, OC192'
+usn-128ms\t'004 Table I: loop, OC192'
+usn-163ms\t'004 Table I: loop, OC192'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l rtt -d 'Round trip time, half of it in each direction' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l forward-delay -d 'Delay from left to right' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l back-delay -d 'Delay from right to left' -r
@@ -284,23 +284,23 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l stock -d 'Buffers and congestion control in the hosts as Linux has them where nobody tuned; else they are this machine\'s'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l tuned -d 'Buffers and congestion control in the hosts as in 000 Table III'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l json -d 'Tell it as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from run" -l name -d 'Which testbed; several may be up at once' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from run" -l state -d 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from run" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from run" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l name -d 'Which testbed; several may be up at once' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l state -d 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l preset -d 'A path from a paper: round trip time and rate; other options change it further' -r -f -a "metro\t''
-interstate\t''
-continental\t''
-production-74ms\t''
-petabyte\t''
-streaming\t''
-usn-0.28ms\t''
-usn-26.8ms\t''
-usn-128ms\t''
-usn-163ms\t''"
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l preset -d 'A path from a paper: round trip time and rate; other options change it further' -r -f -a "metro\t'000 Table IV: metro, at its upper end'
+interstate\t'000 Table IV: interstate, at its upper end'
+continental\t'000 Table IV: continental, at its upper end'
+production-74ms\t'000 Figs 4 to 6: the production trial'
+petabyte\t'001 section 2: a petabyte in a day'
+streaming\t'003 Table 2: congestion experiment'
+usn-0.28ms\t'004 Table I: local loop, OC192'
+usn-26.8ms\t'004 Table I: loop, OC192'
+usn-128ms\t'004 Table I: loop, OC192'
+usn-163ms\t'004 Table I: loop, OC192'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l rtt -d 'Round trip time, half of it in each direction' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l forward-delay -d 'Delay from left to right' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l back-delay -d 'Delay from right to left' -r
@@ -319,28 +319,28 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l no-rate -d 'Take the limit of the rate away'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l json -d 'Tell it as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -l name -d 'Which testbed; several may be up at once' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -l state -d 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -l json -d 'Tell it as JSON'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -l name -d 'Which testbed; several may be up at once' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -l state -d 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -l json -d 'Tell it as JSON'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from list" -l state -d 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from list" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from list" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from list" -l json -d 'Tell it as JSON'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -l name -d 'Which testbed; several may be up at once' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -l state -d 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -l all -d 'All of them'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from wire" -l name -d 'Which testbed; several may be up at once' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from wire" -l state -d 'Where testbeds are recorded [default: /run/thalweg/testbed, or below $XDG_RUNTIME_DIR]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from wire" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from wire" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from wire" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "up" -d 'Make hosts and join them by an emulated path'

@@ -45,8 +45,8 @@ pub fn hint(failure: &Failure) -> Option<&'static str> {
         }
         (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes",
         (FailureKind::Busy, "start a testbed") => return None,
-        (FailureKind::Permission, "make a network namespace" | "start a testbed") => {
-            "a testbed needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN)"
+        (FailureKind::Permission, "make a network namespace") => {
+            "a testbed needs root; or, where user namespaces are permitted, a shell in one: unshare -Urm"
         }
         (FailureKind::Busy, "listen") => {
             "another program has this port: choose one with --listen ADDRESS:PORT"

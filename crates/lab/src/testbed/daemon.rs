@@ -102,11 +102,9 @@ pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
         UnixListener::bind(directory.join("socket")).map_err(|error| of_io("listen for requests", &error))?;
     record.write(directory)?;
     let begun = Instant::now();
-    for asked in listener.incoming() {
-        // One that cannot be heard is the asker's loss.
-        if let Ok(stream) = asked {
-            let _ = lanes.answer(&stream, &spec, begun);
-        }
+    // One that cannot be heard is the asker's loss.
+    for stream in listener.incoming().flatten() {
+        let _ = lanes.answer(&stream, &spec, begun);
     }
     Ok(())
 }

@@ -272,12 +272,15 @@ impl Socket {
         Ok(rustix::net::recv(&self.0, buffer, RecvFlags::DONTWAIT)?.1)
     }
 
-    /// Sets how much may wait to be received.
+    /// Sets how much may wait to be received; in a user namespace no more than `net.core.rmem_max`.
     ///
     /// # Errors
-    /// `PermissionDenied` without `CAP_NET_ADMIN`.
+    /// What the kernel says.
     pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
-        Ok(rustix::net::sockopt::set_socket_recv_buffer_size_force(&self.0, bytes)?)
+        use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+        set_socket_recv_buffer_size_force(&self.0, bytes)
+            .or_else(|_| set_socket_recv_buffer_size(&self.0, bytes))?;
+        Ok(())
     }
 
     /// Sends, and waits until the kernel has answered every message that asks for it.

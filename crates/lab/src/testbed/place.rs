@@ -173,9 +173,10 @@ impl Place {
     /// specification on its standard input and [`Self::directory`].
     ///
     /// # Errors
-    /// `Busy` if one of this name runs; what it says if it cannot come up.
+    /// `Permission` without root; `Busy` if one of this name runs; what it says if it cannot come up.
     pub fn up(&self, spec: &Spec, mut command: Command) -> Result<Record> {
         spec.check().map_err(|why| Failure::new(FailureKind::Usage, "read the testbed's options", why))?;
+        NetworkNamespace::new().map_err(|error| of_io("make a network namespace", &error))?;
         let _lock = self.lock()?;
         if let Some(found) = self.look(&spec.name) {
             if found.is_running() {
