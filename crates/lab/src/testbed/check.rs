@@ -89,7 +89,9 @@ pub fn measure(place: &Place, name: &str) -> Result<Accuracy> {
     let before = place.ask(name, &Request::Status)?;
     let (paths, mtu_bytes) = (&before.spec.paths, before.spec.mtu_bytes);
     let rtt = Duration::from_nanos(paths.rtt_ns());
-    let mut lines = vec![rtt_line(&paths.forward, &paths.back, median_rtt(&left, &right, rtt)?)];
+    let round_trips = round_trips(&left, &right, rtt)?;
+    let median = round_trips[round_trips.len() / 2];
+    let mut lines = vec![rtt_line(&paths.forward, &paths.back, median)];
     for (direction, path, from, to) in
         [("forward", &paths.forward, &left, &right), ("back", &paths.back, &right, &left)]
     {
@@ -176,42 +178,60 @@ fn while_reading<T>(
     })
 }
 
-/// The median round trip time of small packets. Of [`ECHOES`]; lost ones do not count.
+/// Round trip times of [`ECHOES`] small packets, least first; those of lost ones are missing, but not all.
 ///
 /// # Errors
 /// `Connection` if none comes back.
-pub(super) fn median_rtt(left: &End, right: &End, rtt: Duration) -> Result<Duration> {
+pub(super) fn round_trips(left: &End, right: &End, rtt: Duration) -> Result<Vec<Duration>> {
     let failed = |error: io::Error| of_io("measure the round trip time", &error);
     let (asks, answers) = (left.udp()?, right.udp()?);
     let to = right.at(port(&answers)?);
     asks.set_read_timeout(Some(rtt + PATIENCE)).map_err(failed)?;
+    let ask = || {
+        at_once();
+        let mut seen = Vec::new();
+        for number in 0..ECHOES {
+            let begun = Instant::now();
+            let mut bytes = [number as u8; SMALL_BYTES];
+            asks.send_to(&bytes, to).map_err(failed)?;
+            // A late answer to an earlier one is not this one's.
+            while asks.recv(&mut bytes).is_ok() {
+                if usize::from(bytes[0]) == number {
+                    seen.push(begun.elapsed());
+                    break;
+                }
+            }
+        }
+        Ok(seen)
+    };
     let mut seen = while_reading(
         || {
+            at_once();
             let mut bytes = [0; SMALL_BYTES];
             let (length, from) = answers.recv_from(&mut bytes)?;
             answers.send_to(&bytes[..length], from).map(drop)
         },
-        || {
-            let mut seen = Vec::new();
-            for number in 0..ECHOES {
-                let begun = Instant::now();
-                let mut bytes = [number as u8; SMALL_BYTES];
-                asks.send_to(&bytes, to).map_err(failed)?;
-                // A late answer to an earlier one is not this one's.
-                while asks.recv(&mut bytes).is_ok() {
-                    if usize::from(bytes[0]) == number {
-                        seen.push(begun.elapsed());
-                        break;
-                    }
-                }
-            }
-            Ok(seen)
-        },
+        || in_a_thread(ask),
     )?;
     seen.sort();
-    seen.get(seen.len() / 2).copied().ok_or_else(|| {
-        Failure::new(FailureKind::Connection, "measure the round trip time", "no packet came back")
-    })
+    match seen.is_empty() {
+        true => {
+            Err(Failure::new(FailureKind::Connection, "measure the round trip time", "no packet came back"))
+        }
+        false => Ok(seen),
+    }
+}
+
+/// What is measured is the path, not how long this thread waits for a core.
+fn at_once() {
+    // Where that is not permitted, a busy machine shows.
+    let _ = thalweg_sys::usage::run_before_others();
+}
+
+fn in_a_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let ended = std::thread::scope(|scope| scope.spawn(work).join());
+    ended
+        .unwrap_or_else(|_| Err(Failure::new(FailureKind::Internal, "measure the path", "a thread panicked")))
 }
 
 fn rtt_line(forward: &Path, back: &Path, measured: Duration) -> Line {
