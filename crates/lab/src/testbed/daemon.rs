@@ -9,6 +9,7 @@ use super::spec::{Paths, Side, Spec};
 use super::wire::{Counters, Path, Wire};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -255,7 +256,11 @@ fn write_hosts_file(hosts: &Hosts, directory: &std::path::Path) -> Result<()> {
         let short = host.name.strip_suffix("-1").map(|short| format!(" {short}")).unwrap_or_default();
         text += &format!("{} {}{short}\n", host.address, host.name);
     }
-    std::fs::write(directory.join("hosts"), text).map_err(|error| of_io("write the hosts file", &error))
+    let path = directory.join("hosts");
+    // Programs of any user look up names; the umask may say otherwise.
+    std::fs::write(&path, text)
+        .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)))
+        .map_err(|error| of_io("write the hosts file", &error))
 }
 
 fn new_id() -> Result<String> {
