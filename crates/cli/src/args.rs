@@ -4,6 +4,7 @@ use crate::and::AndArgs;
 use crate::config;
 use crate::exit;
 use crate::filters::FilterArgs;
+use crate::model_args::{AdviseArgs, ModelCommand};
 use crate::testbed_args::TestbedCommand;
 use crate::units;
 use clap::{Parser, Subcommand};
@@ -58,6 +59,11 @@ pub enum Command {
     /// Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program
     #[command(subcommand)]
     Testbed(TestbedCommand),
+    /// Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it
+    Advise(AdviseArgs),
+    /// Ask one law: windows, loss, volume, tails, stages, number of files
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// The far side of a copy by ssh; not for people
     #[command(hide = true)]
     Mover(MoverArgs),
@@ -76,6 +82,8 @@ impl Command {
             Command::Rm(args) => args.ask.json,
             Command::Gc(args) => args.json,
             Command::Testbed(command) => command.wants_json(),
+            Command::Advise(args) => args.json,
+            Command::Model(command) => command.wants_json(),
             Command::ExplainFilter(_) | Command::Serve(_) | Command::Mover(_) => false,
         }
     }

@@ -87,7 +87,7 @@ pub struct WayTimes {
     pub keeps_up: bool,
     /// Whether the deadline holds at P99; `None` without a deadline, or if it holds as expected and the tail is unknown.
     pub holds: Option<bool>,
-    /// Deadline less time (P99 if known), in seconds.
+    /// Deadline less time (P99 if known), in seconds; `None` also if it does not keep up.
     pub left_s: Option<f64>,
     /// The worst / ideal of a transfer at which the deadline still holds.
     pub score_allowed: Option<f64>,
@@ -155,9 +155,10 @@ pub fn advise(question: &Question) -> Result<Advice> {
                 (overhead, worst_s.map(|worst_s| worst_s + io_s + analysis_s))
             }
             Files::Timed(prediction) => {
-                // Quicker than the path is no file: the measurements were of a wider one.
+                // No file is quicker than the path: such measurements were of a wider one, and vary by the same share.
                 let overhead = (prediction.time_s / transfer_s).max(1.0);
-                (overhead, prediction.high_s.map(|high_s| high_s.max(overhead * transfer_s) + analysis_s))
+                let spread = prediction.high_s.map(|high_s| high_s / prediction.time_s);
+                (overhead, spread.map(|spread| spread * overhead * transfer_s + analysis_s))
             }
         };
         ways.push(timed(question, Way::File, remote(question, overhead), p99_s, keeps_up)?);
@@ -228,7 +229,7 @@ fn timed(
         tier: Tier::of(surely_s),
         keeps_up,
         holds: if keeps_up { deadline.and_then(is_in_time) } else { deadline.map(|_| false) },
-        left_s: deadline.map(|deadline_s| deadline_s - surely_s),
+        left_s: deadline.filter(|_| keeps_up).map(|deadline_s| deadline_s - surely_s),
         score_allowed: deadline
             .map(|deadline_s| (deadline_s - io_s - analysis_s) / ideal_s)
             .filter(|&score| score >= 1.0),
@@ -353,7 +354,12 @@ mod tests {
         let prediction = Prediction { time_s: 2.0, low_s: Some(1.0), high_s: Some(3.0) };
         let timed = advise(&Question { files: Some(Files::Timed(prediction)), ..question }).unwrap();
         assert!(is_near(way(&timed, Way::File).time_s, 2.0, 1e-12));
-        assert_eq!(way(&timed, Way::File).p99_s, Some(3.0));
+        assert!(is_near(way(&timed, Way::File).p99_s.unwrap(), 3.0, 1e-12));
+        // Measured where the path was wider: no quicker than this one, with the same spread.
+        let wider = Prediction { time_s: 0.1, low_s: Some(0.05), high_s: Some(0.2) };
+        let timed = advise(&Question { files: Some(Files::Timed(wider)), ..lcls(2e9) }).unwrap();
+        assert!(is_near(way(&timed, Way::File).time_s, 0.64, 1e-12));
+        assert!(is_near(way(&timed, Way::File).p99_s.unwrap(), 1.28, 1e-12));
     }
 
     proptest! {
