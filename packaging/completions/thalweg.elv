@@ -32,6 +32,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand cat 'Print files, compared with their digests'
             cand rm 'Remove files and trees'
             cand gc 'Find and remove what unfinished copies left behind'
+            cand limit 'Give copies that run another rate'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand mover 'The far side of a copy by ssh; not for people'
@@ -39,7 +40,13 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;cp'= {
             cand --and 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command''s'
-            cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s'
+            cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s). `thalweg limit` changes it while the copy runs'
+            cand --class 'scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19 and idle I/O priority on this machine'
+            cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
+            cand --via 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names'
+            cand --bind 'Addresses or network cards of this machine over which data streams are spread'
+            cand --nice 'Take less of the CPU than others on this machine, up to 19'
+            cand --ionice 'Take the disk after others: idle, or best-effort[:0-7]'
             cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -88,6 +95,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --progress 'Show progress even when stderr is no terminal'
             cand -z 'Compress where it pays'
             cand --compress 'Compress where it pays'
+            cand --no-tune 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
             cand -u 'Leave alone what is newer at the destination'
             cand --update 'Leave alone what is newer at the destination'
             cand --ignore-existing 'Leave alone what exists at the destination'
@@ -104,7 +112,13 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;sync'= {
             cand --and 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command''s'
-            cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s'
+            cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s). `thalweg limit` changes it while the copy runs'
+            cand --class 'scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19 and idle I/O priority on this machine'
+            cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
+            cand --via 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names'
+            cand --bind 'Addresses or network cards of this machine over which data streams are spread'
+            cand --nice 'Take less of the CPU than others on this machine, up to 19'
+            cand --ionice 'Take the disk after others: idle, or best-effort[:0-7]'
             cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -153,6 +167,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --progress 'Show progress even when stderr is no terminal'
             cand -z 'Compress where it pays'
             cand --compress 'Compress where it pays'
+            cand --no-tune 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
             cand -u 'Leave alone what is newer at the destination'
             cand --update 'Leave alone what is newer at the destination'
             cand --ignore-existing 'Leave alone what exists at the destination'
@@ -266,6 +281,12 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;limit'= {
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;explain-filter'= {
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -308,6 +329,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand cat 'Print files, compared with their digests'
             cand rm 'Remove files and trees'
             cand gc 'Find and remove what unfinished copies left behind'
+            cand limit 'Give copies that run another rate'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand mover 'The far side of a copy by ssh; not for people'
@@ -330,6 +352,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;rm'= {
         }
         &'thalweg;help;gc'= {
+        }
+        &'thalweg;help;limit'= {
         }
         &'thalweg;help;explain-filter'= {
         }

@@ -36,12 +36,20 @@ complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "du" -d 'Sum up the 
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "cat" -d 'Print files, compared with their digests'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "rm" -d 'Remove files and trees'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "limit" -d 'Give copies that run another rate'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "serve" -d 'Serve directories to other machines'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l and -d 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command\'s' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bwlimit -d 'Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bwlimit -d 'Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s). `thalweg limit` changes it while the copy runs' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l class -d 'scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19 and idle I/O priority on this machine' -r -f -a "normal\t'As fast as the path carries, fair as TCP is'
+scavenger\t'What others leave'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l dscp -d 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l nice -d 'Take less of the CPU than others on this machine, up to 19' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l include -d 'Take in names that match, before a later --exclude' -r
@@ -86,6 +94,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s v -l verbose -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s q -l quiet -d 'Only errors'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s P -l progress -d 'Show progress even when stderr is no terminal'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s z -l compress -d 'Compress where it pays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-tune -d 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ignore-existing -d 'Leave alone what exists at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s x -l one-file-system -d 'Do not cross into other file systems'
@@ -96,7 +105,14 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l via-ssh -d 'Data 
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l and -d 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command\'s' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bwlimit -d 'Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bwlimit -d 'Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s). `thalweg limit` changes it while the copy runs' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l class -d 'scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19 and idle I/O priority on this machine' -r -f -a "normal\t'As fast as the path carries, fair as TCP is'
+scavenger\t'What others leave'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l dscp -d 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l via -d 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l nice -d 'Take less of the CPU than others on this machine, up to 19' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l include -d 'Take in names that match, before a later --exclude' -r
@@ -141,6 +157,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s v -l verbose -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s q -l quiet -d 'Only errors'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s P -l progress -d 'Show progress even when stderr is no terminal'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s z -l compress -d 'Compress where it pays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-tune -d 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ignore-existing -d 'Leave alone what exists at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s x -l one-file-system -d 'Do not cross into other file systems'
@@ -219,6 +236,9 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l config -d 'Go by 
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l yes -d 'Remove what no copy uses; without it only list. Copies that would resume from it begin anew'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l include -d 'Take in names that match, before a later --exclude' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l exclude -d 'Leave out names that match' -r
@@ -241,16 +261,17 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l bridge -d 'Bri
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -s h -l help -d 'Print help'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "cp" -d 'Copy files and trees'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "sync" -d 'Make a destination the same as a source'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "check" -d 'Compare two places by content, changing nothing'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "ls" -d 'List what is at a place'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "du" -d 'Sum up the bytes below a place'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "cat" -d 'Print files, compared with their digests'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "rm" -d 'Remove files and trees'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "serve" -d 'Serve directories to other machines'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "cp" -d 'Copy files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "sync" -d 'Make a destination the same as a source'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "check" -d 'Compare two places by content, changing nothing'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "ls" -d 'List what is at a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "du" -d 'Sum up the bytes below a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "cat" -d 'Print files, compared with their digests'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "rm" -d 'Remove files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "limit" -d 'Give copies that run another rate'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "serve" -d 'Serve directories to other machines'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -24,22 +24,28 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 27] = [
+pub const OPTIONS: [&str; 34] = [
     "advertise",
+    "bind",
     "bootstrap",
     "bwlimit",
     "cca",
     "check",
     "chunk",
     "cipher",
+    "class",
     "compress",
     "concurrency",
     "depth",
+    "dscp",
     "export",
     "far-path",
     "far-ports",
+    "ionice",
     "listen",
     "max-delete",
+    "nice",
+    "no-tune",
     "one-file-system",
     "patience",
     "progress",
@@ -51,6 +57,7 @@ pub const OPTIONS: [&str; 27] = [
     "ticket",
     "ticket-file",
     "verify",
+    "via",
     "window",
 ];
 

@@ -1,10 +1,12 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
-use crate::args::{CheckBy, CipherArg, CopyArgs, Verify};
+use crate::args::{CheckBy, CipherArg, Class, CopyArgs, Verify};
 use crate::exit::Exit;
 use crate::fars::{Fars, How, Whom};
 use crate::place::{Named, Places};
 use crate::receipt::ReceiptFile;
+use crate::routes;
+use crate::running::Running;
 use crate::tell::{Listener, Teller};
 use crate::{fars, identity};
 use std::ffi::OsString;
@@ -17,6 +19,8 @@ use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{self, From, Meter, Report, Stop, To, Watch, Wishes};
 use thalweg_mover::run::far::Far;
+use thalweg_mover::run::steer::Rate;
+use thalweg_sys::priority::{self, IoPriority};
 use thalweg_sys::socket;
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::{Check, Place, VerifyLevel};
@@ -64,6 +68,9 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
         return Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX)));
     }
     let state = identity::state_directory(args.state.as_deref())?;
+    // Before there are threads: they inherit it.
+    stand_back(args)?;
+    let held_before = priority::held();
     let mut fars = Fars::new(How {
         places,
         ticket: args.ticket.as_deref(),
@@ -72,6 +79,8 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
         stall_timeout: args.stall_timeout,
         state: Some(&state),
         quiet: args.quiet,
+        via: &args.via,
+        bind: &args.bind,
     });
     let jobs = asked.into_iter().map(|asked| asked.reach(&mut fars, &state)).collect::<Result<Vec<Job>>>()?;
     if let Some(name) = &args.cca
@@ -80,6 +89,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
         check_congestion(name)?;
     }
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
+    let _running = listen(&state, &wishes.rate);
 
     let stop = Arc::new(Stop::default());
     let signal = on_signals(stop.clone(), !args.quiet)?;
@@ -101,7 +111,13 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
             link_events: Arc::new(move |event| hears_link.hear_link(&event)),
             meter: meter.clone(),
         };
+        let route = routes::of(&job.from, &job.to).filter(|_| wishes.tunes);
+        let learned = route.as_ref().and_then(|route| routes::known(&state, route));
+        let wishes = Wishes { learned, ..wishes.clone() };
         let result = copy::copy(&job.from, &job.to, &wishes, &job.signer, &watch, &stop);
+        if let (Some(route), Ok(Report { learned: Some(learned), .. })) = (route, &result) {
+            routes::learn(&state, &route, *learned);
+        }
         result.map_err(|failure| listener.failed(&failure, exit_of(&failure)))
     };
     let results: Vec<std::result::Result<Report, Exit>> = std::thread::scope(|scope| {
@@ -116,6 +132,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     let is_kept: Vec<bool> = jobs.iter().map(|job| !matches!(job.to, To::Null)).collect();
     // Ends links in order, and what ssh started.
     drop(fars);
+    teller.tell_held(held_before, priority::held());
     let mut exit = teller.stop();
     if let (Some(receipt), [Ok(report)]) = (receipt, &results[..]) {
         receipt.finish(&report.agreed)?;
@@ -220,6 +237,8 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             chunk_bytes: args.chunk,
             concurrency: args.concurrency,
             depth: args.depth,
+            window_bytes: args.window,
+            ..plan::Asked::default()
         },
         verify: match args.verify {
             Verify::Written => VerifyLevel::Written,
@@ -233,7 +252,9 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
         },
         delete_max: args.delete.then_some(args.max_delete),
         compress: args.compress,
-        rate_bytes_per_s: args.bwlimit.map(|bits| (bits / 8).max(1)),
+        rate: Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1)))),
+        yields: args.class == Class::Scavenger,
+        tunes: !args.no_tune,
         dry_run: args.dry_run,
         ignore_existing: args.ignore_existing,
         update: args.update,
@@ -241,11 +262,11 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
         filter: args.filter.rules()?,
         only,
         link: LinkSettings {
-            streams: args.streams,
             stall_timeout: args.stall_timeout,
             patience: args.patience,
             congestion: args.cca.clone(),
-            window_bytes: args.window,
+            // The class says it to every queue on the way as well (RFC 8622).
+            dscp: args.dscp.or((args.class == Class::Scavenger).then_some(LOWER_EFFORT)),
             ..LinkSettings::default()
         },
         state: Some(state.to_owned()),
@@ -261,6 +282,28 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
         };
     }
     Ok(wishes)
+}
+
+/// DSCP of the Lower Effort behaviour (RFC 8622).
+const LOWER_EFFORT: u8 = 1;
+
+/// Takes less of this machine than others do, as asked.
+fn stand_back(args: &CopyArgs) -> Result<()> {
+    let is_scavenger = args.class == Class::Scavenger;
+    if let Some(nice) = args.nice.or(is_scavenger.then_some(19)) {
+        priority::set_nice(nice).map_err(|error| failure::of_io("set --nice", &error))?;
+    }
+    if let Some(io) = args.ionice.or(is_scavenger.then_some(IoPriority::Idle)) {
+        priority::set_io_priority(io).map_err(|error| failure::of_io("set --ionice", &error))?;
+    }
+    Ok(())
+}
+
+/// For `thalweg limit`. Where no socket can be had the copy goes on without.
+fn listen(state: &Path, rate: &Arc<Rate>) -> Option<Running> {
+    Running::begin(state, rate.clone())
+        .inspect_err(|failure| tracing::info!(%failure, "this copy cannot be asked"))
+        .ok()
 }
 
 /// Stops the copy in order at the first signal, at once at the second.

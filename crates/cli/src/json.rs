@@ -141,6 +141,7 @@ fn plan(report: &Report) -> Value {
         "segment_bytes": {"value": plan.segment_bytes.value, "why": plan.segment_bytes.why},
         "concurrency": {"value": plan.concurrency.value, "why": plan.concurrency.why},
         "depth": {"value": plan.depth.value, "why": plan.depth.why},
+        "window_bytes": {"value": plan.window_bytes.value, "why": plan.window_bytes.why},
     })
 }
 

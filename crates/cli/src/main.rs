@@ -34,6 +34,12 @@ mod check;
 
 mod gc;
 
+mod running;
+
+mod limit;
+
+mod routes;
+
 use clap::FromArgMatches;
 use std::ffi::OsString;
 use thalweg_cli::{args, config, exit, place, receipt_file, units};
@@ -77,6 +83,7 @@ fn main() -> std::process::ExitCode {
         args::Command::Cat(args) => places::cat(&args, &places),
         args::Command::Rm(args) => places::rm(&args, &places),
         args::Command::Gc(args) => gc::gc(&args, &places),
+        args::Command::Limit(args) => limit::limit(&args),
         args::Command::ExplainFilter(args) => tell::explain_filter(&args),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Mover(args) => mover::mover(&args),

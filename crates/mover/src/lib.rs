@@ -12,6 +12,8 @@ pub mod manifest;
 
 pub mod plan;
 
+pub mod tune;
+
 pub mod stage;
 
 pub mod basin;

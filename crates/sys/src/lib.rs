@@ -55,6 +55,9 @@ pub mod socket;
 /// Time and memory used, limits, abilities.
 pub mod usage;
 
+/// What this process takes from others.
+pub mod priority;
+
 mod argument;
 mod xattr;
 

@@ -22,6 +22,11 @@ pub use blocking::{
     shutdown, shutdown_write,
 };
 
+/// The user at the other end of a Unix socket, as he was when it was connected (`SO_PEERCRED`).
+pub fn peer_uid(fd: impl AsFd) -> io::Result<u32> {
+    Ok(sockopt::socket_peercred(fd)?.uid.as_raw())
+}
+
 /// Sends small pieces at once instead of waiting to fill a packet (`TCP_NODELAY`).
 pub fn set_no_delay(fd: impl AsFd, on: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(fd, on)?)

@@ -12,13 +12,14 @@ use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
 use crate::stage::send::Outlet;
 use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Work};
+use crate::tune::ledbat::{Ledbat, Sample};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::digest::chunk_length;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber, VerifyLevel,
+    Outcome, ScanTotals, StageAccount, Steer, Terms, TransferMessage, TransferNumber, VerifyLevel,
 };
 use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
@@ -32,6 +33,8 @@ pub struct SendRun {
     pub accounts: Accounts,
     source: Arc<dyn Source>,
     pace: Pace,
+    /// How much is left to it, if it yields.
+    ledbat: Mutex<Ledbat>,
     outbox: Box<dyn Outbox>,
     events: Events,
     clock: Clock,
@@ -94,6 +97,7 @@ impl SendRun {
             accounts: Accounts::default(),
             source,
             pace: Pace::new(terms.rate_bytes_per_s),
+            ledbat: Mutex::default(),
             outbox,
             events,
             clock: Clock::start(),
@@ -106,6 +110,24 @@ impl SendRun {
     /// Number in its session.
     pub fn number(&self) -> TransferNumber {
         self.number
+    }
+
+    /// Turns its knobs, from now on.
+    pub fn steer(&self, steer: &Steer) {
+        self.pace.ask(steer.rate_bytes_per_s);
+        self.lock().machine.steer(steer);
+        self.outbox.work();
+    }
+
+    /// The rate that it is held to now, in bytes a second.
+    pub fn rate(&self) -> Option<u64> {
+        self.pace.rate()
+    }
+
+    /// Yields to others by what its streams show.
+    pub fn leave_room(&self, sample: &Sample) {
+        let mut ledbat = self.ledbat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.pace.leave(Some(ledbat.sample(self.clock.now(), sample)));
     }
 
     /// Starts the scan on a thread of its own.

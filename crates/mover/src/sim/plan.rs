@@ -139,6 +139,9 @@ impl Plan {
             depth: None,
             window_bytes: None,
             congestion: None,
+            share_bytes: None,
+            dscp: None,
+            yields: false,
         };
         let tiny = random.percent(40);
         let entries = if tiny { random.within(1, 5) as usize } else { random.within(8, 200) as usize };

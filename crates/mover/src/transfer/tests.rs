@@ -34,6 +34,9 @@ fn terms() -> Terms {
         depth: None,
         window_bytes: None,
         congestion: None,
+        share_bytes: None,
+        dscp: None,
+        yields: false,
         job_key: [0; 16],
     }
 }
