@@ -87,11 +87,11 @@ const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Round trips in an interval at least.
 const INTERVAL_ROUND_TRIPS: u32 = 10;
 /// Better by less than this is no better, however still the path is.
-const BETTER_MIN: f64 = 0.02;
+const BETTER_MIN: f64 = 0.01;
 /// By more than this nothing has to be better, however noisy it is.
 const BETTER_MAX: f64 = 0.25;
 /// Factors by which a knob is turned, the coarse one first.
-const STEPS: [f64; 3] = [2.0, 1.25, 1.1];
+const STEPS: [f64; 4] = [2.0, 1.25, 1.1, 1.05];
 /// Trials in one pass over all knobs.
 const TRIALS_MAX: u32 = 24;
 /// First and longest time of holding still between two passes.
@@ -116,6 +116,8 @@ pub struct Tuner {
     entries_found: u64,
     phase: Phase,
     place: Place,
+    /// Values of the present knob that were no better than where it stands.
+    refused: Vec<u32>,
     trials: u32,
     hold: Duration,
     /// What the kept setting reached, in weighed bytes a second and in content bits a second.
@@ -159,6 +161,7 @@ impl Tuner {
             entries_found: 0,
             phase: Phase::Measuring,
             place: Place::default(),
+            refused: Vec::new(),
             trials: 0,
             hold: HOLD.0,
             kept: None,
@@ -231,9 +234,11 @@ impl Tuner {
                 if gain > (noise + noise_before).clamp(BETTER_MIN, BETTER_MAX) {
                     self.kept = Some((rate, bits));
                     self.place.moved = true;
+                    self.refused.clear();
                     return self.try_next(now, rate, noise);
                 }
                 self.values[self.place.knob] = before;
+                self.refused.push(value);
                 self.advance();
                 self.phase = Phase::Measuring;
                 let why =
@@ -246,6 +251,7 @@ impl Tuner {
                 let is_other = (rate - kept).abs() > CHANGED * kept.max(1.0);
                 if now >= until {
                     self.place = Place::default();
+                    self.refused.clear();
                     self.trials = 0;
                     self.hold = if is_other { HOLD.0 } else { (self.hold * 2).min(HOLD.1) };
                     self.kept = Some((rate, bits));
@@ -270,7 +276,7 @@ impl Tuner {
             let to = clamp(wanted.min(f64::from(u32::MAX)) as u32, &range.bounds);
             // More files at once than there are would only measure noise.
             let is_idle = range.knob == Knob::Concurrency && u64::from(before.min(to)) >= self.entries_found;
-            if to == before || is_idle {
+            if to == before || is_idle || self.refused.contains(&to) {
                 self.advance();
                 continue;
             }
@@ -296,6 +302,9 @@ impl Tuner {
             (true, true) => (place.knob, place.step + 1, false),
             (true, false) => (place.knob + 1, 0, false),
         };
+        if knob != place.knob {
+            self.refused.clear();
+        }
         *place = Place { knob, step, is_down, moved: false };
     }
 
@@ -403,7 +412,7 @@ mod tests {
         let ran = run(&mut Plant { rate: &|_| 1e8, noise: 0.01, seed: 1 }, 8, 1..=32, 1800);
         assert_eq!(ran.value, 8);
         let trials = ran.turns.iter().filter(|(_, turn)| turn.from == 8).count();
-        // Up and down, three steps each; seven passes, after 30, 60, 120, 240, 480 and 600 s of holding still.
+        // Up and down, three steps each (from 8 the fourth is the third); seven passes, after 30, 60, 120, 240, 480 and 600 s of holding still.
         assert!((6..=42).contains(&trials), "{trials}");
         let first: Vec<_> = ran.turns.iter().take(4).map(|(_, turn)| (turn.from, turn.to)).collect();
         assert_eq!(first, [(8, 16), (16, 8), (8, 4), (4, 8)]);
