@@ -41,5 +41,6 @@ pub fn limit(args: &LimitArgs) -> Result<Exit> {
     if told == 0 {
         return Err(Failure::new(FailureKind::NotFound, "limit", "no copy of yours runs"));
     }
+    out::flush()?;
     Ok(Exit::Done)
 }

@@ -162,7 +162,7 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
 fn segment(asked: &Asked, chunk_bytes: u64) -> Chosen<u32> {
     let smallest = thalweg_wire::limits::SEGMENT_BYTES_MIN as u32;
     let (segment, why) = match (asked.yields, asked.rate_bits_per_s) {
-        (true, _) => (2 * smallest, "small, to yield soon"),
+        (true, _) => (smallest, "small, to yield soon"),
         (false, Some(rate)) if rate / 8 / SEGMENT_TIMES_PER_S < u64::from(SEGMENT_BYTES) => {
             let bytes = (rate / 8 / SEGMENT_TIMES_PER_S).max(1) as u32;
             (bytes.next_power_of_two().clamp(smallest, SEGMENT_BYTES), "small, to keep the rate evenly")

@@ -92,12 +92,17 @@ impl SendRun {
         outbox: Box<dyn Outbox>,
         events: Events,
     ) -> Arc<Self> {
+        let pace = Pace::new(terms.rate_bytes_per_s);
+        let ledbat = Ledbat::default();
+        if terms.yields {
+            pace.leave(Some(ledbat.rate()));
+        }
         Arc::new(SendRun {
             number,
             accounts: Accounts::default(),
             source,
-            pace: Pace::new(terms.rate_bytes_per_s),
-            ledbat: Mutex::default(),
+            pace,
+            ledbat: Mutex::new(ledbat),
             outbox,
             events,
             clock: Clock::start(),
@@ -127,7 +132,9 @@ impl SendRun {
     /// Yields to others by what its streams show.
     pub fn leave_room(&self, sample: &Sample) {
         let mut ledbat = self.ledbat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        self.pace.leave(Some(ledbat.sample(self.clock.now(), sample)));
+        let rate = ledbat.sample(self.clock.now(), sample);
+        tracing::debug!(?sample, queue = ?ledbat.queue(), rate, "yielding");
+        self.pace.leave(Some(rate));
     }
 
     /// Starts the scan on a thread of its own.

@@ -692,8 +692,8 @@ impl Session {
         if tell {
             self.give_up_stuck();
         }
-        self.yield_to_others(&transfers);
-        if tell {
+        let yields = self.yield_to_others(&transfers);
+        if tell || yields {
             self.space_packets(&transfers);
         }
         for transfer in transfers {
@@ -757,8 +757,8 @@ impl Session {
         stuck
     }
 
-    /// Samples of all streams for the transfers that yield.
-    fn yield_to_others(&self, transfers: &[Transfer]) {
+    /// Samples of all streams for the transfers that yield; whether there are any.
+    fn yield_to_others(&self, transfers: &[Transfer]) -> bool {
         let yielding: Vec<&Arc<SendRun>> = transfers
             .iter()
             .filter_map(|transfer| match transfer {
@@ -767,7 +767,7 @@ impl Session {
             })
             .collect();
         if yielding.is_empty() {
-            return;
+            return false;
         }
         let sample = {
             let mut state = self.lock();
@@ -775,8 +775,10 @@ impl Session {
             sampled.retain(|stream, _| streams.contains_key(stream));
             sample_of(streams, sampled)
         };
-        let Some(sample) = sample else { return };
-        yielding.iter().for_each(|run| run.leave_room(&sample));
+        if let Some(sample) = sample {
+            yielding.iter().for_each(|run| run.leave_room(&sample));
+        }
+        true
     }
 
     /// Has the kernel space packets where the transfers that send have a rate: what one call hands over would else leave
