@@ -111,7 +111,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
             link_events: Arc::new(move |event| hears_link.hear_link(&event)),
             meter: meter.clone(),
         };
-        let route = routes::of(&job.from, &job.to).filter(|_| wishes.tunes);
+        let route = routes::of(&job.from, &job.to).filter(|_| !wishes.holds_still);
         let learned = route.as_ref().and_then(|route| routes::known(&state, route));
         let wishes = Wishes { learned, ..wishes.clone() };
         let result = copy::copy(&job.from, &job.to, &wishes, &job.signer, &watch, &stop);
@@ -254,7 +254,7 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
         compress: args.compress,
         rate: Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1)))),
         yields: args.class == Class::Scavenger,
-        tunes: !args.no_tune,
+        holds_still: args.no_tune,
         dry_run: args.dry_run,
         ignore_existing: args.ignore_existing,
         update: args.update,

@@ -57,7 +57,7 @@ pub enum To {
 }
 
 /// Everything that a user can say about a copy.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Wishes {
     /// Knobs.
     pub asked: Asked,
@@ -75,8 +75,8 @@ pub struct Wishes {
     pub rate: Arc<Rate>,
     /// Yield to others: the scavenger class.
     pub yields: bool,
-    /// Turn knobs that were not asked for while the copy runs.
-    pub tunes: bool,
+    /// Turn no knob while the copy runs; else those that were not asked for may be turned.
+    pub holds_still: bool,
     /// What did best on the route of this copy.
     pub learned: Option<Learned>,
     /// Decide and report only.
@@ -99,42 +99,6 @@ pub struct Wishes {
     pub lines: Option<Arc<dyn Fn() -> LineSink + Send + Sync>>,
     /// Digest of the first line of the receipt, to be signed with the rest.
     pub header: Option<Digest>,
-}
-
-impl Default for Wishes {
-    fn default() -> Self {
-        Wishes {
-            asked: Asked::default(),
-            verify: VerifyLevel::default(),
-            check: Check::default(),
-            preserve: Preserve {
-                mode: true,
-                owner: true,
-                times: true,
-                xattrs: true,
-                symlinks: true,
-                hard_links: true,
-                holes: true,
-                devices: false,
-            },
-            delete_max: None,
-            compress: false,
-            rate: Arc::default(),
-            yields: false,
-            tunes: true,
-            learned: None,
-            dry_run: false,
-            ignore_existing: false,
-            update: false,
-            one_file_system: false,
-            filter: Vec::new(),
-            only: Vec::new(),
-            link: LinkSettings::default(),
-            state: None,
-            lines: None,
-            header: None,
-        }
-    }
 }
 
 /// Stops a copy from another thread, in order: what is durable stays for the next attempt.
@@ -519,7 +483,7 @@ impl Job<'_> {
 
     fn steering(&self, plan: &Plan, rtt: Option<Duration>) -> Steering {
         // A transfer that yields is as fast as others let it be.
-        let tunes = self.wishes.tunes && rtt.is_some() && !self.wishes.yields && !self.wishes.dry_run;
+        let tunes = !self.wishes.holds_still && rtt.is_some() && !self.wishes.yields && !self.wishes.dry_run;
         let (asked, rate) = (&self.wishes.asked, &self.wishes.rate);
         Steering::new(plan, asked, rtt.unwrap_or_default(), rate, tunes, self.watch.events.clone())
     }
