@@ -54,10 +54,9 @@ impl Window {
             return None;
         }
         let needed = bandwidth_delay_product_bytes(goal_bits_per_s, self.rtt);
-        // Of a receive buffer half is the window; the kernel doubles only what a program asks for.
-        let last = if self.side == "receiver" { needed.saturating_mul(2) } else { needed };
+        let wanted = u128::from(needed) * u128::from(self.allowed_bytes) / u128::from(self.bytes.max(1));
         Some(format!(
-            "{} of the {} allows {}: at {} no stream can pass {}; for {} in one raise it to {last} bytes; using {} instead",
+            "{} of the {} allows {}: at {} no stream can pass {}; for {} in one raise it to {wanted} bytes; using {} instead",
             self.setting,
             self.side,
             mebibytes(self.allowed_bytes),

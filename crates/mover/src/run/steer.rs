@@ -58,9 +58,13 @@ impl Steering {
             Steer { rate_bytes_per_s, streams: None, concurrency: asked.concurrency, depth: asked.depth };
         let mut knobs = Vec::new();
         if asked.streams.is_none() {
-            let most = if rtt < crate::plan::NEAR_RTT { NEAR_STREAMS_MAX } else { STREAMS_MAX };
             let start = plan.streams.value;
-            let bounds = 1..=u32::from(most.max(start));
+            // Near, each core has its stream: fewer leave one idle.
+            let (least, most) = match rtt < crate::plan::NEAR_RTT {
+                true => (start, NEAR_STREAMS_MAX.max(start)),
+                false => (1, STREAMS_MAX.max(start)),
+            };
+            let bounds = u32::from(least)..=u32::from(most);
             knobs.push(Range { knob: Knob::Streams, start: start.into(), bounds });
         }
         if asked.concurrency.is_none() {

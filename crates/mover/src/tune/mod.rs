@@ -90,6 +90,8 @@ const INTERVAL_ROUND_TRIPS: u32 = 10;
 const BETTER_MIN: f64 = 0.01;
 /// By more than this nothing has to be better, however noisy it is.
 const BETTER_MAX: f64 = 0.25;
+/// A trial that reaches less than this share of what was before ends with its first such interval.
+const HOPELESS: f64 = 0.75;
 /// Factors by which a knob is turned, the coarse one first.
 const STEPS: [f64; 4] = [2.0, 1.25, 1.1, 1.05];
 /// Trials in one pass over all knobs.
@@ -205,7 +207,9 @@ impl Tuner {
         let seconds = passed.as_secs_f64();
         self.rates.push(((bytes + entries * ENTRY_BYTES) as f64 / seconds, bytes as f64 / seconds));
         self.since = Some((now, *sample));
-        if self.rates.len() < INTERVALS {
+        let is_hopeless = matches!(self.phase, Phase::Trying { rate, .. }
+            if self.rates.last().is_some_and(|(now, _)| *now < HOPELESS * rate));
+        if self.rates.len() < INTERVALS && !is_hopeless {
             return None;
         }
         let turn = self.judge(now);
