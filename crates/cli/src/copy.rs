@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use thalweg_mover::event::Event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::plan;
@@ -83,12 +84,14 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
         bind: &args.bind,
     });
     let jobs = asked.into_iter().map(|asked| asked.reach(&mut fars, &state)).collect::<Result<Vec<Job>>>()?;
-    if let Some(name) = &args.cca
-        && jobs.iter().any(|job| matches!(job.to, To::Far(..)))
-    {
-        check_congestion(name)?;
-    }
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
+    let not_permitted = match &args.cca {
+        Some(name) if jobs.iter().any(|job| matches!(job.to, To::Far(..))) => check_congestion(name)?,
+        _ => None,
+    };
+    if not_permitted.is_some() {
+        wishes.link.congestion = None;
+    }
     let _running = listen(&state, &wishes.rate);
 
     let stop = Arc::new(Stop::default());
@@ -98,6 +101,9 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
     let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
     let teller = Arc::new(Teller::start(args, &meters)?);
+    if let Some(text) = not_permitted {
+        teller.hear_link(&Event::Note(text));
+    }
     let listeners: Vec<Arc<Listener>> =
         (1..=jobs.len()).map(|number| Arc::new(Listener::new(teller.clone(), number))).collect();
     let exit_of = |failure: &Failure| match (failure.kind, signal.load(Ordering::Acquire)) {
@@ -220,14 +226,24 @@ impl Asked {
 }
 
 /// Streams take what they are told as advice; a name that this machine does not have is told before. (For what comes
-/// from a far side, that side says so.)
-fn check_congestion(name: &str) -> Result<()> {
+/// from a far side, that side says so.) What it has and does not permit to us is said, with what is used instead.
+fn check_congestion(name: &str) -> Result<Option<String>> {
     let refused = |error: std::io::Error| failure::of_io("choose the congestion control", &error);
     let probe = std::net::TcpListener::bind("127.0.0.1:0").map_err(refused)?;
-    socket::set_congestion(&probe, name).map_err(|_| {
-        let there = socket::available_congestion().unwrap_or_default().join(", ");
-        usage(&format!("the congestion control `{name}` is not to be had here; there are: {there}"))
-    })
+    match socket::set_congestion(&probe, name) {
+        Ok(()) => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let permitted = socket::allowed_congestion().unwrap_or_default().join(", ");
+            let used = socket::congestion(&probe).unwrap_or_else(|_| "the system's choice".to_owned());
+            Ok(Some(format!(
+                "the congestion control `{name}` is not permitted to this user (permitted: {permitted}): {used} is used instead"
+            )))
+        }
+        Err(_) => {
+            let there = socket::available_congestion().unwrap_or_default().join(", ");
+            Err(usage(&format!("the congestion control `{name}` is not to be had here; there are: {there}")))
+        }
+    }
 }
 
 fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {

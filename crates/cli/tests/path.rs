@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::chance::{has, say, skipped};
@@ -217,4 +218,51 @@ fn the_plan_names_the_setting_that_bounds_a_stream() {
     let plan = &ran.finished()["plan"];
     assert!(plan["window_bytes"]["why"].is_string(), "{plan}");
     assert_eq!(plan["segment_bytes"]["value"], 524_288, "{plan}");
+}
+
+/// A CPU control group of its own with a twentieth of a core; it goes with the value.
+struct LittleOfACore(std::path::PathBuf);
+
+impl LittleOfACore {
+    fn new(row: &str) -> Option<LittleOfACore> {
+        let (first, second) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
+        let is_first = first.is_dir();
+        let group =
+            if is_first { first } else { second }.join(format!("thalweg-little-{}", std::process::id()));
+        let (name, value) = if is_first { ("cpu.cfs_quota_us", "5000") } else { ("cpu.max", "5000 100000") };
+        let made = std::fs::create_dir(&group).map(|()| LittleOfACore(group.clone()));
+        match made.and_then(|made| std::fs::write(group.join(name), value).map(|()| made)) {
+            Ok(made) => Some(made),
+            Err(error) => {
+                skipped(row, &format!("no CPU control group: {error}"));
+                None
+            }
+        }
+    }
+
+    fn around(&self, command: &Command) -> Command {
+        let mut wrapped = Command::new("sh");
+        wrapped.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.0.join("cgroup.procs"));
+        wrapped.arg(command.get_program()).args(command.get_args());
+        wrapped.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        wrapped
+    }
+}
+
+impl Drop for LittleOfACore {
+    fn drop(&mut self) {
+        wait_until(Duration::from_secs(5), || std::fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+#[test]
+fn a_cpu_quota_is_planned_for_and_told_if_it_held_the_copy() {
+    let Some(group) = LittleOfACore::new("quota") else { return };
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("large"), noise(1, 256 << 20)).unwrap();
+    let command = with(scratch.thalweg(), ["cp", "--json"]);
+    let command = with(command, [scratch.path("large"), scratch.path("copy")]);
+    let ran = Running::start(group.around(&command)).end(LIMIT).expect(0);
+    assert_eq!(ran.finished()["plan"]["streams"]["value"], 1, "one core is what a part of one is counted as");
+    assert!(told(&ran, "note").iter().any(|text| text.contains("CPU quota")), "{ran:?}");
 }

@@ -46,7 +46,7 @@ pub struct Held {
     pub quota: Option<Duration>,
 }
 
-/// Reads the counters, of cgroup v2 at its usual place.
+/// Reads the counters; those of control groups at their usual places, v2 and v1.
 pub fn held() -> Held {
     Held { heat: heat(), quota: quota() }
 }
@@ -63,16 +63,26 @@ fn heat() -> Option<u64> {
 
 fn quota() -> Option<Duration> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let stat = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
-        .iter()
-        .find_map(|mount| std::fs::read_to_string(format!("{mount}/{group}/cpu.stat")).ok())?;
-    throttled(&stat)
+    let read = |mount: &str, group: &str| std::fs::read_to_string(format!("{mount}/{group}/cpu.stat")).ok();
+    groups.lines().find_map(|line| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        let stat = match controllers {
+            "" => read("/sys/fs/cgroup", group).or_else(|| read("/sys/fs/cgroup/unified", group)),
+            names if names.split(',').any(|name| name == "cpu") => {
+                read("/sys/fs/cgroup/cpu", group).or_else(|| read("/sys/fs/cgroup/cpu,cpuacct", group))
+            }
+            _ => None,
+        };
+        throttled(&stat?)
+    })
 }
 
+/// v2 tells microseconds, v1 nanoseconds.
 fn throttled(stat: &str) -> Option<Duration> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("throttled_usec "))?;
-    line.trim().parse().ok().map(Duration::from_micros)
+    let number = |key: &str| stat.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
+    number("throttled_usec ")
+        .map(Duration::from_micros)
+        .or_else(|| number("throttled_time ").map(Duration::from_nanos))
 }
 
 #[cfg(test)]
@@ -96,6 +106,8 @@ mod tests {
     fn the_time_that_a_quota_took_is_read() {
         let stat = "usage_usec 5\nnr_periods 2\nnr_throttled 1\nthrottled_usec 1500000\n";
         assert_eq!(throttled(stat), Some(Duration::from_millis(1500)));
+        let first = "nr_periods 2\nnr_throttled 1\nthrottled_time 1500000000\n";
+        assert_eq!(throttled(first), Some(Duration::from_millis(1500)));
         assert_eq!(throttled("usage_usec 5\n"), None);
         // Whatever this machine tells, asking twice never goes back.
         let (first, second) = (held(), held());
