@@ -58,6 +58,9 @@ pub mod usage;
 /// What this process takes from others.
 pub mod priority;
 
+/// Network and mount namespaces.
+pub mod namespace;
+
 mod argument;
 mod xattr;
 
