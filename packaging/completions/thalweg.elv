@@ -32,6 +32,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand cat 'Print files, compared with their digests'
             cand rm 'Remove files and trees'
             cand gc 'Find and remove what unfinished copies left behind'
+            cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand mover 'The far side of a copy by ssh; not for people'
@@ -266,6 +267,19 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;why'= {
+            cand --state 'Where thalweg keeps its keys and what it remembers: of a daemon, what it serves'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -v 'With a table of all stages of both sides; twice: also streams, processes and disks'
+            cand --verbose 'With a table of all stages of both sides; twice: also streams, processes and disks'
+            cand -q 'Only the sentence'
+            cand --quiet 'Only the sentence'
+            cand --watch 'Look again every second until the transfer is over'
+            cand --list 'All transfers that are known, a line each'
+            cand --json 'The answer as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;explain-filter'= {
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -308,6 +322,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand cat 'Print files, compared with their digests'
             cand rm 'Remove files and trees'
             cand gc 'Find and remove what unfinished copies left behind'
+            cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand mover 'The far side of a copy by ssh; not for people'
@@ -330,6 +345,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;rm'= {
         }
         &'thalweg;help;gc'= {
+        }
+        &'thalweg;help;why'= {
         }
         &'thalweg;help;explain-filter'= {
         }

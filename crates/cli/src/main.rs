@@ -34,6 +34,10 @@ mod check;
 
 mod gc;
 
+mod why;
+
+mod drawing;
+
 use clap::FromArgMatches;
 use std::ffi::OsString;
 use thalweg_cli::{args, config, exit, place, receipt_file, units};
@@ -77,6 +81,7 @@ fn main() -> std::process::ExitCode {
         args::Command::Cat(args) => places::cat(&args, &places),
         args::Command::Rm(args) => places::rm(&args, &places),
         args::Command::Gc(args) => gc::gc(&args, &places),
+        args::Command::Why(args) => why::why(&args),
         args::Command::ExplainFilter(args) => tell::explain_filter(&args),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Mover(args) => mover::mover(&args),

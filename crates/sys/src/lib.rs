@@ -55,6 +55,9 @@ pub mod socket;
 /// Time and memory used, limits, abilities.
 pub mod usage;
 
+/// What the machine charges a process, and what it withholds.
+pub mod host;
+
 mod argument;
 mod xattr;
 

@@ -1,6 +1,6 @@
 //! A copy from beginning to end: plan, link, both sides, attempts, agreement.
 
-use crate::basin::{self, Narrowest};
+use crate::basin::{self, Evidence, Verdict};
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use crate::endpoint::local::overlap;
 use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
@@ -15,6 +15,7 @@ use crate::run::agree::{self, Agreed, Signer};
 use crate::run::client::{Client, LinkSettings};
 use crate::run::expected::Expected;
 use crate::run::far::Far;
+use crate::run::ledger::{self, Settings};
 use crate::run::local::LocalTransfer;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
@@ -25,9 +26,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{
-    Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Terms, Totals,
-    TransferNumber, VerifyLevel,
+    Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, Terms, Totals, TransferNumber,
+    VerifyLevel,
 };
 use thalweg_wire::{Digest, RelativePath};
 
@@ -167,12 +169,10 @@ pub struct Report {
     pub plan: Plan,
     /// From the first connection to the last word.
     pub elapsed: Duration,
-    /// Which stage set the rate.
-    pub narrowest: Option<Narrowest>,
-    /// Accounts of the sending side.
-    pub sender: Vec<StageAccount>,
-    /// Accounts of the receiving side.
-    pub receiver: Vec<StageAccount>,
+    /// Where the time went.
+    pub evidence: Evidence,
+    /// Which stage set the rate, and why.
+    pub verdict: Option<Verdict>,
     /// How often it had to start over.
     pub attempts: u32,
 }
@@ -186,7 +186,15 @@ pub struct Watch {
     pub link_events: Events,
     /// Counts.
     pub meter: Arc<Meter>,
+    /// Hears where the time goes, once a second.
+    pub evidence: Option<EvidenceSink>,
 }
+
+/// Takes what is known about a copy under way. Called on the thread that waits for it: hands on and returns.
+pub type EvidenceSink = Arc<dyn Fn(&Evidence) + Send + Sync>;
+
+/// Time between two tellings of evidence.
+const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 
 /// Copies. The session with a far mover stays open for other copies: [`Far::close`] ends it.
 ///
@@ -212,6 +220,7 @@ pub fn copy(
         is_dialling: AtomicBool::new(false),
         had_link: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
+        evidence_at: Mutex::new(Instant::now()),
     };
     job.attempts()
 }
@@ -231,6 +240,7 @@ struct Job<'a> {
     had_link: AtomicBool,
     /// The most that was verified and settled in any attempt, and when that was reached.
     progress: Mutex<(u64, Instant)>,
+    evidence_at: Mutex<Instant>,
 }
 
 impl Job<'_> {
@@ -314,6 +324,7 @@ impl Job<'_> {
         let ended = loop {
             let ended = transfer.wait(Duration::from_millis(100));
             self.measure_sender(&transfer.sender);
+            self.tell_evidence(&plan, || (transfer.sender.side(), transfer.receiver.side()));
             if let Some(ended) = ended {
                 break ended;
             }
@@ -326,7 +337,7 @@ impl Job<'_> {
             let signer = self.signer(self.identity.fingerprint());
             Ok((totals, agree::as_both(&transfer.sender, &transfer.receiver, &signer, totals)?))
         });
-        let rows = (transfer.sender.accounts.rows(), transfer.receiver.accounts.rows());
+        let rows = (transfer.sender.side(), transfer.receiver.side());
         transfer.close();
         let (totals, agreed) = agreed?;
         Ok(self.report(totals, agreed, plan, rows))
@@ -361,12 +372,13 @@ impl Job<'_> {
         run.start().map_err(|error| failure::of_io("start", &error))?;
         let ended = self.wait(client, || {
             self.measure_sender(&run);
+            self.tell_evidence(&plan, || (run.side(), run.peer_accounts()));
             run.wait(Duration::from_millis(100))
         })?;
         let totals = agree::totals_of(ended)?;
         let signer = self.signer(client.session.peer);
         let agreed = agree::as_sender(&run, &signer, totals, self.wishes.link.patience)?;
-        let rows = (run.accounts.rows(), run.peer_accounts());
+        let rows = (run.side(), run.peer_accounts());
         Ok(self.report(totals, agreed, plan, rows))
     }
 
@@ -405,6 +417,7 @@ impl Job<'_> {
         let result = self
             .wait(client, || {
                 self.measure_receiver(&run);
+                self.tell_evidence(&plan, || (run.peer_accounts(), run.side()));
                 run.wait(Duration::from_millis(100))
             })
             .and_then(agree::totals_of)
@@ -413,7 +426,7 @@ impl Job<'_> {
                 Ok((totals, agree::as_receiver(&run, &signer, totals, self.wishes.link.patience)?))
             });
         run.close();
-        let rows = (run.peer_accounts(), run.accounts.rows());
+        let rows = (run.peer_accounts(), run.side());
         let (totals, agreed) = result?;
         Ok(self.report(totals, agreed, plan, rows))
     }
@@ -615,12 +628,38 @@ impl Job<'_> {
         totals: Totals,
         agreed: Agreed,
         plan: Plan,
-        (sender, receiver): (Vec<StageAccount>, Vec<StageAccount>),
+        sides: (SideAccounts, SideAccounts),
     ) -> Report {
         let elapsed = self.started.elapsed();
-        let narrowest = basin::narrowest(&sender, &receiver, plan.streams.value, elapsed);
+        let settled = totals.done + totals.unchanged + totals.skipped + totals.failed;
+        let evidence = Evidence { entries: settled, ..self.evidence(&plan, sides) };
+        let verdict = basin::judge(&evidence);
         (self.watch.events)(Event::Finished(totals));
-        Report { totals, agreed, plan, elapsed, narrowest, sender, receiver, attempts: 1 }
+        Report { totals, agreed, plan, elapsed, evidence, verdict, attempts: 1 }
+    }
+
+    /// Tells where the time goes, if it is time to.
+    fn tell_evidence(&self, plan: &Plan, sides: impl FnOnce() -> (SideAccounts, SideAccounts)) {
+        let Some(sink) = &self.watch.evidence else { return };
+        let mut at = self.evidence_at.lock().unwrap_or_else(|p| p.into_inner());
+        if at.elapsed() >= EVIDENCE_EVERY {
+            *at = Instant::now();
+            sink(&self.evidence(plan, sides()));
+        }
+    }
+
+    fn evidence(&self, plan: &Plan, (sender, receiver): (SideAccounts, SideAccounts)) -> Evidence {
+        let is_local = !matches!(self.from, From::Far(..)) && !matches!(self.to, To::Far(..));
+        let settings = Settings {
+            is_linked: !is_local,
+            streams: plan.streams.value,
+            concurrency: plan.concurrency.value,
+            depth: plan.depth.value,
+            rate_bytes_per_s: self.wishes.rate_bytes_per_s,
+            window_bytes: self.wishes.link.window_bytes,
+        };
+        let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);
+        ledger::evidence(&settings, entries, sender, receiver)
     }
 }
 

@@ -1,0 +1,78 @@
+//! What the sender's kernel says about the path.
+
+use super::need::{Cause, Need};
+use super::{Evidence, Place};
+use crate::stage::Stage;
+use thalweg_wire::account::StreamAccount;
+
+/// A window is the bound if it was for this share of the time with anything to send.
+const LIMITED: f64 = 0.4;
+/// Packets wait in a queue on the way where the round trip is so many times the smallest.
+const QUEUED: f64 = 1.5;
+/// Share of bytes sent again from which a path counts as lossy; a full queue loses packets too.
+const LOSSY: f64 = 2e-4;
+/// A stream with less than this share of what the others carry is slow.
+const SLOW: f64 = 0.4;
+
+/// The path's need: the time in which both sides waited for it. `None` without a path.
+pub(super) fn need(evidence: &Evidence) -> Option<Need> {
+    if !evidence.is_linked {
+        return None;
+    }
+    let wait = |nanos: u64, threads: f64| nanos as f64 / 1e9 / threads;
+    let (sender, receiver) = (&evidence.sender, &evidence.receiver);
+    let sending = sender.stage(Stage::Send as u8);
+    let sent = wait(sending.output_nanos, evidence.stream_threads(sender, Stage::Read));
+    let receiving = receiver.stage(Stage::Receive as u8);
+    let received = wait(receiving.input_nanos, evidence.stream_threads(receiver, Stage::Receive));
+    let seconds = match receiving.threads {
+        // Its accounts have not come.
+        0 => sent,
+        _ => sent.min(received),
+    }
+    .min(evidence.seconds());
+    Some(Need { stage: None, place: Place::Path, cause: cause(evidence), seconds, weight: seconds })
+}
+
+fn cause(evidence: &Evidence) -> Cause {
+    let streams = &evidence.sender.streams;
+    let sum = |of: fn(&StreamAccount) -> u64| streams.iter().map(of).sum::<u64>() as f64;
+    let busy = sum(|stream| stream.busy_nanos).max(1.0);
+    if sum(|stream| stream.rwnd_limited_nanos) > busy * LIMITED {
+        return Cause::Window;
+    }
+    if sum(|stream| stream.sndbuf_limited_nanos) > busy * LIMITED {
+        return Cause::SendBuffer;
+    }
+    if slow_stream(evidence).is_some() {
+        return Cause::SlowStream;
+    }
+    let lost = sum(|stream| stream.retransmitted_bytes) / sum(|stream| stream.sent_bytes).max(1.0);
+    let (rtt, rtt_min) = (sum(|stream| stream.rtt_nanos), sum(|stream| stream.rtt_min_nanos).max(1.0));
+    if lost > LOSSY && rtt < rtt_min * QUEUED { Cause::Loss } else { Cause::Link }
+}
+
+/// A stream that carries much less than the others though it always has something to send, and what share of theirs.
+pub(super) fn slow_stream(evidence: &Evidence) -> Option<(u16, f64)> {
+    let mut streams: Vec<&StreamAccount> = evidence.sender.streams.iter().collect();
+    if streams.len() < 2 {
+        return None;
+    }
+    streams.sort_by_key(|stream| stream.acked_bytes);
+    let slowest = streams[0];
+    let middle = streams[streams.len() / 2];
+    let share = slowest.acked_bytes as f64 / middle.acked_bytes.max(1) as f64;
+    let always_busy = slowest.busy_nanos * 2 > middle.busy_nanos;
+    (share < SLOW && always_busy).then_some((slowest.stream, share))
+}
+
+/// The most that all streams together were seen to deliver in a second.
+pub(super) fn peak_bytes_per_s(evidence: &Evidence) -> Option<f64> {
+    let peak: u64 = evidence.sender.streams.iter().map(|stream| stream.delivery_bytes_per_s_max).sum();
+    (peak > 0).then_some(peak as f64)
+}
+
+/// The largest round trip of all streams, in seconds.
+pub(super) fn rtt_seconds(evidence: &Evidence) -> f64 {
+    evidence.sender.streams.iter().map(|stream| stream.rtt_min_nanos).max().unwrap_or(0) as f64 / 1e9
+}
