@@ -72,6 +72,7 @@ fn list(args: &WhyArgs, state: &Path) -> Result<Exit> {
             inert(&told.to)
         ))?;
     }
+    out::flush()?;
     Ok(Exit::Done)
 }
 

@@ -138,11 +138,12 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     let wanted = next.map_or(left, |next| next.seconds).max(left).max(seconds / FACTOR_MAX);
     let factor = (seconds / wanted).max(1.0);
     // The path is known to be as wide as it ever was, and no wider.
-    let certain = match (evidence.is_linked, narrowest.place, path::peak_bytes_per_s(evidence)) {
-        (true, Place::Source | Place::Destination | Place::Both, Some(peak)) => {
+    let certain = match evidence.is_linked && narrowest.place != Place::Path {
+        true => {
+            let peak = path::peak_bytes_per_s(evidence).unwrap_or(0.0);
             (peak * seconds / evidence.bytes.max(1) as f64).clamp(1.0, factor)
         }
-        _ => factor,
+        false => factor,
     };
     let narrow = |need: &need::Need| need.narrow(evidence);
     let mut verdict = Verdict {

@@ -201,11 +201,15 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
     needs.extend(of_limits(evidence).into_iter().filter(|need| need.cause != gone.cause));
     let is_same_cpu = |need: &Need| gone.cause == need.cause && gone.place == need.place;
     needs.extend(of_cpu(evidence).into_iter().filter(|need| !is_same_cpu(need)));
-    if let Some(path) = path::need(evidence)
-        && gone.place != Place::Path
-        && gone.cause != Cause::RateLimit
-    {
-        needs.push(path);
+    match gone.cause {
+        // The others are the path.
+        Cause::SlowStream => needs.push(Need {
+            cause: Cause::Link,
+            seconds: gone.seconds / path::without_the_slow(evidence),
+            ..*gone
+        }),
+        _ if gone.place == Place::Path => {}
+        _ => needs.extend(path::need_behind(evidence)),
     }
     needs.retain(|need| need.seconds > 0.0);
     needs
@@ -266,17 +270,13 @@ fn of_pools(pools: &[Pool], evidence: &Evidence) -> Vec<Need> {
     pools.iter().filter_map(of_pool).collect()
 }
 
-/// What a sync takes that has next to nothing to write: that of a record or of the end, the quicker one.
+/// What a sync takes that has next to nothing to write: that of a record, or where there are none, of the end.
 fn sync_latency(evidence: &Evidence) -> f64 {
     let each = |stage: Stage| {
         let row: StageAccount = evidence.receiver.stage(stage as u8);
         (row.items > 0).then(|| row.busy_nanos as f64 / 1e9 / row.items as f64)
     };
-    let (record, conclude) = (each(Stage::Record), each(Stage::Conclude));
-    match (record, conclude) {
-        (Some(record), Some(conclude)) => record.min(conclude),
-        (one, other) => one.or(other).unwrap_or(0.0),
-    }
+    each(Stage::Record).or(each(Stage::Conclude)).unwrap_or(0.0)
 }
 
 fn of_cpu(evidence: &Evidence) -> Vec<Need> {

@@ -7,8 +7,10 @@ use thalweg_wire::account::StreamAccount;
 
 /// A window is the bound if it was for this share of the time with anything to send.
 const LIMITED: f64 = 0.4;
-/// Packets wait in a queue on the way where the round trip is so many times the smallest.
+/// Packets wait in a queue on the way where the round trip is so many times the smallest, and so much longer in seconds:
+/// within a room the smallest is next to nothing.
 const QUEUED: f64 = 1.5;
+const QUEUED_S: f64 = 0.002;
 /// Share of bytes sent again from which a path counts as lossy; a full queue loses packets too.
 const LOSSY: f64 = 2e-4;
 /// A stream with less than this share of what the others carry is slow.
@@ -48,8 +50,10 @@ fn cause(evidence: &Evidence) -> Cause {
         return Cause::SlowStream;
     }
     let lost = sum(|stream| stream.retransmitted_bytes) / sum(|stream| stream.sent_bytes).max(1.0);
-    let (rtt, rtt_min) = (sum(|stream| stream.rtt_nanos), sum(|stream| stream.rtt_min_nanos).max(1.0));
-    if lost > LOSSY && rtt < rtt_min * QUEUED { Cause::Loss } else { Cause::Link }
+    let (rtt, rtt_min) = (sum(|stream| stream.rtt_nanos), sum(|stream| stream.rtt_min_nanos));
+    let waits_s = (rtt - rtt_min) / 1e9 / streams.len().max(1) as f64;
+    let is_queued = rtt > rtt_min * QUEUED && waits_s > QUEUED_S;
+    if lost > LOSSY && !is_queued { Cause::Loss } else { Cause::Link }
 }
 
 /// A stream that carries much less than the others though it always has something to send, and what share of theirs.
@@ -64,6 +68,24 @@ pub(super) fn slow_stream(evidence: &Evidence) -> Option<(u16, f64)> {
     let share = slowest.acked_bytes as f64 / middle.acked_bytes.max(1) as f64;
     let always_busy = slowest.busy_nanos * 2 > middle.busy_nanos;
     (share < SLOW && always_busy).then_some((slowest.stream, share))
+}
+
+/// How long the path would take if it were all there is, as far as it can be told where something else is narrower: by
+/// what it was seen to carry.
+pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
+    let need = need(evidence)?;
+    let seen = peak_bytes_per_s(evidence).map_or(0.0, |peak| evidence.bytes as f64 / peak);
+    let seconds = need.seconds.max(seen).min(evidence.seconds());
+    Some(Need { seconds, ..need })
+}
+
+/// What would be carried if the slow stream were as fast as the others, as a multiple.
+pub(super) fn without_the_slow(evidence: &Evidence) -> f64 {
+    let mut acked: Vec<f64> =
+        evidence.sender.streams.iter().map(|stream| stream.acked_bytes as f64).collect();
+    acked.sort_by(f64::total_cmp);
+    let middle = acked.get(acked.len() / 2).copied().unwrap_or(0.0);
+    (middle * acked.len() as f64 / acked.iter().sum::<f64>().max(1.0)).max(1.0)
 }
 
 /// The most that all streams together were seen to deliver in a second.

@@ -288,7 +288,9 @@ impl ReceiveRun {
             }
         }
         self.held.lock().unwrap_or_else(|p| p.into_inner()).clear();
+        let mut watch = Stopwatch::start(&self.accounts);
         self.destination.close(success);
+        watch.lap(Stage::Conclude, 0);
     }
 
     /// Notes what the disk is doing.
