@@ -5,6 +5,7 @@
 
 use crate::tools;
 use anyhow::{Result, ensure};
+use scenarios::Throttle;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -24,6 +25,9 @@ pub struct Args {
     /// This program instead of a release that is built now
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// The program whose `testbed` makes long ways, if not the same
+    #[arg(long, value_name = "FILE")]
+    testbed: Option<PathBuf>,
     /// Fewer stages named truly are a failure
     #[arg(long, value_name = "PERCENT", default_value_t = 95)]
     at_least: usize,
@@ -38,10 +42,17 @@ const CLOSE: f64 = 0.2;
 /// If fewer than asked for are named truly, or a copy fails.
 pub fn run(args: &Args) -> Result<()> {
     let thalweg = args.program.clone().map_or_else(tools::build_release, Ok)?;
-    let Some(stand) = stand::Stand::new(&thalweg)? else { return Ok(()) };
+    let testbed = args.testbed.as_ref().unwrap_or(&thalweg);
+    let Some(stand) = stand::Stand::new(&thalweg, testbed)? else { return Ok(()) };
+    let has_testbed = stand.has_testbed();
     let (mut runs, mut named, mut close) = (0, 0, 0);
     for _ in 0..args.rounds {
         for scenario in scenarios::all().iter().filter(|scenario| scenario.name.contains(&args.only)) {
+            let is_far = |throttle: &Throttle| matches!(throttle, Throttle::Path(_));
+            if !has_testbed && scenario.beside.iter().any(is_far) {
+                eprintln!("skipped: {}: there is no `thalweg testbed`", scenario.name);
+                continue;
+            }
             let both = [scenario.narrow.clone(), scenario.beside.clone()].concat();
             let narrow = stand.run(scenario, &both)?;
             let wide = stand.run(scenario, &scenario.beside)?;

@@ -22,6 +22,8 @@ pub enum Throttle {
     Cpu(Side, u32),
     /// The cable, both ways, as tc writes rates.
     Link(&'static str),
+    /// The sides are the hosts of `thalweg testbed up` with these options.
+    Path(&'static [&'static str]),
     /// Of ten thousand packets so many are lost.
     Loss(u32),
     /// Each of these system calls takes so many microseconds more.
@@ -102,6 +104,11 @@ impl Files {
 
 const SMALL_BYTES: usize = 1024;
 
+const SMALL_WINDOWS: &[&str] =
+    &["--rtt", "50ms", "--rate", "1Gbit", "--sysctl", "net.ipv4.tcp_rmem=4096 131072 524288"];
+const SMALL_BUFFERS: &[&str] =
+    &["--rtt", "50ms", "--rate", "1Gbit", "--sysctl", "net.ipv4.tcp_wmem=4096 16384 524288"];
+
 /// One bottleneck.
 pub struct Scenario {
     /// Its name.
@@ -127,7 +134,7 @@ pub struct Scenario {
 /// All of them.
 pub fn all() -> Vec<Scenario> {
     use Side::{Destination, Source};
-    use Throttle::{Args, Calls, Cpu, Disk, Link, Loss, SlowStream};
+    use Throttle::{Args, Calls, Cpu, Disk, Link, Loss, Path, SlowStream};
     let big = |name, cause, place, narrow: Throttle, beside: Throttle| Scenario {
         name,
         cause,
@@ -270,6 +277,39 @@ pub fn all() -> Vec<Scenario> {
                 "destination-disk",
                 destination,
                 Calls(Destination, "pread64", 60_000),
+                pace_48,
+            )
+        },
+        // Long ways. A path that comes first is the one that is made.
+        Scenario {
+            args: &["--streams", "2"],
+            beside: vec![Path(&["--rtt", "50ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "20MB/s"])],
+            ..big("long way, small windows", "window", path, Path(SMALL_WINDOWS), pace_48)
+        },
+        Scenario {
+            args: &["--streams", "2"],
+            beside: vec![Path(&["--rtt", "50ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "20MB/s"])],
+            ..big("long way, small send buffers", "send-buffer", path, Path(SMALL_BUFFERS), pace_48)
+        },
+        Scenario {
+            args: &["--streams", "2", "--cca", "cubic"],
+            beside: vec![Path(&["--rtt", "10ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "30MB/s"])],
+            ..big(
+                "long way, lossy",
+                "loss",
+                path,
+                Path(&["--rtt", "10ms", "--rate", "1Gbit", "--loss", "1e-3"]),
+                pace_48,
+            )
+        },
+        Scenario {
+            args: &["--streams", "4"],
+            beside: vec![Path(&["--rtt", "20ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "40MB/s"])],
+            ..big(
+                "long way, little depth",
+                "plan",
+                source,
+                Args(&["--depth", "1", "--chunk", "64KiB"]),
                 pace_48,
             )
         },

@@ -3,6 +3,7 @@
 //! - Disks: ext4 on loop devices, slowed by the block throttle of the root control group (`blkio.throttle`, version 1).
 //! - CPU: a control group for each side with a quota.
 //! - Path: two network name spaces with a cable; tbf or htb for its rate, nft to lose packets.
+//! - Long ways: `thalweg testbed`.
 //! - Single system calls: strace delays them.
 //!
 //! Everything goes with the value.
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The far end of the cable.
 const ADDRESS: &str = "10.78.0.2:8487";
+/// The host on the right of a testbed.
+const ADDRESS_FAR: &str = "10.77.2.1:8487";
 const CPU: &str = "/sys/fs/cgroup/cpu";
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 
@@ -28,6 +31,7 @@ const BLKIO: &str = "/sys/fs/cgroup/blkio";
 pub struct Stand {
     scratch: Scratch,
     thalweg: PathBuf,
+    testbed: PathBuf,
     name: String,
     disks: [Disk; 2],
 }
@@ -45,7 +49,7 @@ impl Stand {
     ///
     /// # Errors
     /// If something fails that should not.
-    pub fn new(thalweg: &Path) -> Result<Option<Stand>> {
+    pub fn new(thalweg: &Path, testbed: &Path) -> Result<Option<Stand>> {
         let needed = [CPU, BLKIO, "/dev/loop-control"];
         if let Some(missing) = needed.iter().find(|path| !Path::new(path).exists()) {
             println!(
@@ -64,7 +68,8 @@ impl Stand {
             quiet("ip", &["netns", "add", &format!("{name}{space}")])?;
         }
         let disks = [Disk::new(&scratch, "source")?, Disk::new(&scratch, "destination")?];
-        let stand = Stand { scratch, thalweg: thalweg.to_owned(), name, disks };
+        let (thalweg, testbed) = (thalweg.to_owned(), testbed.to_owned());
+        let stand = Stand { scratch, thalweg, testbed, name, disks };
         let (a, b) = (stand.space("a"), stand.space("b"));
         quiet("ip", &["-n", &a, "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", &b])?;
         for (space, address) in [(&a, "10.78.0.1/24"), (&b, "10.78.0.2/24")] {
@@ -76,6 +81,12 @@ impl Stand {
             fs::create_dir(stand.group(side)).context("a control group for CPU")?;
         }
         Ok(Some(stand))
+    }
+
+    /// Whether there is a testbed to be had.
+    pub fn has_testbed(&self) -> bool {
+        let help = Command::new(&self.testbed).args(["testbed", "--help"]).output();
+        help.is_ok_and(|output| output.status.success())
     }
 
     /// One copy under these throttles.
@@ -94,7 +105,18 @@ impl Stand {
         tools::run(Command::new("sync").arg("-f").arg(self.scratch.path("")))?;
         let is_cold = throttles.iter().any(|throttle| matches!(throttle, Throttle::Disk(Side::Source, _)));
         self.prepare(&source.join(scenario.files.name()), is_cold)?;
+        let path = path_of(throttles);
+        if let Some(options) = path {
+            let made = Command::new(&self.testbed)
+                .args(["testbed", "up", "--name", &self.name])
+                .args(options)
+                .output()?;
+            ensure!(made.status.success(), "testbed: {}", String::from_utf8_lossy(&made.stderr));
+        }
         let answer = self.once(scenario, throttles);
+        if path.is_some() {
+            self.testbed_down();
+        }
         self.loosen()?;
         // Not a million files: a few thousand at most.
         for entry in fs::read_dir(destination)? {
@@ -115,7 +137,8 @@ impl Stand {
         let export = format!("d={}", self.disks[server as usize].mount.display());
         let ticket = self.scratch.path("ticket");
         let _ = fs::remove_file(&ticket);
-        let mut words = vec!["serve", "--listen", ADDRESS, "--export", &export, "--ticket-file"];
+        let address = address(throttles);
+        let mut words = vec!["serve", "--listen", address, "--export", &export, "--ticket-file"];
         let shown = ticket.display().to_string();
         words.push(&shown);
         let mut daemon = self.start(server, "b", &words, "server-state", throttles)?;
@@ -135,7 +158,7 @@ impl Stand {
         let state = self.scratch.path("client-state");
         let _ = fs::remove_dir_all(state.join("transfers"));
         let name = scenario.files.name();
-        let far = format!("tw://{ADDRESS}/d/{name}");
+        let far = format!("tw://{}/d/{name}", address(throttles));
         let (from, to) = match scenario.is_pull {
             true => (far, self.disks[1].mount.join(name).display().to_string()),
             false => (self.disks[0].mount.join(name).display().to_string(), far),
@@ -218,7 +241,8 @@ impl Stand {
                     let rules = format!("table inet t {{\nchain c {{\n{hook}\n{rule}\n}}\n}}\n");
                     self.nft(&rules)?;
                 }
-                Throttle::Calls(..) | Throttle::Args(_) | Throttle::SlowStream { .. } => {}
+                Throttle::Calls(..) | Throttle::Args(_) | Throttle::SlowStream { .. } | Throttle::Path(_) => {
+                }
             }
         }
         Ok(())
@@ -289,6 +313,10 @@ impl Stand {
         quiet("nsenter", &[&[net.as_str(), program], words].concat())
     }
 
+    fn testbed_down(&self) {
+        let _ = Command::new(&self.testbed).args(["testbed", "down", "--name", &self.name]).output();
+    }
+
     fn quota(&self, side: Side, milli: Option<u32>) -> Result<()> {
         let quota = milli.map_or("-1".to_owned(), |milli| (milli * 20).to_string());
         fs::write(self.group(side).join("cpu.cfs_period_us"), "20000")?;
@@ -314,7 +342,15 @@ impl Stand {
     ) -> Result<Group> {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.group(side).join("cgroup.procs"));
-        command.arg("nsenter").arg(format!("--net=/run/netns/{}", self.space(space)));
+        match path_of(throttles) {
+            Some(_) => {
+                let host = if space == "a" { "left" } else { "right" };
+                command.arg(&self.testbed).args(["testbed", "run", "--name", &self.name, host]);
+            }
+            None => {
+                command.arg("nsenter").arg(format!("--net=/run/netns/{}", self.space(space)));
+            }
+        }
         let calls: Vec<(&str, u32)> = throttles
             .iter()
             .filter_map(|throttle| match throttle {
@@ -330,17 +366,29 @@ impl Stand {
                 command.arg("-e").arg(format!("inject={calls}:delay_exit={micros}"));
             }
         }
-        command.arg(&self.thalweg).args(words);
-        command
-            .env("THALWEG_STATE", self.scratch.path(state))
-            .env("XDG_CONFIG_HOME", self.scratch.path("none"));
+        // By option: the testbed has a state of its own.
+        command.arg(&self.thalweg).args(words).arg("--state").arg(self.scratch.path(state));
+        command.env_remove("THALWEG_STATE").env("XDG_CONFIG_HOME", self.scratch.path("none"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
         Ok(Group { child: command.spawn().context("starting thalweg")? })
     }
 }
 
+/// Options of the testbed, if there is to be one.
+fn path_of(throttles: &[Throttle]) -> Option<&'static [&'static str]> {
+    throttles.iter().find_map(|throttle| match throttle {
+        Throttle::Path(options) => Some(*options),
+        _ => None,
+    })
+}
+
+fn address(throttles: &[Throttle]) -> &'static str {
+    if path_of(throttles).is_some() { ADDRESS_FAR } else { ADDRESS }
+}
+
 impl Drop for Stand {
     fn drop(&mut self) {
+        self.testbed_down();
         let _ = self.loosen();
         for space in ["a", "b"] {
             let _ = quiet("ip", &["netns", "del", &self.space(space)]);

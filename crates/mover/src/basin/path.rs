@@ -7,6 +7,9 @@ use thalweg_wire::account::StreamAccount;
 
 /// A window is the bound if it was for this share of the time with anything to send.
 const LIMITED: f64 = 0.4;
+/// The kernel counts only part of the time in which the send buffer is the bound. From this share on it is, if there is
+/// room in the congestion window and at the peer all the while.
+const TOUCHED: f64 = 0.1;
 /// Packets wait in a queue on the way where the round trip is so many times the smallest, and so much longer in seconds:
 /// within a room the smallest is next to nothing.
 const QUEUED: f64 = 1.5;
@@ -43,7 +46,8 @@ fn cause(evidence: &Evidence) -> Cause {
     if sum(|stream| stream.rwnd_limited_nanos) > busy * LIMITED {
         return Cause::Window;
     }
-    if sum(|stream| stream.sndbuf_limited_nanos) > busy * LIMITED {
+    let by_buffer = sum(|stream| stream.sndbuf_limited_nanos) / busy;
+    if by_buffer > LIMITED || by_buffer > TOUCHED && is_half_empty(streams) {
         return Cause::SendBuffer;
     }
     if slow_stream(evidence).is_some() {
@@ -54,6 +58,14 @@ fn cause(evidence: &Evidence) -> Cause {
     let waits_s = (rtt - rtt_min) / 1e9 / streams.len().max(1) as f64;
     let is_queued = rtt > rtt_min * QUEUED && waits_s > QUEUED_S;
     if lost > LOSSY && !is_queued { Cause::Loss } else { Cause::Link }
+}
+
+/// Whether what was under way, by rate and round trip, was at most half of what congestion window and peer allowed.
+fn is_half_empty(streams: &[StreamAccount]) -> bool {
+    streams.iter().all(|stream| {
+        let under_way = stream.acked_bytes as f64 * stream.rtt_nanos as f64 / stream.busy_nanos.max(1) as f64;
+        under_way * 2.0 < stream.cwnd_bytes.min(stream.window_bytes) as f64
+    })
 }
 
 /// A stream that carries much less than the others though it always has something to send, and what share of theirs.

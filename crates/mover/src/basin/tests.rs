@@ -183,6 +183,16 @@ fn a_full_link_a_lossy_one_and_small_windows() {
         stream.sndbuf_limited_nanos = 8_000_000_000;
     }
     expect(&evidence, Cause::SendBuffer, Place::Path, 10.0);
+    // 5 MB are under way in each stream, of 16 MiB that might be.
+    for stream in &mut evidence.sender.streams {
+        stream.sndbuf_limited_nanos = 3_000_000_000;
+        (stream.cwnd_bytes, stream.window_bytes) = (16 << 20, 16 << 20);
+    }
+    expect(&evidence, Cause::SendBuffer, Place::Path, 10.0);
+    for stream in &mut evidence.sender.streams {
+        stream.cwnd_bytes = 5 << 20;
+    }
+    expect(&evidence, Cause::Loss, Place::Path, 10.0);
 }
 
 #[test]
