@@ -7,8 +7,8 @@ use thalweg_wire::account::StreamAccount;
 
 /// A window is the bound if it was for this share of the time with anything to send.
 const LIMITED: f64 = 0.4;
-/// The kernel counts only part of the time in which the send buffer is the bound. From this share on it is, if there is
-/// room in the congestion window and at the peer all the while.
+/// The kernel counts only part of the time in which a window or the send buffer is the bound, above all where it paces.
+/// From this share on it is, if what is under way says so too.
 const TOUCHED: f64 = 0.1;
 /// Packets wait in a queue on the way where the round trip is so many times the smallest, and so much longer in seconds:
 /// within a room the smallest is next to nothing.
@@ -43,7 +43,8 @@ fn cause(evidence: &Evidence) -> Cause {
     let streams = &evidence.sender.streams;
     let sum = |of: fn(&StreamAccount) -> u64| streams.iter().map(of).sum::<u64>() as f64;
     let busy = sum(|stream| stream.busy_nanos).max(1.0);
-    if sum(|stream| stream.rwnd_limited_nanos) > busy * LIMITED {
+    let by_window = sum(|stream| stream.rwnd_limited_nanos) / busy;
+    if by_window > LIMITED || by_window > TOUCHED && is_window_full(streams) {
         return Cause::Window;
     }
     let by_buffer = sum(|stream| stream.sndbuf_limited_nanos) / busy;
@@ -60,11 +61,21 @@ fn cause(evidence: &Evidence) -> Cause {
     if lost > LOSSY && !is_queued { Cause::Loss } else { Cause::Link }
 }
 
-/// Whether what was under way, by rate and round trip, was at most half of what congestion window and peer allowed.
+/// Bytes that were under way, by rate and round trip.
+fn under_way(stream: &StreamAccount) -> f64 {
+    stream.acked_bytes as f64 * stream.rtt_nanos as f64 / stream.busy_nanos.max(1) as f64
+}
+
+/// Whether what was under way was at most half of what congestion window and peer allowed.
 fn is_half_empty(streams: &[StreamAccount]) -> bool {
+    streams.iter().all(|stream| under_way(stream) * 2.0 < stream.cwnd_bytes.min(stream.window_bytes) as f64)
+}
+
+/// Whether what was under way filled the peer's window, and the congestion window had room.
+fn is_window_full(streams: &[StreamAccount]) -> bool {
     streams.iter().all(|stream| {
-        let under_way = stream.acked_bytes as f64 * stream.rtt_nanos as f64 / stream.busy_nanos.max(1) as f64;
-        under_way * 2.0 < stream.cwnd_bytes.min(stream.window_bytes) as f64
+        let window = stream.window_bytes as f64;
+        under_way(stream) > window * 0.7 && window * 1.25 < stream.cwnd_bytes as f64
     })
 }
 

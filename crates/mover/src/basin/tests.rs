@@ -193,6 +193,12 @@ fn a_full_link_a_lossy_one_and_small_windows() {
         stream.cwnd_bytes = 5 << 20;
     }
     expect(&evidence, Cause::Loss, Place::Path, 10.0);
+    // The peer's window is full, though the kernel, which paces, says so of a part of the time only.
+    for stream in &mut evidence.sender.streams {
+        (stream.sndbuf_limited_nanos, stream.rwnd_limited_nanos) = (0, 2_000_000_000);
+        (stream.cwnd_bytes, stream.window_bytes) = (16 << 20, 5_100_000);
+    }
+    expect(&evidence, Cause::Window, Place::Path, 10.0);
 }
 
 #[test]
