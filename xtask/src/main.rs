@@ -18,6 +18,8 @@ mod entries;
 
 mod bottlenecks;
 
+mod instructions;
+
 mod real;
 
 mod sim;
@@ -51,6 +53,8 @@ enum Chore {
     Bench(bench::Args),
     /// Bottlenecks made on purpose, and whether `thalweg why` names them
     Bottlenecks(bottlenecks::Args),
+    /// Instructions that a chunk costs, counted by callgrind and held against a budget
+    Instructions(instructions::Args),
     /// Man pages, completions and the reference, made from the code
     Gen(gen_docs::Args),
     /// Runs transfers in virtual time, with faults, and checks every promise at every step
@@ -80,6 +84,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Entries(args) => entries::run(&args),
         Chore::Bench(args) => bench::run(&args),
         Chore::Bottlenecks(args) => bottlenecks::run(&args),
+        Chore::Instructions(args) => instructions::run(&args),
         Chore::Sim(args) => sim::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Torture(args) => torture::run(&args),

@@ -1,6 +1,6 @@
 //! Two places on this machine, each with a disk, a control group and a network of its own, that can be made narrow.
 //!
-//! - Disks: ext4 on loop devices, slowed by the block throttle of the root control group (`blkio.throttle`, version 1).
+//! - Disks: ext4 on loop devices in memory (so that nobody else's work on the real disk counts), slowed by the block throttle of the root control group (`blkio.throttle`, version 1).
 //! - CPU: a control group for each side with a quota.
 //! - Path: two network name spaces with a cable; tbf or htb for its rate, nft to lose packets.
 //! - Long ways: `thalweg testbed`.
@@ -29,11 +29,12 @@ const BLKIO: &str = "/sys/fs/cgroup/blkio";
 
 /// See the module.
 pub struct Stand {
+    // Unmounted before the directory that they are in goes.
+    disks: [Disk; 2],
     scratch: Scratch,
     thalweg: PathBuf,
     testbed: PathBuf,
     name: String,
-    disks: [Disk; 2],
 }
 
 /// What one run was judged.
@@ -69,7 +70,7 @@ impl Stand {
         }
         let disks = [Disk::new(&scratch, "source")?, Disk::new(&scratch, "destination")?];
         let (thalweg, testbed) = (thalweg.to_owned(), testbed.to_owned());
-        let stand = Stand { scratch, thalweg, testbed, name, disks };
+        let stand = Stand { disks, scratch, thalweg, testbed, name };
         let (a, b) = (stand.space("a"), stand.space("b"));
         quiet("ip", &["-n", &a, "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", &b])?;
         for (space, address) in [(&a, "10.78.0.1/24"), (&b, "10.78.0.2/24")] {
@@ -426,21 +427,27 @@ impl Drop for Group {
 /// A file system on a loop device.
 struct Disk {
     mount: PathBuf,
+    image: PathBuf,
     device: String,
 }
 
 impl Disk {
     fn new(scratch: &Scratch, name: &str) -> Result<Disk> {
-        let (image, mount) = (scratch.path(&format!("{name}.img")), scratch.path(name));
+        let mount = scratch.path(name);
+        let memory = Path::new("/dev/shm");
+        let image = match memory.is_dir() {
+            true => memory.join(format!("thalweg-bottlenecks-{}-{name}.img", std::process::id())),
+            false => scratch.path(&format!("{name}.img")),
+        };
         fs::File::create(&image)?.set_len(2 << 30)?;
         fs::create_dir(&mount)?;
-        let (image, shown) = (image.display().to_string(), mount.display().to_string());
+        let (path, image, shown) = (image.clone(), image.display().to_string(), mount.display().to_string());
         quiet("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &image])?;
         quiet("mount", &["-o", "loop", &image, &shown])?;
         let output = Command::new("findmnt").args(["-n", "-o", "MAJ:MIN", "-T", &shown]).output()?;
         let device = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         ensure!(device.contains(':'), "no device below {shown}");
-        Ok(Disk { mount, device })
+        Ok(Disk { mount, image: path, device })
     }
 
     /// Bytes a second of reads at the source, of writes at the destination; 0 for no limit.
@@ -459,6 +466,7 @@ impl Drop for Disk {
         if quiet("umount", &[&mount]).is_err() {
             let _ = quiet("umount", &["-l", &mount]);
         }
+        let _ = fs::remove_file(&self.image);
     }
 }
 
