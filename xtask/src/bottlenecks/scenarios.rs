@@ -200,7 +200,7 @@ pub fn all() -> Vec<Scenario> {
                 "CPU of the destination",
                 "cpu-quota",
                 destination,
-                Cpu(Destination, 60),
+                Cpu(Destination, 30),
                 Args(&["--bwlimit", "150MB/s"]),
             )
         },

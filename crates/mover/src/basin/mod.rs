@@ -140,8 +140,10 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     // The path is known to be as wide as it ever was, and no wider.
     let certain = match evidence.is_linked && narrowest.place != Place::Path {
         true => {
-            let peak = path::peak_bytes_per_s(evidence).unwrap_or(0.0);
-            (peak * seconds / evidence.bytes.max(1) as f64).clamp(1.0, factor)
+            let carried = evidence.bytes.max(1) as f64;
+            let peak = path::peak_bytes_per_s(evidence).unwrap_or(0.0) * seconds / carried;
+            let busy = path::busy_seconds(evidence).map_or(0.0, |busy| seconds / busy.max(1e-9));
+            peak.max(busy).clamp(1.0, factor)
         }
         false => factor,
     };

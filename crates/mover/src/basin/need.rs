@@ -270,13 +270,16 @@ fn of_pools(pools: &[Pool], evidence: &Evidence) -> Vec<Need> {
     pools.iter().filter_map(of_pool).collect()
 }
 
-/// What a sync takes that has next to nothing to write: that of a record, or where there are none, of the end.
+/// What a sync takes that has next to nothing to write: that of a record, or all of the end's, whichever is less. (Where
+/// data are still being written, a record waits for them.)
 fn sync_latency(evidence: &Evidence) -> f64 {
-    let each = |stage: Stage| {
-        let row: StageAccount = evidence.receiver.stage(stage as u8);
-        (row.items > 0).then(|| row.busy_nanos as f64 / 1e9 / row.items as f64)
-    };
-    each(Stage::Record).or(each(Stage::Conclude)).unwrap_or(0.0)
+    let row = |stage: Stage| -> StageAccount { evidence.receiver.stage(stage as u8) };
+    let (record, conclude) = (row(Stage::Record), row(Stage::Conclude));
+    let at_end = conclude.busy_nanos.saturating_sub(conclude.cpu_nanos) as f64 / 1e9;
+    match record.items {
+        0 => at_end,
+        items => at_end.min(record.busy_nanos as f64 / 1e9 / items as f64),
+    }
 }
 
 fn of_cpu(evidence: &Evidence) -> Vec<Need> {

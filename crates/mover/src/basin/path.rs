@@ -14,6 +14,8 @@ const TOUCHED: f64 = 0.1;
 /// within a room the smallest is next to nothing.
 const QUEUED: f64 = 1.5;
 const QUEUED_S: f64 = 0.002;
+/// Beyond this round trip, in seconds, something is under way most of the time, whatever the path could carry.
+const NEAR_S: f64 = 0.002;
 /// Share of bytes sent again from which a path counts as lossy; a full queue loses packets too.
 const LOSSY: f64 = 2e-4;
 /// A stream with less than this share of what the others carry is slow.
@@ -93,13 +95,34 @@ pub(super) fn slow_stream(evidence: &Evidence) -> Option<(u16, f64)> {
     (share < SLOW && always_busy).then_some((slowest.stream, share))
 }
 
-/// How long the path would take if it were all there is, as far as it can be told where something else is narrower: by
-/// what it was seen to carry.
+/// How long the path would take if it were all there is, as far as it can be told where something else is narrower.
 pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
     let need = need(evidence)?;
-    let seen = peak_bytes_per_s(evidence).map_or(0.0, |peak| evidence.bytes as f64 / peak);
+    let seen = match busy_seconds(evidence) {
+        Some(busy) => busy,
+        None => peak_bytes_per_s(evidence).map_or(0.0, |peak| evidence.bytes as f64 / peak),
+    };
     let seconds = need.seconds.max(seen).min(evidence.seconds());
     Some(Need { seconds, ..need })
+}
+
+/// Time in which anything was under way on any stream, if that was the path's doing: `None` where most of it is the wait
+/// for the last acknowledgement of each frame, or for room at the peer. Streams are taken to begin independently of each
+/// other; a link that several share carries the same in the time that at least one is busy.
+pub(super) fn busy_seconds(evidence: &Evidence) -> Option<f64> {
+    let streams = &evidence.sender.streams;
+    let seconds = evidence.seconds();
+    let busy: f64 = streams.iter().map(|stream| stream.busy_nanos as f64 / 1e9).sum();
+    let limited: f64 =
+        streams.iter().map(|s| (s.rwnd_limited_nanos + s.sndbuf_limited_nanos) as f64 / 1e9).sum();
+    let frames = evidence.sender.stage(Stage::Send as u8).items as f64;
+    let rtt = rtt_seconds(evidence);
+    let is_distance = rtt > NEAR_S || frames * rtt > busy * 0.3 || limited > busy * LIMITED;
+    if busy <= 0.0 || is_distance {
+        return None;
+    }
+    let share = |stream: &StreamAccount| (stream.busy_nanos as f64 / 1e9 / seconds).min(1.0);
+    Some(seconds * (1.0 - streams.iter().map(|stream| 1.0 - share(stream)).product::<f64>()))
 }
 
 /// What would be carried if the slow stream were as fast as the others, as a multiple.

@@ -297,6 +297,12 @@ fn what_is_certain_of_a_factor_is_what_the_path_has_carried() {
     assert!((verdict.factor - 2.0).abs() < 0.1, "{}", verdict.factor);
     assert_eq!(verdict.factor_low, None);
     assert_eq!(verdict.next.map(|next| next.place), Some(Place::Path));
+    // Near by, the time in which anything was under way tells: two streams, each for a tenth of the time.
+    for stream in &mut evidence.sender.streams {
+        (stream.busy_nanos, stream.rtt_min_nanos) = (1_000_000_000, 50_000);
+    }
+    works(&mut evidence.receiver, Stage::Write, 1_000, 1_000);
+    expect(&evidence, Cause::SourceDisk, Place::Source, 1.0 / 0.19);
 }
 
 #[test]
