@@ -65,13 +65,13 @@ impl Stand {
         ])?;
         let scratch = Scratch::new("bottlenecks")?;
         let name = format!("why{}", std::process::id());
-        for space in ["a", "b"] {
-            quiet("ip", &["netns", "add", &format!("{name}{space}")])?;
-        }
         let disks = [Disk::new(&scratch, "source")?, Disk::new(&scratch, "destination")?];
         let (thalweg, testbed) = (thalweg.to_owned(), testbed.to_owned());
         let stand = Stand { disks, scratch, thalweg, testbed, name };
         let (a, b) = (stand.space("a"), stand.space("b"));
+        for space in [&a, &b] {
+            quiet("ip", &["netns", "add", space])?;
+        }
         quiet("ip", &["-n", &a, "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", &b])?;
         for (space, address) in [(&a, "10.78.0.1/24"), (&b, "10.78.0.2/24")] {
             quiet("ip", &["-n", space, "addr", "add", address, "dev", "wire"])?;
@@ -439,15 +439,17 @@ impl Disk {
             true => memory.join(format!("thalweg-bottlenecks-{}-{name}.img", std::process::id())),
             false => scratch.path(&format!("{name}.img")),
         };
-        fs::File::create(&image)?.set_len(2 << 30)?;
         fs::create_dir(&mount)?;
-        let (path, image, shown) = (image.clone(), image.display().to_string(), mount.display().to_string());
+        fs::File::create(&image)?.set_len(2 << 30)?;
+        // From here on it goes with the value.
+        let mut disk = Disk { mount, image, device: String::new() };
+        let (image, mount) = (disk.image.display().to_string(), disk.mount.display().to_string());
         quiet("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &image])?;
-        quiet("mount", &["-o", "loop", &image, &shown])?;
-        let output = Command::new("findmnt").args(["-n", "-o", "MAJ:MIN", "-T", &shown]).output()?;
-        let device = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        ensure!(device.contains(':'), "no device below {shown}");
-        Ok(Disk { mount, image: path, device })
+        quiet("mount", &["-o", "loop", &image, &mount])?;
+        let output = Command::new("findmnt").args(["-n", "-o", "MAJ:MIN", "-T", &mount]).output()?;
+        String::from_utf8_lossy(&output.stdout).trim().clone_into(&mut disk.device);
+        ensure!(disk.device.contains(':'), "no device below {mount}");
+        Ok(disk)
     }
 
     /// Bytes a second of reads at the source, of writes at the destination; 0 for no limit.
