@@ -319,8 +319,8 @@ impl Stand {
     }
 
     fn quota(&self, side: Side, milli: Option<u32>) -> Result<()> {
-        let quota = milli.map_or("-1".to_owned(), |milli| (milli * 20).to_string());
-        fs::write(self.group(side).join("cpu.cfs_period_us"), "20000")?;
+        let quota = milli.map_or("-1".to_owned(), |milli| (milli * 50).to_string());
+        fs::write(self.group(side).join("cpu.cfs_period_us"), "50000")?;
         fs::write(self.group(side).join("cpu.cfs_quota_us"), quota).context("a CPU quota")
     }
 
