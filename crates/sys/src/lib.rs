@@ -58,6 +58,9 @@ pub mod usage;
 /// What the machine charges a process, and what it withholds.
 pub mod host;
 
+/// Network and mount namespaces.
+pub mod namespace;
+
 mod argument;
 mod xattr;
 

@@ -148,16 +148,14 @@ impl Part {
         self.cpu < self.busy * 0.5
     }
 
-    fn cause(&self, sync_latency: f64) -> Cause {
+    fn cause(&self, is_sync_slow: bool) -> Cause {
         match self.stage {
             Stage::Scan => Cause::Scan,
             Stage::Read if self.waits() => Cause::SourceDisk,
             Stage::Open => Cause::SmallFilesRead,
             Stage::Create => Cause::SmallFilesWrite,
             Stage::Decide => Cause::Look,
-            Stage::Sync | Stage::Record | Stage::Conclude if sync_latency > self.busy * 0.5 => {
-                Cause::SlowSync
-            }
+            Stage::Sync | Stage::Record | Stage::Conclude if is_sync_slow => Cause::SlowSync,
             Stage::Sync | Stage::Record | Stage::ReadBack => Cause::DestinationDisk,
             Stage::Write if self.waits() => Cause::DestinationDisk,
             Stage::Finish | Stage::Conclude => Cause::Names,
@@ -259,27 +257,27 @@ fn pools(evidence: &Evidence) -> Vec<Pool> {
 /// Each pool by its largest part. The need is that of the whole pool where the part is most of it: the threads have no
 /// time for more.
 fn of_pools(pools: &[Pool], evidence: &Evidence) -> Vec<Need> {
-    let latency = sync_latency(evidence);
+    let is_sync_slow = is_sync_slow(evidence);
     let of_pool = |pool: &Pool| {
         let part = pool.parts.iter().max_by(|a, b| a.busy.total_cmp(&b.busy))?;
-        let visits = |stage: Stage| evidence.receiver.stage(stage as u8).items as f64;
-        let cause = part.cause(latency * visits(part.stage));
+        let cause = part.cause(is_sync_slow);
         let seconds = pool.seconds().min(evidence.seconds());
         Some(Need { stage: Some(part.stage), place: part.place, cause, seconds, weight: seconds })
     };
     pools.iter().filter_map(of_pool).collect()
 }
 
-/// What a sync takes that has next to nothing to write: that of a record, or all of the end's, whichever is less. (Where
-/// data are still being written, a record waits for them.)
-fn sync_latency(evidence: &Evidence) -> f64 {
+/// Whether syncs take most of their time however little there is to write: as many as there were, each as long as one with
+/// next to nothing to write. That is one of a record, or all of the end's, whichever is less. (Where data are still being
+/// written, a record waits for them.)
+fn is_sync_slow(evidence: &Evidence) -> bool {
     let row = |stage: Stage| -> StageAccount { evidence.receiver.stage(stage as u8) };
-    let (record, conclude) = (row(Stage::Record), row(Stage::Conclude));
-    let at_end = conclude.busy_nanos.saturating_sub(conclude.cpu_nanos) as f64 / 1e9;
-    match record.items {
-        0 => at_end,
-        items => at_end.min(record.busy_nanos as f64 / 1e9 / items as f64),
-    }
+    let (sync, record, conclude) = (row(Stage::Sync), row(Stage::Record), row(Stage::Conclude));
+    let at_end = conclude.busy_nanos.saturating_sub(conclude.cpu_nanos);
+    let least = record.busy_nanos.checked_div(record.items).map_or(at_end, |one| one.min(at_end));
+    let times = sync.items + record.items + conclude.items;
+    let all = sync.busy_nanos as f64 + record.busy_nanos as f64 + conclude.busy_nanos as f64;
+    least as f64 * times as f64 > all * 0.5
 }
 
 fn of_cpu(evidence: &Evidence) -> Vec<Need> {
