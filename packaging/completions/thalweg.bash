@@ -61,6 +61,9 @@ _thalweg() {
             thalweg,verify)
                 cmd="thalweg__subcmd__verify"
                 ;;
+            thalweg,why)
+                cmd="thalweg__subcmd__why"
+                ;;
             thalweg__subcmd__help,cat)
                 cmd="thalweg__subcmd__help__subcmd__cat"
                 ;;
@@ -105,6 +108,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help,verify)
                 cmd="thalweg__subcmd__help__subcmd__verify"
+                ;;
+            thalweg__subcmd__help,why)
+                cmd="thalweg__subcmd__help__subcmd__why"
                 ;;
             thalweg__subcmd__help__subcmd__testbed,check)
                 cmd="thalweg__subcmd__help__subcmd__testbed__subcmd__check"
@@ -191,7 +197,7 @@ _thalweg() {
 
     case "${cmd}" in
         thalweg)
-            opts="-h -V --config --help --version cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help"
+            opts="-h -V --config --help --version cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -553,7 +559,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help)
-            opts="cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help"
+            opts="cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -875,6 +881,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__verify)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__why)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1762,6 +1782,28 @@ _thalweg() {
                     return 0
                     ;;
                 --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__why)
+            opts="-v -q -h --verbose --quiet --watch --list --state --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

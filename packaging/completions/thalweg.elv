@@ -33,6 +33,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand rm 'Remove files and trees'
             cand gc 'Find and remove what unfinished copies left behind'
             cand limit 'Give copies that run another rate'
+            cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
@@ -288,6 +289,19 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;why'= {
+            cand --state 'Where thalweg keeps its keys and what it remembers: of a daemon, what it serves'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -v 'With a table of all stages of both sides; twice: also streams, processes and disks'
+            cand --verbose 'With a table of all stages of both sides; twice: also streams, processes and disks'
+            cand -q 'Only the sentence'
+            cand --quiet 'Only the sentence'
+            cand --watch 'Look again every second until the transfer is over'
+            cand --list 'All transfers that are known, a line each'
+            cand --json 'The answer as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;explain-filter'= {
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -474,6 +488,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand rm 'Remove files and trees'
             cand gc 'Find and remove what unfinished copies left behind'
             cand limit 'Give copies that run another rate'
+            cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
@@ -499,6 +514,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;gc'= {
         }
         &'thalweg;help;limit'= {
+        }
+        &'thalweg;help;why'= {
         }
         &'thalweg;help;explain-filter'= {
         }

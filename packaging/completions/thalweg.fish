@@ -37,6 +37,7 @@ complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "cat" -d 'Print file
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "rm" -d 'Remove files and trees'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "limit" -d 'Give copies that run another rate'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "why" -d 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "serve" -d 'Serve directories to other machines'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
@@ -240,6 +241,14 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -s h -l help -d 'Pri
 complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l state -d 'Where thalweg keeps its keys and what it remembers: of a daemon, what it serves' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand why" -s v -l verbose -d 'With a table of all stages of both sides; twice: also streams, processes and disks'
+complete -c thalweg -n "__fish_thalweg_using_subcommand why" -s q -l quiet -d 'Only the sentence'
+complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l watch -d 'Look again every second until the transfer is over'
+complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l list -d 'All transfers that are known, a line each'
+complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l json -d 'The answer as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand why" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l include -d 'Take in names that match, before a later --exclude' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l exclude -d 'Leave out names that match' -r
@@ -376,21 +385,22 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l bridge -d 'Bri
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -s h -l help -d 'Print help'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "cp" -d 'Copy files and trees'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "sync" -d 'Make a destination the same as a source'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "check" -d 'Compare two places by content, changing nothing'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "ls" -d 'List what is at a place'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "du" -d 'Sum up the bytes below a place'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "cat" -d 'Print files, compared with their digests'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "rm" -d 'Remove files and trees'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "limit" -d 'Give copies that run another rate'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "serve" -d 'Serve directories to other machines'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit explain-filter serve testbed mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "cp" -d 'Copy files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "sync" -d 'Make a destination the same as a source'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "check" -d 'Compare two places by content, changing nothing'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "ls" -d 'List what is at a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "du" -d 'Sum up the bytes below a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "cat" -d 'Print files, compared with their digests'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "rm" -d 'Remove files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "limit" -d 'Give copies that run another rate'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "why" -d 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "serve" -d 'Serve directories to other machines'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "up" -d 'Make hosts and join them by an emulated path'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "run" -d 'Run any program in a host; its exit code and signals are its own'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "set" -d 'Change the path while programs use it. What is not named stays'

@@ -61,7 +61,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "std::fs",
         ],
     ),
-    ("basin.rs", &["crate::run", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "std::fs"]),
+    ("basin", &["crate::run", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "std::fs"]),
     ("endpoint", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),
     ("manifest", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),
     ("journal", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),

@@ -55,6 +55,8 @@ pub enum Command {
     Gc(GcArgs),
     /// Give copies that run another rate
     Limit(LimitArgs),
+    /// Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn
+    Why(WhyArgs),
     /// Say which rule takes a path in or leaves it out
     ExplainFilter(ExplainArgs),
     /// Serve directories to other machines
@@ -79,6 +81,7 @@ impl Command {
             Command::Cat(args) => args.ask.json,
             Command::Rm(args) => args.ask.json,
             Command::Gc(args) => args.json,
+            Command::Why(args) => args.json,
             Command::Testbed(command) => command.wants_json(),
             Command::Limit(_) | Command::ExplainFilter(_) | Command::Serve(_) | Command::Mover(_) => false,
         }
@@ -364,6 +367,33 @@ pub struct GcArgs {
     #[arg(long)]
     pub yes: bool,
     /// Events as JSON, one a line, on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of why.
+#[derive(Debug, clap::Args)]
+pub struct WhyArgs {
+    /// Process number of a running copy, a file with the output of cp --json, or the beginning of a job's name (default:
+    /// the last transfer)
+    #[arg(value_name = "PID|FILE|JOB")]
+    pub transfer: Option<OsString>,
+    /// With a table of all stages of both sides; twice: also streams, processes and disks
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Only the sentence
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Look again every second until the transfer is over
+    #[arg(long)]
+    pub watch: bool,
+    /// All transfers that are known, a line each
+    #[arg(long, conflicts_with_all = ["watch", "transfer"])]
+    pub list: bool,
+    /// Where thalweg keeps its keys and what it remembers: of a daemon, what it serves
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// The answer as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,
 }

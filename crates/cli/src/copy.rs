@@ -18,9 +18,10 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
-use thalweg_mover::run::copy::{self, From, Meter, Report, Stop, To, Watch, Wishes};
+use thalweg_mover::run::copy::{self, EvidenceSink, From, Meter, Report, Stop, To, Watch, Wishes};
 use thalweg_mover::run::far::Far;
 use thalweg_mover::run::steer::Rate;
+use thalweg_service::published::{Publisher, State};
 use thalweg_sys::priority::{self, IoPriority};
 use thalweg_sys::socket;
 use thalweg_wire::hello::Cipher;
@@ -58,6 +59,8 @@ struct Job {
     from: From,
     to: To,
     signer: Arc<Identity>,
+    /// Source and destination as they are shown.
+    names: (String, String),
 }
 
 fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
@@ -112,10 +115,14 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     };
     let copy_one = |job: &Job, meter: &Arc<Meter>, listener: &Arc<Listener>| {
         let (hears, hears_link) = (listener.clone(), teller.clone());
+        let (from, to) = &job.names;
+        // A dry run moves nothing.
+        let told = Publisher::begin(&state, from, to, false).filter(|_| !args.dry_run).map(Arc::new);
         let watch = Watch {
             events: Arc::new(move |event| hears.hear(&event)),
             link_events: Arc::new(move |event| hears_link.hear_link(&event)),
             meter: meter.clone(),
+            evidence: told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) }),
         };
         let route = routes::of(&job.from, &job.to).filter(|_| !wishes.holds_still);
         let learned = route.as_ref().and_then(|route| routes::known(&state, route));
@@ -123,6 +130,12 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
         let result = copy::copy(&job.from, &job.to, &wishes, &job.signer, &watch, &stop);
         if let (Some(route), Ok(Report { learned: Some(learned), .. })) = (route, &result) {
             routes::learn(&state, &route, *learned);
+        }
+        if let Some(told) = told {
+            if let Ok(report) = &result {
+                told.tell(&report.evidence);
+            }
+            told.over(if result.is_ok() { State::Finished } else { State::Failed });
         }
         result.map_err(|failure| listener.failed(&failure, exit_of(&failure)))
     };
@@ -193,7 +206,13 @@ impl Asked {
         Ok(Asked { sources, destination })
     }
 
+    fn names(&self) -> (String, String) {
+        let from: Vec<String> = self.sources.iter().map(Named::to_string).collect();
+        (from.join(" "), self.destination.to_string())
+    }
+
     fn reach(self, fars: &mut Fars<'_>, state: &Path) -> Result<Job> {
+        let names = self.names();
         let mut identity = None;
         let mut reach = |place: &Named| -> Result<Option<(Arc<Far>, Place)>> {
             let Some((whom, there)) = Whom::of(place).zip(fars::place_there(place)) else { return Ok(None) };
@@ -221,7 +240,7 @@ impl Asked {
             Some(identity) => identity,
             None => Arc::new(identity::own(state)?),
         };
-        Ok(Job { from: from.ok_or_else(|| usage("the source is missing"))?, to, signer })
+        Ok(Job { from: from.ok_or_else(|| usage("the source is missing"))?, to, signer, names })
     }
 }
 

@@ -39,6 +39,9 @@ mod running;
 mod limit;
 
 mod routes;
+mod why;
+
+mod drawing;
 
 mod testbed;
 
@@ -86,6 +89,7 @@ fn main() -> std::process::ExitCode {
         args::Command::Rm(args) => places::rm(&args, &places),
         args::Command::Gc(args) => gc::gc(&args, &places),
         args::Command::Limit(args) => limit::limit(&args),
+        args::Command::Why(args) => why::why(&args),
         args::Command::ExplainFilter(args) => tell::explain_filter(&args),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Testbed(command) => testbed::testbed(&command),

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_wire::path::Escaped;
 
 /// Port of a daemon if none is given.
 pub const DEFAULT_PORT: u16 = 8487;
@@ -99,6 +100,28 @@ impl Configured {
             ticket.clone_from(&self.ticket);
         }
         Ok(named)
+    }
+}
+
+/// As a user would write it, escaped.
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use std::os::unix::ffi::OsStrExt;
+        match self {
+            Named::Local(path) => Escaped(path.as_os_str().as_bytes()).fmt(f),
+            Named::Zero(bytes) => write!(f, "zero:{bytes}"),
+            Named::Null => f.write_str("null:"),
+            Named::Daemon { address, export, path, .. } => {
+                write!(
+                    f,
+                    "tw://{}/{}/{}",
+                    Escaped(address.as_bytes()),
+                    Escaped(export.as_bytes()),
+                    Escaped(path)
+                )
+            }
+            Named::Ssh { host, path, .. } => write!(f, "{}:{}", Escaped(host.as_bytes()), Escaped(path)),
+        }
     }
 }
 

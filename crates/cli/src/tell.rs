@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_mover::basin::Place;
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
@@ -370,9 +371,13 @@ fn last_line(report: &Report, verify: Verify, is_kept: bool) -> String {
         };
         line.push_str(&format!("; {rest}{verified}, {}", if is_kept { "durable" } else { "kept nowhere" }));
     }
-    if let Some(narrowest) = report.narrowest.as_ref().filter(|_| totals.done > 0) {
-        let place =
-            if narrowest.place == "path" { String::new() } else { format!(" at the {}", narrowest.place) };
+    if let Some(verdict) = report.verdict.as_ref().filter(|_| totals.done > 0) {
+        let narrowest = &verdict.narrowest;
+        let place = match narrowest.place {
+            Place::Path => String::new(),
+            Place::Both => " of this machine".to_owned(),
+            place => format!(" at the {}", place.name()),
+        };
         let busy = narrowest.busy * 100.0;
         line.push_str(&format!("; narrowest stage: {}{place} ({busy:.0} % busy)", narrowest.stage));
     }

@@ -3,6 +3,7 @@
 
 use crate::answer::{self, Room};
 use crate::export::Exports;
+use crate::published::Served;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use thalweg_mover::link::{
     resume_proof, stream_proof, tune_stream,
 };
 use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::run::Ended;
 use thalweg_mover::run::agree::{self, Signer};
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
@@ -61,6 +63,8 @@ impl Default for HostLimits {
 const SILENCE: Duration = Duration::from_secs(3);
 /// What is heard later was not on its way before.
 const IN_FLIGHT: Duration = Duration::from_millis(500);
+/// Time between two tellings of where a transfer's time goes.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Time for a session that ends to put away what it received.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -333,6 +337,7 @@ impl Host {
 
     fn open_push(&self, session: &Arc<Session>, open: Open) -> Result<()> {
         let destination = self.open_destination(session, &open)?;
+        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = ReceiveRun::start(
             open.transfer,
             Arc::new(destination),
@@ -349,7 +354,19 @@ impl Host {
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         in_thread("transfer", move || {
             let _work = work;
-            while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
+            let tell = |is_over: Option<bool>| {
+                let Some(told) = &told else { return };
+                let (streams, entries) = (session.streams().len(), run.progress().settled_entries);
+                let (sender, receiver) = (run.peer_accounts(), run.side());
+                match is_over {
+                    Some(is_done) => told.end(is_done, streams, entries, sender, receiver),
+                    None => told.tell(streams, entries, sender, receiver),
+                }
+            };
+            while run.wait(TELL_EVERY).is_none() && !session.is_closed() {
+                tell(None);
+            }
+            tell(Some(matches!(run.ended(), Some(Ended::Finished(_)))));
             if let Some(ended) = run.ended() {
                 match agree::totals_of(ended).and_then(|totals| {
                     agree::as_receiver(&run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
@@ -437,6 +454,7 @@ impl Host {
         let source = LocalSource::open(roots, options)?;
         let form = source.form();
         let limits = sender::Limits::for_terms(&open.terms);
+        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = SendRun::new(
             open.transfer,
             Arc::new(source),
@@ -449,7 +467,19 @@ impl Host {
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         in_thread("transfer", move || {
             let _work = work;
-            while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
+            let tell = |is_over: Option<bool>| {
+                let Some(told) = &told else { return };
+                let (streams, entries) = (session.streams().len(), run.progress().entries_settled);
+                let (sender, receiver) = (run.side(), run.peer_accounts());
+                match is_over {
+                    Some(is_done) => told.end(is_done, streams, entries, sender, receiver),
+                    None => told.tell(streams, entries, sender, receiver),
+                }
+            };
+            while run.wait(TELL_EVERY).is_none() && !session.is_closed() {
+                tell(None);
+            }
+            tell(Some(matches!(run.ended(), Some(Ended::Finished(_)))));
             if let Some(ended) = run.ended() {
                 match agree::totals_of(ended).and_then(|totals| {
                     agree::as_sender(&run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)

@@ -57,6 +57,8 @@ pub mod usage;
 
 /// What this process takes from others.
 pub mod priority;
+/// What the machine charges a process, and what it withholds.
+pub mod host;
 
 /// Network and mount namespaces.
 pub mod namespace;

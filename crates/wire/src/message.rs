@@ -21,6 +21,7 @@
 //! After an outage the sender offers every unsettled entry again; the receiver answers by what it has. So no
 //! message needs to be kept for repetition.
 
+use crate::account::SideAccounts;
 use crate::digest::Digest;
 use crate::entry::{Entry, EntryId, Evidence};
 use crate::path::Sentence;
@@ -162,22 +163,9 @@ pub enum TransferMessage {
     /// Sender, when the receiver has finished: its statement, signed. Receiver: its own in return.
     Receipt(Box<Signed>),
     /// Both, a few times while it runs and at the end: where its time went.
-    Accounts(Vec<StageAccount>),
+    Accounts(Box<SideAccounts>),
     /// Either: the transfer ends here, without success.
     Abort(Failure),
-}
-
-/// Where one stage of a mover spent its time; all threads together, counted from the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-pub struct StageAccount {
-    /// Number of the stage, in the order in which a byte passes them; unknown ones are ignored.
-    pub stage: u8,
-    /// Time in the stage, waiting included, in nanoseconds.
-    pub nanos: u64,
-    /// Content bytes through it.
-    pub bytes: u64,
-    /// Threads that share it.
-    pub threads: u16,
 }
 
 /// What is true now; says that the peer is alive and what it waits for.
@@ -705,7 +693,7 @@ impl TransferMessage {
                 return check_count("certificate", signed.certificate.len(), limits::CERTIFICATE_BYTES_MAX);
             }
             T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated => 0,
-            T::Accounts(items) => items.len(),
+            T::Accounts(accounts) => return accounts.check(),
         };
         check_count("items", items, limits::MESSAGE_ITEMS_MAX)
     }

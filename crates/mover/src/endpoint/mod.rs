@@ -33,6 +33,11 @@ pub trait Source: Send + Sync {
     /// As [`Source::open`].
     fn look_again(&self, entry: &Entry) -> Result<Entry>;
 
+    /// Number of the device that it rests on, as `st_dev`; `None` if there is none, or there are several.
+    fn device(&self) -> Option<u64> {
+        None
+    }
+
     /// Reads the whole content of a small file, all of one moment, into the front of `buffer`, which holds at
     /// least `evidence.size` bytes. Returns that size.
     ///
@@ -232,6 +237,11 @@ pub trait Destination: Send + Sync {
     /// # Errors
     /// `Space`, `Io`.
     fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()>;
+
+    /// As [`Source::device`].
+    fn device(&self) -> Option<u64> {
+        None
+    }
 
     /// Gives an entry its final name and metadata, atomically, over what stood there when it was decided.
     ///

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thalweg_sys::buffer::{Buffer, PooledBuffer};
 use thalweg_sys::socket::{self, Interest, TcpInfo};
+use thalweg_wire::account::StreamAccount;
 use thalweg_wire::frame::{self, FrameKind, INNER_BYTES, Inner, OUTER_BYTES, TAG_BYTES};
 use thalweg_wire::hello::{Cipher, SessionId};
 use thalweg_wire::limits;
@@ -167,6 +168,30 @@ impl StopHandle {
     pub fn pace(&self, bytes_per_s: u64) {
         // What is no TCP socket goes on as it did.
         let _ = socket::set_pacing_rate(&*self.0, bytes_per_s);
+    }
+
+    /// What the kernel says about what we send. `None` where it does not say.
+    pub fn account(&self, stream: u16) -> Option<StreamAccount> {
+        let info = socket::tcp_info(&*self.0).ok()?;
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let is_path = !info.delivery_rate_app_limited;
+        let delivery = info.delivery_rate_bytes_per_s;
+        Some(StreamAccount {
+            stream,
+            acked_bytes: info.bytes_acked,
+            rtt_nanos: nanos(info.rtt),
+            rtt_min_nanos: nanos(info.rtt_min),
+            cwnd_bytes: u64::from(info.cwnd_packets) * u64::from(info.mss_bytes),
+            window_bytes: u64::from(info.send_window_bytes),
+            busy_nanos: nanos(info.busy_time),
+            rwnd_limited_nanos: nanos(info.rwnd_limited),
+            sndbuf_limited_nanos: nanos(info.sndbuf_limited),
+            sent_bytes: info.bytes_sent,
+            retransmitted_bytes: info.bytes_retrans,
+            delivery_bytes_per_s: delivery,
+            delivery_bytes_per_s_max: if is_path { delivery } else { 0 },
+            congestion: socket::congestion(&*self.0).unwrap_or_default(),
+        })
     }
 
     /// Bytes that came from the peer so far, parts of frames included. `None` where the kernel does not say.

@@ -1,6 +1,6 @@
 //! A copy from beginning to end: plan, link, both sides, attempts, agreement.
 
-use crate::basin::{self, Narrowest};
+use crate::basin::{self, Evidence, Verdict};
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use crate::endpoint::local::overlap;
 use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
@@ -15,6 +15,7 @@ use crate::run::agree::{self, Agreed, Signer};
 use crate::run::client::{Client, LinkSettings, StreamHints};
 use crate::run::expected::Expected;
 use crate::run::far::Far;
+use crate::run::ledger::{self, Settings};
 use crate::run::local::LocalTransfer;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
@@ -27,10 +28,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::System;
 use thalweg_wire::message::{
-    Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Steer, Terms, Totals,
-    TransferNumber, VerifyLevel,
+    Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, Steer, Terms, Totals, TransferNumber,
+    VerifyLevel,
 };
 use thalweg_wire::{Digest, RelativePath, limits};
 
@@ -143,12 +145,10 @@ pub struct Report {
     pub plan: Plan,
     /// From the first connection to the last word.
     pub elapsed: Duration,
-    /// Which stage set the rate.
-    pub narrowest: Option<Narrowest>,
-    /// Accounts of the sending side.
-    pub sender: Vec<StageAccount>,
-    /// Accounts of the receiving side.
-    pub receiver: Vec<StageAccount>,
+    /// Where the time went.
+    pub evidence: Evidence,
+    /// Which stage set the rate, and why.
+    pub verdict: Option<Verdict>,
     /// How often it had to start over.
     pub attempts: u32,
     /// What it taught about its route.
@@ -164,7 +164,15 @@ pub struct Watch {
     pub link_events: Events,
     /// Counts.
     pub meter: Arc<Meter>,
+    /// Hears where the time goes, once a second.
+    pub evidence: Option<EvidenceSink>,
 }
+
+/// Takes what is known about a copy under way. Called on the thread that waits for it: hands on and returns.
+pub type EvidenceSink = Arc<dyn Fn(&Evidence) + Send + Sync>;
+
+/// Time between two tellings of evidence.
+const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 
 /// Copies. The session with a far mover stays open for other copies: [`Far::close`] ends it.
 ///
@@ -190,6 +198,7 @@ pub fn copy(
         is_dialling: AtomicBool::new(false),
         had_link: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
+        evidence_at: Mutex::new(Instant::now()),
     };
     job.attempts()
 }
@@ -209,6 +218,7 @@ struct Job<'a> {
     had_link: AtomicBool,
     /// The most that was verified and settled in any attempt, and when that was reached.
     progress: Mutex<(u64, Instant)>,
+    evidence_at: Mutex<Instant>,
 }
 
 impl Job<'_> {
@@ -297,6 +307,7 @@ impl Job<'_> {
             if let Some(steer) = self.look(&mut steering) {
                 transfer.sender.steer(&steer);
             }
+            self.tell_evidence(&plan, || (transfer.sender.side(), transfer.receiver.side()));
             if let Some(ended) = ended {
                 break ended;
             }
@@ -309,7 +320,7 @@ impl Job<'_> {
             let signer = self.signer(self.identity.fingerprint());
             Ok((totals, agree::as_both(&transfer.sender, &transfer.receiver, &signer, totals)?))
         });
-        let rows = (transfer.sender.accounts.rows(), transfer.receiver.accounts.rows());
+        let rows = (transfer.sender.side(), transfer.receiver.side());
         transfer.close();
         let (totals, agreed) = agreed?;
         Ok(self.report(totals, agreed, plan, rows, None))
@@ -349,12 +360,13 @@ impl Job<'_> {
                 want_streams(client, &plan, steer.streams.unwrap_or(0));
                 run.steer(&steer);
             }
+            self.tell_evidence(&plan, || (run.side(), run.peer_accounts()));
             run.wait(Duration::from_millis(100))
         })?;
         let totals = agree::totals_of(ended)?;
         let signer = self.signer(client.session.peer);
         let agreed = agree::as_sender(&run, &signer, totals, self.wishes.link.patience)?;
-        let rows = (run.accounts.rows(), run.peer_accounts());
+        let rows = (run.side(), run.peer_accounts());
         Ok(self.report(totals, agreed, plan, rows, steering.learned()))
     }
 
@@ -398,6 +410,7 @@ impl Job<'_> {
                     want_streams(client, &plan, steer.streams.unwrap_or(0));
                     client.steer(number, steer);
                 }
+                self.tell_evidence(&plan, || (run.peer_accounts(), run.side()));
                 run.wait(Duration::from_millis(100))
             })
             .and_then(agree::totals_of)
@@ -406,7 +419,7 @@ impl Job<'_> {
                 Ok((totals, agree::as_receiver(&run, &signer, totals, self.wishes.link.patience)?))
             });
         run.close();
-        let rows = (run.peer_accounts(), run.accounts.rows());
+        let rows = (run.peer_accounts(), run.side());
         let (totals, agreed) = result?;
         Ok(self.report(totals, agreed, plan, rows, steering.learned()))
     }
@@ -641,16 +654,42 @@ impl Job<'_> {
         totals: Totals,
         agreed: Agreed,
         plan: Plan,
-        (sender, receiver): (Vec<StageAccount>, Vec<StageAccount>),
+        sides: (SideAccounts, SideAccounts),
         learned: Option<Learned>,
     ) -> Report {
         let elapsed = self.started.elapsed();
-        let narrowest = basin::narrowest(&sender, &receiver, plan.streams.value, elapsed);
+        let settled = totals.done + totals.unchanged + totals.skipped + totals.failed;
+        let evidence = Evidence { entries: settled, ..self.evidence(&plan, sides) };
+        let verdict = basin::judge(&evidence);
         if let Some(advice) = window_advice(&plan, totals.bytes_done, elapsed) {
             (self.watch.events)(Event::Note(advice));
         }
         (self.watch.events)(Event::Finished(totals));
-        Report { totals, agreed, plan, elapsed, narrowest, sender, receiver, attempts: 1, learned }
+        Report { totals, agreed, plan, elapsed, evidence, verdict, attempts: 1, learned }
+    }
+
+    /// Tells where the time goes, if it is time to.
+    fn tell_evidence(&self, plan: &Plan, sides: impl FnOnce() -> (SideAccounts, SideAccounts)) {
+        let Some(sink) = &self.watch.evidence else { return };
+        let mut at = self.evidence_at.lock().unwrap_or_else(|p| p.into_inner());
+        if at.elapsed() >= EVIDENCE_EVERY {
+            *at = Instant::now();
+            sink(&self.evidence(plan, sides()));
+        }
+    }
+
+    fn evidence(&self, plan: &Plan, (sender, receiver): (SideAccounts, SideAccounts)) -> Evidence {
+        let is_local = !matches!(self.from, From::Far(..)) && !matches!(self.to, To::Far(..));
+        let settings = Settings {
+            is_linked: !is_local,
+            streams: plan.streams.value,
+            concurrency: plan.concurrency.value,
+            depth: plan.depth.value,
+            rate_bytes_per_s: self.wishes.rate.bytes_per_s(),
+            window_bytes: self.wishes.asked.window_bytes,
+        };
+        let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);
+        ledger::evidence(&settings, entries, sender, receiver)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
+use thalweg_wire::account::StreamAccount;
 use thalweg_wire::digest::Pieces;
 use thalweg_wire::message::{TransferMessage, TransferNumber};
 use thalweg_wire::receipt::Block;
@@ -9,6 +10,9 @@ use thalweg_wire::receipt::Block;
 pub mod bell;
 
 mod end;
+
+/// What a side tells of its time.
+pub mod ledger;
 
 pub mod sender;
 
@@ -60,6 +64,10 @@ pub trait Outbox: Send + Sync {
     fn say(&self, transfer: TransferNumber, message: TransferMessage);
     /// There may be new work for the streams.
     fn work(&self);
+    /// What the kernel says about the streams; nothing without a link.
+    fn streams(&self) -> Vec<StreamAccount> {
+        Vec::new()
+    }
 }
 
 /// A part of a receipt.

@@ -5,21 +5,24 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind};
 use crate::link::FrameBuffer;
 use crate::run::end::{self, End};
+use crate::run::ledger::Ledger;
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
 use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
 use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Stage, Stopwatch};
+use crate::stage::{Accounts, Booking, Stage, Stopwatch};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Work};
 use crate::tune::ledbat::{Ledbat, Sample};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use thalweg_sys::usage::thread_cpu;
+use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest::chunk_length;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    Outcome, ScanTotals, StageAccount, Steer, Terms, TransferMessage, TransferNumber, VerifyLevel,
+    Outcome, ScanTotals, Steer, Terms, TransferMessage, TransferNumber, VerifyLevel,
 };
 use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
@@ -31,6 +34,7 @@ pub struct SendRun {
     pub terms: Terms,
     /// Where its time goes.
     pub accounts: Accounts,
+    ledger: Ledger,
     source: Arc<dyn Source>,
     pace: Pace,
     /// How much is left to it, if it yields.
@@ -54,6 +58,8 @@ pub struct SendLane {
     files: OpenFiles,
     packer: Option<Packer>,
     buffer: FrameBuffer,
+    /// Since when there is nothing to do, and whether that is because nothing more may be under way.
+    idle: Option<(Instant, bool)>,
 }
 
 impl SendLane {
@@ -68,6 +74,7 @@ impl SendLane {
             files: OpenFiles::default(),
             packer: if terms.compress { Some(Packer::new(payload_bytes)?) } else { None },
             buffer: FrameBuffer::new(payload_bytes)?,
+            idle: None,
         })
     }
 }
@@ -100,6 +107,7 @@ impl SendRun {
         Arc::new(SendRun {
             number,
             accounts: Accounts::default(),
+            ledger: Ledger::begin(source.device()),
             source,
             pace,
             ledbat: Mutex::new(ledbat),
@@ -163,7 +171,7 @@ impl SendRun {
     }
 
     /// The receiver's accounts, as it told them last.
-    pub fn peer_accounts(&self) -> Vec<StageAccount> {
+    pub fn peer_accounts(&self) -> SideAccounts {
         self.lock().end.peer_accounts.clone()
     }
 
@@ -207,7 +215,7 @@ impl SendRun {
                 state.end.peer_receipt = Some(*signed);
                 self.changed.notify_all();
             }
-            TransferMessage::Accounts(rows) => state.end.peer_accounts = rows,
+            TransferMessage::Accounts(accounts) => state.end.peer_accounts = *accounts,
             message => {
                 let repairs = state.machine.progress().repairs;
                 state.machine.hear(message)?;
@@ -227,6 +235,16 @@ impl SendRun {
     /// Says something of its own to the receiver.
     pub fn say(&self, message: TransferMessage) {
         self.outbox.say(self.number, message);
+    }
+
+    /// Our accounts as they are now.
+    pub fn side(&self) -> SideAccounts {
+        self.ledger.side(&self.accounts, self.outbox.streams())
+    }
+
+    /// Tells the peer our accounts.
+    pub fn tell_accounts(&self) {
+        self.say(TransferMessage::Accounts(Box::new(self.side())));
     }
 
     /// Ends the transfer from this side.
@@ -249,11 +267,13 @@ impl SendRun {
 
     /// A stream is ready.
     pub fn stream_up(&self, stream: u16) {
+        self.accounts.enter(Stage::Read);
         self.lock().machine.stream_up(stream);
     }
 
     /// A stream is gone.
     pub fn stream_lost(&self, stream: u16) {
+        self.accounts.leave(Stage::Read);
         let mut state = self.lock();
         state.machine.stream_lost(stream);
         self.pump(&mut state);
@@ -264,12 +284,21 @@ impl SendRun {
     /// # Errors
     /// When the stream is gone. Everything else is told to the machine.
     pub fn work(&self, lane: &mut SendLane, outlet: &mut dyn Outlet) -> io::Result<Did> {
-        let next = {
+        let (next, is_held_back) = {
             let mut state = self.lock();
             let next = state.machine.next_work(lane.stream, self.clock.now());
             self.pump(&mut state);
-            next
+            (next, state.machine.is_held_back(lane.stream))
         };
+        let idle = matches!(next, Next::Wait(_)).then(|| (Instant::now(), is_held_back));
+        if let Some((since, was_held_back)) = std::mem::replace(&mut lane.idle, idle) {
+            let waited = since.elapsed();
+            let booking = match was_held_back {
+                true => Booking { output: waited, ..Booking::default() },
+                false => Booking { input: waited, ..Booking::default() },
+            };
+            self.accounts.book(Stage::Read, booking);
+        }
         match next {
             Next::Done => return Ok(Did::Over),
             Next::Wait(until) => {
@@ -329,9 +358,7 @@ impl SendRun {
             };
             let payload = if kind == FrameKind::Zeros { 0 } else { raw };
             let payload = self.compress(lane, payload, &mut inner, &mut watch);
-            self.pace.wait(payload as u64, || self.ended().is_none());
-            outlet.put(&mut lane.buffer, payload, &inner)?;
-            watch.lap(Stage::Send, raw as u64);
+            self.put(lane, outlet, payload, &inner, &mut watch, raw as u64)?;
         }
         let mut state = self.lock();
         state.machine.chunk_sent(lane.stream, entry.id, chunk, reader.join(&digests));
@@ -366,8 +393,7 @@ impl SendRun {
             digest,
         };
         watch.lap(Stage::Read, chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes));
-        outlet.put(&mut lane.buffer, 0, &inner)?;
-        watch.lap(Stage::Send, 0);
+        self.put(lane, outlet, 0, &inner, &mut watch, 0)?;
         let mut state = self.lock();
         state.machine.chunk_told(lane.stream, entry.id, chunk, digest);
         self.pump(&mut state);
@@ -421,9 +447,7 @@ impl SendRun {
                 digest: Digest::default(),
             };
             let payload = self.compress(lane, raw, &mut inner, &mut watch);
-            self.pace.wait(payload as u64, || self.ended().is_none());
-            outlet.put(&mut lane.buffer, payload, &inner)?;
-            watch.lap(Stage::Send, content_bytes);
+            self.put(lane, outlet, payload, &inner, &mut watch, content_bytes)?;
         }
         let mut state = self.lock();
         state.machine.pack_sent(lane.stream, &asked, &packed.sent);
@@ -449,6 +473,28 @@ impl SendRun {
             }
             None => raw,
         }
+    }
+
+    /// Sends a frame that carries so many bytes of content, no faster than asked.
+    fn put(
+        &self,
+        lane: &mut SendLane,
+        outlet: &mut dyn Outlet,
+        payload: usize,
+        inner: &Inner,
+        watch: &mut Stopwatch,
+        content_bytes: u64,
+    ) -> io::Result<()> {
+        if self.terms.rate_bytes_per_s.is_some() && payload > 0 {
+            self.pace.wait(payload as u64, || self.ended().is_none());
+            watch.lap(Stage::Pace, content_bytes);
+        }
+        outlet.put(&mut lane.buffer, payload, inner)?;
+        match outlet.books_itself() {
+            true => watch.skip(),
+            false => watch.lap_out(Stage::Send, content_bytes),
+        }
+        Ok(())
     }
 
     fn check(&self, lane: &mut SendLane, entry: &Arc<Entry>) {
@@ -523,11 +569,17 @@ impl SendRun {
     }
 
     fn scan(&self) {
-        let started = Instant::now();
-        let mut sink = Sink { run: self, waited: Duration::ZERO };
+        self.accounts.enter(Stage::Scan);
+        let mut sink = Sink {
+            run: self,
+            waited: Duration::ZERO,
+            since: Instant::now(),
+            cpu: thread_cpu(),
+            items: 0,
+            bytes: 0,
+        };
         let totals = self.source.scan(&mut sink);
-        let waited = sink.waited;
-        self.accounts.book(Stage::Scan, started.elapsed().saturating_sub(waited), totals.bytes);
+        sink.book();
         let mut state = self.lock();
         state.machine.scan_ended(totals.clone());
         (self.events)(Event::ScanEnded(totals));
@@ -577,10 +629,34 @@ impl SendRun {
 /// Hands what the scan finds to the machine, no faster than it is settled.
 struct Sink<'a> {
     run: &'a SendRun,
+    /// Time without room since the last booking, which was at `since`.
     waited: Duration,
+    since: Instant,
+    cpu: Duration,
+    items: u64,
+    bytes: u64,
 }
 
+/// Entries between two bookings of the scan.
+const SCAN_ITEMS: u64 = 256;
+
 impl Sink<'_> {
+    /// Books what the scan did since the last time.
+    fn book(&mut self) {
+        let (now, cpu) = (Instant::now(), thread_cpu());
+        let wall = now.saturating_duration_since(std::mem::replace(&mut self.since, now));
+        let output = std::mem::take(&mut self.waited);
+        let booking = Booking {
+            busy: wall.saturating_sub(output),
+            output,
+            cpu: cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu)),
+            bytes: std::mem::take(&mut self.bytes),
+            items: std::mem::take(&mut self.items),
+            ..Booking::default()
+        };
+        self.run.accounts.book(Stage::Scan, booking);
+    }
+
     fn room(&mut self) -> Option<MutexGuard<'_, State>> {
         let mut state = self.run.lock();
         if !state.machine.has_room() && !state.end.is_closed {
@@ -592,6 +668,9 @@ impl Sink<'_> {
                 state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
             }
             self.waited += since.elapsed();
+            drop(state);
+            self.book();
+            state = self.run.lock();
         }
         (!state.end.is_closed && state.end.ended.is_none()).then_some(state)
     }
@@ -600,6 +679,11 @@ impl Sink<'_> {
 impl ScanSink for Sink<'_> {
     fn entry(&mut self, entry: Entry) -> Option<EntryId> {
         let run = self.run;
+        self.items += 1;
+        self.bytes += entry.content_bytes();
+        if self.items >= SCAN_ITEMS {
+            self.book();
+        }
         let mut state = self.room()?;
         let id = state.machine.offer_soon(entry);
         run.pump(&mut state);

@@ -15,8 +15,8 @@ use crate::run::Outbox;
 use crate::run::bell::Bell;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane, SendRun};
-use crate::stage::Stage;
 use crate::stage::intake::Intake;
+use crate::stage::{Booking, Stage};
 use crate::tune::ledbat::Sample;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::TcpInfo;
+use thalweg_sys::usage::thread_cpu;
+use thalweg_wire::account::StreamAccount;
 use thalweg_wire::hello::{Cipher, SessionId};
 use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, TransferNumber};
 use thalweg_wire::{frame, limits};
@@ -104,6 +106,8 @@ struct State {
     stream_serial: u64,
     /// Bytes that each stream got across, and since when there were no more though it tries.
     delivered: BTreeMap<u16, (u64, Instant)>,
+    /// The most that each stream was seen to deliver in a second, where it had enough to send.
+    fastest: BTreeMap<u16, u64>,
     closed: bool,
     failed: Option<Failure>,
     lost_at: Option<Instant>,
@@ -637,7 +641,7 @@ impl Session {
         let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_io("receive", &e))?;
         let mut intakes: HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)> = HashMap::new();
         loop {
-            let since = Instant::now();
+            let (since, cpu_since) = (Instant::now(), thread_cpu());
             let inner = match reader.receive_up_to(&mut buffer, payload_max)? {
                 Received::Frame(inner) => inner,
                 Received::End => return Ok(()),
@@ -647,12 +651,16 @@ impl Session {
                 // Its transfer may have been taken out meanwhile.
                 let Some(run) = self.receiver(inner.transfer) else { continue };
                 intakes.retain(|number, _| self.receiver(*number).is_some());
-                run.accounts.enter(Stage::Receive);
                 let intake = Intake::new(run.clone(), u32::from(stream));
                 intakes.insert(inner.transfer, (run, intake));
             }
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
-                run.accounts.book(Stage::Receive, since.elapsed(), u64::from(inner.raw_bytes));
+                let (wall, cpu) = (since.elapsed(), thread_cpu().saturating_sub(cpu_since));
+                let input = wall.saturating_sub(cpu);
+                let bytes = u64::from(inner.raw_bytes);
+                let booking =
+                    Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
+                run.accounts.book(Stage::Receive, booking);
                 intake.take(&inner, buffer.payload())?;
             }
         }
@@ -701,10 +709,10 @@ impl Session {
                 Transfer::Receive(run) => {
                     run.tick();
                     if tell {
-                        run.say(TransferMessage::Accounts(run.accounts.rows()));
+                        run.tell_accounts();
                     }
                 }
-                Transfer::Send(run) if tell => run.say(TransferMessage::Accounts(run.accounts.rows())),
+                Transfer::Send(run) if tell => run.tell_accounts(),
                 Transfer::Send(_) => {}
             }
         }
@@ -729,6 +737,21 @@ impl Session {
             }
             self.lose_stream(stream, cause(stream));
         }
+    }
+
+    /// What the kernel says about the streams that stand.
+    fn stream_accounts(&self) -> Vec<StreamAccount> {
+        let mut state = self.lock();
+        let State { streams, fastest, .. } = &mut *state;
+        fastest.retain(|stream, _| streams.contains_key(stream));
+        let account = |(&stream, (_, handle)): (&u16, &(u64, StopHandle))| {
+            let mut account = handle.account(stream)?;
+            let fastest = fastest.entry(stream).or_default();
+            *fastest = account.delivery_bytes_per_s_max.max(*fastest);
+            account.delivery_bytes_per_s_max = *fastest;
+            Some(account)
+        };
+        streams.iter().filter_map(account).collect()
     }
 
     /// Streams whose bytes do not arrive while the control connection lives: after an outage the kernel tries ever
@@ -872,6 +895,10 @@ impl Outbox for SessionOutbox {
         if let Some(session) = self.0.upgrade() {
             session.bell.ring();
         }
+    }
+
+    fn streams(&self) -> Vec<StreamAccount> {
+        self.0.upgrade().map(|session| session.stream_accounts()).unwrap_or_default()
     }
 }
 

@@ -44,6 +44,7 @@ impl Intake {
         static WRITERS: AtomicU64 = AtomicU64::new(0);
         let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
         let scratch = Vec::new();
+        run.accounts().enter(Stage::Receive);
         Intake { run, lane, writer, unpacker: None, file: None, chunk: None, existing: None, scratch }
     }
 
@@ -191,7 +192,7 @@ impl Intake {
                 return Err(protocol("a packed file of another size than offered"));
             }
             let digest = Digest(*blake3::hash(content).as_bytes());
-            watch.lap(Stage::Verify, content.len() as u64);
+            watch.computed(Stage::Verify, content.len() as u64);
             if digest != item.digest {
                 self.run.damaged(item.entry, 0);
                 continue;
@@ -200,8 +201,9 @@ impl Intake {
                 Ok(file) => staged.push(StagedFile { entry, digest, staged: file }),
                 Err(failure) => self.run.write_failed(entry.id, failure),
             }
-            watch.lap(Stage::Write, content.len() as u64);
+            watch.quick(Stage::Create, content.len() as u64);
         }
+        watch.close(Stage::Create);
         self.run.files_staged(staged);
         Ok(())
     }
@@ -209,6 +211,7 @@ impl Intake {
 
 impl Drop for Intake {
     fn drop(&mut self) {
+        self.run.accounts().leave(Stage::Receive);
         self.run.writer_gone(self.writer);
     }
 }

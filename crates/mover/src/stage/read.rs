@@ -187,9 +187,9 @@ impl Pack {
             });
             match read {
                 Ok(()) => {
-                    watch.lap(Stage::Read, size as u64);
+                    watch.quick(Stage::Open, size as u64);
                     let digest = Digest(*blake3::hash(content).as_bytes());
-                    watch.lap(Stage::Digest, size as u64);
+                    watch.computed(Stage::Digest, size as u64);
                     pack.items.push(PackItem { entry: entry.id, bytes: size as u32, digest });
                     pack.bytes += size;
                     packed.sent.push(entry.id);
@@ -198,6 +198,7 @@ impl Pack {
                 Err(failure) => packed.failed.push((entry.id, failure)),
             }
         }
+        watch.close(Stage::Open);
         (pack, packed)
     }
 

@@ -13,6 +13,11 @@ pub trait Outlet {
     /// # Errors
     /// When the stream is gone.
     fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()>;
+
+    /// Whether the time of [`Outlet::put`] is booked behind it already.
+    fn books_itself(&self) -> bool {
+        false
+    }
 }
 
 /// Over a link: sealed, one call of the kernel.
@@ -26,5 +31,9 @@ impl Outlet for FrameWriter {
 impl Outlet for Intake {
     fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()> {
         self.take(inner, &buffer.payload_mut()[..payload]).map_err(io::Error::other)
+    }
+
+    fn books_itself(&self) -> bool {
+        true
     }
 }

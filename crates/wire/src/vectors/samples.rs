@@ -1,14 +1,15 @@
 //! The values. [`each`] makes sure that every variant of an enum has one.
 
 use super::Sample;
+use crate::account::{DiskAccount, ProcessAccount, SideAccounts, StageAccount, StreamAccount};
 use crate::entry::Xattr;
 use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES};
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, Record};
 use crate::message::{
     AckLevel, Check, Direction, Failure, FailureKind, FilterRule, Heartbeat, Loss, Message, Open, Opened,
-    Outcome, Place, Preserve, Question, Reply, Run, ScanTotals, Seal, SourceForm, StageAccount, Steer, Terms,
-    Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    Outcome, Place, Preserve, Question, Reply, Run, ScanTotals, Seal, SourceForm, Steer, Terms, Totals,
+    TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -247,7 +248,7 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Settled(_) => "settled": T::Settled(vec![]);
         T::Finished(_) => "finished": T::Finished(totals());
         T::Receipt(_) => "receipt": T::Receipt(Box::new(signed_statement()));
-        T::Accounts(_) => "accounts": T::Accounts(vec![StageAccount { stage: 3, nanos: 1 << 40, bytes: 1 << 33, threads: 8 }]);
+        T::Accounts(_) => "accounts": T::Accounts(Box::new(accounts()));
         T::Abort(_) => "abort": T::Abort(failure());
     };
     all.extend(within(kinds(), "offer", |kind| T::Offer(vec![entry(kind)])));
@@ -255,6 +256,68 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
     all.extend(within(ack_levels(), "ack", |level| T::Ack(level, run())));
     all.extend(within(outcomes(), "settled", |outcome| T::Settled(vec![(EntryId(2), outcome)])));
     all
+}
+
+fn accounts() -> SideAccounts {
+    let stage = StageAccount {
+        stage: 3,
+        busy_nanos: 1 << 40,
+        input_nanos: 1 << 20,
+        output_nanos: 1 << 30,
+        cpu_nanos: 1 << 39,
+        bytes: 1 << 33,
+        items: 1 << 13,
+        threads: 8,
+        queue: 3,
+        queue_max: 300,
+    };
+    let process = ProcessAccount {
+        host: 0x0102_0304_0506_0708,
+        user_nanos: 1 << 38,
+        system_nanos: 1 << 37,
+        runnable_nanos: 1 << 36,
+        voluntary_switches: 300,
+        involuntary_switches: 3,
+        read_bytes: 1 << 33,
+        written_bytes: 0,
+        cores_milli: 16_000,
+        quota_milli: Some(250),
+        throttled_nanos: 1 << 35,
+        throttled_count: 77,
+        io_pressure_nanos: Some(1 << 34),
+        cpu_pressure_nanos: None,
+    };
+    let disk = DiskAccount {
+        major: 259,
+        minor: 3,
+        read_bytes: 1 << 33,
+        written_bytes: 4096,
+        busy_nanos: 1 << 32,
+        flush_nanos: 1 << 22,
+    };
+    let stream = StreamAccount {
+        stream: 2,
+        acked_bytes: 1 << 31,
+        rtt_nanos: 101_000_000,
+        rtt_min_nanos: 100_000_000,
+        cwnd_bytes: 1 << 22,
+        window_bytes: 1 << 23,
+        busy_nanos: 1 << 33,
+        rwnd_limited_nanos: 1 << 32,
+        sndbuf_limited_nanos: 1 << 31,
+        sent_bytes: (1 << 31) + 1448,
+        retransmitted_bytes: 1448,
+        delivery_bytes_per_s: 1 << 25,
+        delivery_bytes_per_s_max: 1 << 26,
+        congestion: "cubic".into(),
+    };
+    SideAccounts {
+        elapsed_nanos: 1 << 41,
+        stages: vec![stage],
+        process,
+        disk: Some(disk),
+        streams: vec![stream],
+    }
 }
 
 fn kinds() -> Vec<Sample<Kind>> {

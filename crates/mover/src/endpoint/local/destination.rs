@@ -398,6 +398,10 @@ impl LocalDestination {
 }
 
 impl Destination for LocalDestination {
+    fn device(&self) -> Option<u64> {
+        Some(self.root.as_ref()?.dir.stat_self().ok()?.device)
+    }
+
     fn decide(&self, entry: &Entry) -> Decision {
         self.decide_entry(entry)
     }

@@ -199,6 +199,12 @@ impl LocalSource {
 }
 
 impl Source for LocalSource {
+    fn device(&self) -> Option<u64> {
+        let device = |root: &Root| Some(root.dir.stat_self().ok()?.device);
+        let first = self.roots.first().and_then(device)?;
+        self.roots.iter().all(|root| device(root) == Some(first)).then_some(first)
+    }
+
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
         Scan::new(self, sink).run()
     }

@@ -189,6 +189,12 @@ impl Sender {
         }
     }
 
+    /// Whether there is work that a stream may not begin: by depth, or by concurrency.
+    pub fn is_held_back(&self, stream: u16) -> bool {
+        let is_waiting = !self.small.is_empty() || !self.large.is_empty();
+        is_waiting && (self.is_full(stream) || self.started >= self.limits.concurrency)
+    }
+
     /// Whether a stream has as much under way as it may.
     fn is_full(&self, stream: u16) -> bool {
         let is_data = |handed: &&Handed| !matches!(handed.task, Task::Check(_));
