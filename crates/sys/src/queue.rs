@@ -188,13 +188,27 @@ impl Queue {
         if self.in_flight == 0 {
             return None;
         }
-        let (mut request, answer) = match &mut self.kind {
+        let (request, answer) = match &mut self.kind {
             Kind::Ring(ring) => ring.take(wait)?,
             Kind::Threads(threads) => threads.take(wait)?,
         };
+        Some(self.done(request, answer))
+    }
+
+    /// As [`Queue::take`], only what is known to have ended without asking the kernel. After it the descriptor may be
+    /// readable for nothing, once.
+    pub fn take_known(&mut self) -> Option<Done> {
+        let (request, answer) = match &mut self.kind {
+            Kind::Ring(ring) => ring.take_known()?,
+            Kind::Threads(threads) => threads.take_known()?,
+        };
+        Some(self.done(request, answer))
+    }
+
+    fn done(&mut self, mut request: Request, answer: io::Result<usize>) -> Done {
         self.in_flight -= 1;
         let result = request.finish(answer);
-        Some(Done { request, result })
+        Done { request, result }
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use io_uring::{IoUring, opcode, types};
 
 use super::{Operation, Request};
+use crate::socket::Wake;
 
 /// What waits for the next `enter` call to be told.
 const IORING_ENTER_GETEVENTS: u32 = 1;
@@ -19,6 +20,9 @@ pub(super) struct Ring {
     free: Vec<usize>,
     /// Ended, with what the kernel said.
     done: VecDeque<(Request, io::Result<usize>)>,
+    /// Raised by the kernel when something ended. (The ring's own descriptor does not wake who polls it when completions
+    /// wait for `DEFER_TASKRUN`: seen on Linux 6.18.)
+    wake: Wake,
     /// The kernel takes nothing more: what comes from here on is done with ordinary calls.
     is_refused: bool,
 }
@@ -45,8 +49,10 @@ impl Ring {
         if !probe.is_supported(opcode::Read::CODE) || !probe.is_supported(opcode::Write::CODE) {
             return Err(io::ErrorKind::Unsupported.into());
         }
+        let wake = Wake::new()?;
+        ring.submitter().register_eventfd(wake.as_fd().as_raw_fd())?;
         let slots = (0..depth).map(|_| None).collect();
-        Ok(Ring { ring, slots, free: (0..depth).collect(), done: VecDeque::new(), is_refused: false })
+        Ok(Ring { ring, slots, free: (0..depth).collect(), done: VecDeque::new(), wake, is_refused: false })
     }
 
     pub(super) fn push(&mut self, mut request: Request) {
@@ -88,40 +94,24 @@ impl Ring {
     }
 
     pub(super) fn take(&mut self, wait: bool) -> Option<(Request, io::Result<usize>)> {
-        if self.done.is_empty() {
-            self.reap();
+        if let Some(ended) = self.take_known() {
+            return Some(ended);
         }
-        while self.done.is_empty() {
-            self.wait(u32::from(wait));
-            if !wait {
-                break;
-            }
+        // Lowered before the kernel is asked: what ends after that raises it again.
+        let _ = self.wake.drain();
+        self.wait(u32::from(wait));
+        while wait && self.done.is_empty() {
+            self.wait(1);
         }
         self.done.pop_front()
     }
 
-    /// Has completions worked on, at least so many. What the kernel refuses now it does later: all it is asked for is to
-    /// wait.
-    fn wait(&mut self, at_least: u32) {
-        if self.enter(0, at_least).is_err() {
-            std::thread::sleep(PAUSE);
+    /// Without a system call.
+    pub(super) fn take_known(&mut self) -> Option<(Request, io::Result<usize>)> {
+        if self.done.is_empty() {
+            self.reap();
         }
-        self.reap();
-    }
-
-    fn enter(&self, submit: u32, wait_for: u32) -> io::Result<usize> {
-        loop {
-            // JUSTIFICATION: the crate's own calls do not ask for completions when they submit, which
-            // DEFER_TASKRUN needs.
-            // SAFETY: no argument but flags; what is submitted was pushed with its own promise.
-            let entered = unsafe {
-                self.ring.submitter().enter::<libc::sigset_t>(submit, wait_for, IORING_ENTER_GETEVENTS, None)
-            };
-            match entered {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => return other,
-            }
-        }
+        self.done.pop_front()
     }
 
     /// Hands the entry in the submission queue to the kernel. That may be short of memory, or want to be reaped first.
@@ -137,6 +127,30 @@ impl Ring {
             offers += 1;
             self.reap();
             std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Has completions worked on, at least so many. What the kernel refuses now it does later: all it is asked for is to
+    /// wait.
+    fn wait(&mut self, at_least: u32) {
+        if self.enter(0, at_least).is_err() {
+            std::thread::sleep(PAUSE);
+        }
+        self.reap();
+    }
+
+    fn enter(&self, submit: u32, wait_for: u32) -> io::Result<usize> {
+        let submitter = self.ring.submitter();
+        loop {
+            // JUSTIFICATION: the crate's own calls do not ask for completions when they submit, which
+            // DEFER_TASKRUN needs.
+            // SAFETY: no argument but flags; what is submitted was pushed with its own promise.
+            let entered =
+                unsafe { submitter.enter::<libc::sigset_t>(submit, wait_for, IORING_ENTER_GETEVENTS, None) };
+            match entered {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
         }
     }
 
@@ -157,9 +171,7 @@ impl Ring {
 
 impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // JUSTIFICATION: the crate gives the number of the descriptor only.
-        // SAFETY: it is open as long as `self.ring`, which is borrowed here.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+        self.wake.as_fd()
     }
 }
 
