@@ -18,8 +18,8 @@ mod blocking;
 
 pub use account::{TcpInfo, tcp_info};
 pub use blocking::{
-    Interest, Readiness, Wake, poll, receive, receive_exact, send_all, send_all_vectored, set_timeouts,
-    shutdown, shutdown_write,
+    Interest, Readiness, Wake, poll, receive, receive_exact, receive_now, send_all, send_all_vectored,
+    set_timeouts, shutdown, shutdown_write,
 };
 
 /// Sends small pieces at once instead of waiting to fill a packet (`TCP_NODELAY`).

@@ -331,6 +331,57 @@ pub struct Terms {
     pub window_bytes: Option<u64>,
     /// Congestion control of the streams, for the end that sends; left to the path if nobody asked.
     pub congestion: Option<String>,
+    /// How each side uses its disk.
+    pub disk: Disk,
+}
+
+/// How the two sides use their disks; the default is: as they see fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Disk {
+    /// At the source.
+    pub source: DiskSide,
+    /// At the destination.
+    pub destination: DiskSide,
+    /// Requests in flight for each stream, at most, see [`limits::IO_DEPTH_MAX`]; the side's choice if nobody asked.
+    pub depth: Option<u16>,
+    /// Helper threads even where there is an io_uring.
+    pub no_io_uring: bool,
+}
+
+/// How one side uses its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct DiskSide {
+    /// Past the page cache or through it.
+    pub direct: Direct,
+    /// In which order requests are made; the side's choice if nobody asked.
+    pub order: Option<Order>,
+}
+
+/// Direct I/O: past the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub enum Direct {
+    /// For large files, where the file system gains by it.
+    #[default]
+    Auto,
+    /// For every file that goes by segments, where the file system takes it.
+    On,
+    /// Never.
+    Off,
+}
+
+/// Which chunk next, and when a thread may make its request (004, section II-A.3; `Layout`: 002, section VI-D).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Each thread has its own offsets, dealt round-robin, and waits for nobody.
+    Strict,
+    /// A request is made when all before it have ended.
+    Serial,
+    /// A request is made when all before it have been made.
+    Loose,
+    /// As it comes.
+    None,
+    /// By the place on the medium, one queue for each device.
+    Layout,
 }
 
 /// The server's word on an [`Open`].
@@ -710,6 +761,9 @@ impl Terms {
         }
         if self.congestion.as_deref().is_some_and(|name| !is_congestion_name(name)) {
             return Err(DecodeError::Invalid { what: "congestion control" });
+        }
+        if !is_within(self.disk.depth.map(u32::from), u32::from(limits::IO_DEPTH_MAX)) {
+            return Err(DecodeError::Invalid { what: "depth of disk requests" });
         }
         Ok(())
     }

@@ -271,6 +271,7 @@ pub fn terms() -> Terms {
         depth: None,
         window_bytes: None,
         congestion: None,
+        disk: Default::default(),
     }
 }
 

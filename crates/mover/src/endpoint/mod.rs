@@ -7,6 +7,7 @@
 use crate::failure::{self, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
+use thalweg_sys::{DirectAlignment, File};
 use thalweg_wire::message::{Failure, Outcome, ScanTotals};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
 
@@ -153,6 +154,15 @@ pub trait PartialFile: Send + Sync {
     /// # Errors
     /// What the kernel says.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// The file, open for direct I/O, if whole blocks of it are to be written that way; every other byte goes through
+    /// [`PartialFile::write_at`].
+    fn direct(&self) -> Option<(Arc<File>, DirectAlignment)> {
+        None
+    }
+
+    /// The file system refused direct I/O after all.
+    fn refuse_direct(&self) {}
 
     /// Reads back from the medium, past the page cache where that can be had.
     ///

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::message::{
-    Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Terms, Totals,
+    Check, Direction, Disk, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Terms, Totals,
     TransferNumber, VerifyLevel,
 };
 use thalweg_wire::{Digest, RelativePath};
@@ -82,6 +82,8 @@ pub struct Wishes {
     pub filter: Vec<FilterRule>,
     /// Only these names.
     pub only: Vec<RelativePath>,
+    /// How each side uses its disk.
+    pub disk: Disk,
     /// The link.
     pub link: LinkSettings,
     /// Where what destinations hold is remembered.
@@ -117,6 +119,7 @@ impl Default for Wishes {
             one_file_system: false,
             filter: Vec::new(),
             only: Vec::new(),
+            disk: Disk::default(),
             link: LinkSettings::default(),
             state: None,
             lines: None,
@@ -495,6 +498,7 @@ impl Job<'_> {
             depth: wishes.asked.depth,
             window_bytes: wishes.link.window_bytes,
             congestion: wishes.link.congestion.clone(),
+            disk: wishes.disk,
         }
     }
 

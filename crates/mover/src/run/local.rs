@@ -167,6 +167,7 @@ fn stream_work(sender: &SendRun, receiver: Arc<ReceiveRun>, mut lane: SendLane, 
                 return;
             }
         };
+        intake.settle();
         if !bell.wait(seen, pause) {
             return;
         }

@@ -9,7 +9,7 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{
     Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer,
-    FrameReader, FrameWriter, Received, StopHandle,
+    FrameReader, FrameWriter, Meanwhile, Received, StopHandle,
 };
 use crate::run::Outbox;
 use crate::run::bell::Bell;
@@ -20,6 +20,7 @@ use crate::stage::intake::Intake;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -617,14 +618,15 @@ impl Session {
     fn receive_loop(&self, stream: u16, mut reader: FrameReader) -> Result<()> {
         let payload_max = || self.payload_max.load(Ordering::Acquire);
         let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_io("receive", &e))?;
-        let mut intakes: HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)> = HashMap::new();
+        let mut intakes = Intakes::default();
         loop {
             let since = Instant::now();
-            let inner = match reader.receive_up_to(&mut buffer, payload_max)? {
+            let inner = match reader.receive_up_to(&mut buffer, payload_max, &mut intakes)? {
                 Received::Frame(inner) => inner,
                 Received::End => return Ok(()),
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
+            let intakes = &mut intakes.0;
             if !intakes.contains_key(&inner.transfer) {
                 // Its transfer may have been taken out meanwhile.
                 let Some(run) = self.receiver(inner.transfer) else { continue };
@@ -635,7 +637,8 @@ impl Session {
             }
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
                 run.accounts.book(Stage::Receive, since.elapsed(), u64::from(inner.raw_bytes));
-                intake.take(&inner, buffer.payload())?;
+                let payload = buffer.payload().len();
+                intake.take(&inner, &mut buffer, payload)?;
             }
         }
     }
@@ -724,6 +727,25 @@ impl Session {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Receiving stages of one stream, by transfer.
+#[derive(Default)]
+struct Intakes(HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>);
+
+/// Their writes end while the stream waits for frames.
+impl Meanwhile for Intakes {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.0.values().filter_map(|(_, intake)| intake.fd()).collect()
+    }
+
+    fn notice(&mut self) {
+        self.0.values_mut().for_each(|(_, intake)| intake.notice());
+    }
+
+    fn settle(&mut self) {
+        self.0.values_mut().for_each(|(_, intake)| intake.settle());
     }
 }
 

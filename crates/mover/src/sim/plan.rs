@@ -139,6 +139,7 @@ impl Plan {
             depth: None,
             window_bytes: None,
             congestion: None,
+            disk: Default::default(),
         };
         let tiny = random.percent(40);
         let entries = if tiny { random.within(1, 5) as usize } else { random.within(8, 200) as usize };

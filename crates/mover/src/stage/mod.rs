@@ -24,8 +24,11 @@ pub mod pace;
 /// 7. Out: sealed frames, or straight to the other side of the same process.
 pub mod send;
 
-/// 8 to 10. In: expand, verify, write.
+/// 8 and 9. In: expand, verify.
 pub mod intake;
+
+/// 10. Verified bytes to their place, several writes in flight.
+pub mod write;
 
 /// 11 to 13 and 15. Rounds: sync, read back, record, finish.
 pub mod round;

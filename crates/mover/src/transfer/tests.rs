@@ -34,6 +34,7 @@ fn terms() -> Terms {
         depth: None,
         window_bytes: None,
         congestion: None,
+        disk: Default::default(),
         job_key: [0; 16],
     }
 }

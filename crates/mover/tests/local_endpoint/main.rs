@@ -65,6 +65,7 @@ fn terms() -> Terms {
         depth: None,
         window_bytes: None,
         congestion: None,
+        disk: Default::default(),
     }
 }
 

@@ -68,6 +68,7 @@ impl LocalDestination {
             entry.path.clone(),
             file,
             sparse,
+            self.caching(entry, &staging),
             &staging,
             place.territory.clone(),
         ));
