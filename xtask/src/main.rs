@@ -16,6 +16,8 @@ mod bench;
 
 mod entries;
 
+mod instructions;
+
 mod real;
 
 mod sim;
@@ -47,6 +49,8 @@ enum Chore {
     Entries(entries::Args),
     /// thalweg beside rsync: wall time and CPU of both sides
     Bench(bench::Args),
+    /// Instructions that a chunk costs, counted by callgrind and held against a budget
+    Instructions(instructions::Args),
     /// Man pages, completions and the reference, made from the code
     Gen(gen_docs::Args),
     /// Runs transfers in virtual time, with faults, and checks every promise at every step
@@ -75,6 +79,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Real(args) => real::run(&args),
         Chore::Entries(args) => entries::run(&args),
         Chore::Bench(args) => bench::run(&args),
+        Chore::Instructions(args) => instructions::run(&args),
         Chore::Sim(args) => sim::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Torture(args) => torture::run(&args),

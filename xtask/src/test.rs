@@ -1,6 +1,6 @@
 //! `cargo xtask test`: all tests, with what they need. CI runs this and nothing else.
 
-use crate::{check, tools};
+use crate::{check, instructions, tools};
 use anyhow::Result;
 use std::process::Command;
 
@@ -20,6 +20,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("faketime", "/usr/bin/faketime"),
     ("musl-tools", "/usr/bin/musl-gcc"),
 ];
+
+/// Counts instructions.
+pub const VALGRIND: &[(&str, &str)] = &[("valgrind", "/usr/bin/valgrind")];
 
 /// Options of the test run.
 #[derive(clap::Args)]
@@ -43,6 +46,7 @@ pub fn run(args: &Args) -> Result<()> {
         let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
         let _ = Command::new("rustup").args(["target", "add", &target]).current_dir(tools::root()).status();
         tools::install(PACKAGES)?;
+        tools::install(VALGRIND)?;
     }
     let cargo = tools::cargo();
     let steps: &[(&str, &[&str])] = &[
@@ -58,6 +62,8 @@ pub fn run(args: &Args) -> Result<()> {
     check::run()?;
     println!("==> generated pages");
     tools::run(Command::new(&cargo).args(["run", "--quiet", "--package", "xtask", "--", "gen", "--check"]))?;
+    println!("==> instructions for a chunk");
+    instructions::run(&instructions::Args::default())?;
     println!("==> simulation, {} seeds", args.seeds);
     let seeds = args.seeds.to_string();
     tools::run(Command::new(&cargo).args([

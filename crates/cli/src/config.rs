@@ -24,7 +24,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 27] = [
+pub const OPTIONS: [&str; 32] = [
     "advertise",
     "bootstrap",
     "bwlimit",
@@ -35,15 +35,20 @@ pub const OPTIONS: [&str; 27] = [
     "compress",
     "concurrency",
     "depth",
+    "direct",
     "export",
     "far-path",
     "far-ports",
+    "io-depth",
     "listen",
     "max-delete",
+    "no-io-uring",
     "one-file-system",
+    "order",
     "patience",
     "progress",
     "quiet",
+    "request",
     "rsh",
     "stall-timeout",
     "state",

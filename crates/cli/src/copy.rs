@@ -19,7 +19,7 @@ use thalweg_mover::run::copy::{self, From, Meter, Report, Stop, To, Watch, Wishe
 use thalweg_mover::run::far::Far;
 use thalweg_sys::socket;
 use thalweg_wire::hello::Cipher;
-use thalweg_wire::message::{Check, Place, VerifyLevel};
+use thalweg_wire::message::{Check, Disk, DiskSide, Place, VerifyLevel};
 use thalweg_wire::{RelativePath, limits};
 
 /// `thalweg cp`.
@@ -214,12 +214,30 @@ fn check_congestion(name: &str) -> Result<()> {
 }
 
 fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
+    if let (Some(request), Some(chunk)) = (args.request, args.chunk)
+        && u64::from(request) > chunk
+    {
+        return Err(usage("--request: a request is at most a chunk (--chunk)"));
+    }
     let mut wishes = Wishes {
         asked: plan::Asked {
             streams: args.streams,
             chunk_bytes: args.chunk,
             concurrency: args.concurrency,
             depth: args.depth,
+            request_bytes: args.request,
+        },
+        disk: Disk {
+            source: DiskSide {
+                direct: args.direct.source.unwrap_or_default(),
+                order: args.order.and_then(|order| order.source),
+            },
+            destination: DiskSide {
+                direct: args.direct.destination.unwrap_or_default(),
+                order: args.order.and_then(|order| order.destination),
+            },
+            depth: args.io_depth,
+            no_io_uring: args.no_io_uring,
         },
         verify: match args.verify {
             Verify::Written => VerifyLevel::Written,

@@ -1,6 +1,9 @@
 //! Progress on a terminal, silence in a pipe.
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::units;
+use indicatif::{
+    HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
+};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,12 +27,11 @@ impl Progress {
             return None;
         }
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-        let template = "{prefix}{msg} {bar:24} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
         let drawn: Vec<(ProgressBar, Arc<Meter>)> = (1..)
             .zip(meters)
             .map(|(number, meter)| {
                 let bar = bars.add(ProgressBar::new(0));
-                if let Ok(style) = ProgressStyle::with_template(template) {
+                if let Some(style) = style() {
                     bar.set_style(style);
                 }
                 if meters.len() > 1 {
@@ -55,6 +57,24 @@ impl Progress {
         // A terminal that is gone is no reason to stop copying.
         let _ = self.bars.println(text);
     }
+}
+
+/// As wide as the terminal, never wider: the bar gets what the words leave.
+fn style() -> Option<ProgressStyle> {
+    let style = ProgressStyle::with_template(
+        "{prefix}{msg} {wide_bar} {binary_bytes} of {binary_total_bytes}, {rate}{left}",
+    )
+    .ok()?;
+    let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let _ = out.write_str(&units::bit_rate(state.per_sec() * 8.0));
+    };
+    // Before the first byte nobody knows, and after the last one it is not bytes that are waited for.
+    let left = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+        if state.pos() > 0 && state.len().is_some_and(|bytes| state.pos() < bytes) {
+            let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
+        }
+    };
+    Some(style.with_key("rate", rate).with_key("left", left))
 }
 
 fn draw(bar: &ProgressBar, meter: &Meter) {

@@ -15,6 +15,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_wire::message::Outcome;
+use thalweg_wire::path::Sentence;
 use thalweg_wire::{Entry, RelativePath};
 
 /// Time between two progress events.
@@ -232,11 +233,10 @@ impl Listener {
                 let told = self.losses.fetch_add(losses.len() as u64, Ordering::Relaxed);
                 let room = if verbose > 0 { u64::MAX } else { LOSSES_SHOWN.saturating_sub(told) };
                 for loss in losses.iter().filter(|_| !quiet).take(room as usize) {
-                    let show = |text: &str| thalweg_wire::path::Escaped(text.as_bytes()).to_string();
                     self.line(&format!(
                         "warning: `{path}`: {} not kept: {}",
-                        show(&loss.what),
-                        show(&loss.why)
+                        Sentence(&loss.what),
+                        Sentence(&loss.why)
                     ));
                 }
                 if verbose > 0 {
@@ -248,7 +248,7 @@ impl Listener {
             Outcome::Skipped(why)
                 if verbose > 0 || (entry.is_none() && !quiet && !why.starts_with("excluded by")) =>
             {
-                self.line(&format!("{path} (skipped: {})", thalweg_wire::path::Escaped(why.as_bytes())));
+                self.line(&format!("{path} (skipped: {})", Sentence(why)));
             }
             Outcome::Failed(failure) => {
                 lock(&self.failed).push(failure.kind);

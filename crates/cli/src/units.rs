@@ -83,6 +83,11 @@ pub fn rate(bytes: u64, seconds: f64) -> String {
     format!("{} ({})", scaled(per_second * 8.0, "bit/s"), scaled(per_second, "B/s"))
 }
 
+/// A rate of bits a second for people: `3.21 Gbit/s`.
+pub fn bit_rate(bits_per_s: f64) -> String {
+    scaled(bits_per_s, "bit/s")
+}
+
 /// So many entries, in words.
 pub fn entries(number: u64) -> String {
     format!("{} {}", count(number), if number == 1 { "entry" } else { "entries" })

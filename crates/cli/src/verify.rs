@@ -25,7 +25,7 @@ use std::sync::Mutex;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_wire::digest::{PieceHasher, Pieces};
-use thalweg_wire::path::Escaped;
+use thalweg_wire::path::{Escaped, Sentence};
 use thalweg_wire::receipt::Line;
 use thalweg_wire::{Digest, Kind, RelativePath};
 
@@ -373,7 +373,7 @@ impl Judge {
             object.insert("why".into(), why.into());
             json::tell(&Value::Object(object));
         } else {
-            out::tell(&format!("{word}  {path}  ({})", Escaped(why.as_bytes())));
+            out::tell(&format!("{word}  {path}  ({})", Sentence(why)));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::time::Duration;
+use thalweg_wire::limits;
 
 /// A value and why it is that.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Asked {
     pub concurrency: Option<u32>,
     /// Chunks or packs in flight in each stream.
     pub depth: Option<u32>,
+    /// Bytes of a segment: the unit of reading and writing.
+    pub request_bytes: Option<u32>,
 }
 
 /// What a transfer goes by.
@@ -74,14 +77,27 @@ pub fn plan(asked: &Asked, rtt: Option<Duration>, cores: usize) -> Plan {
             )
         }
     };
-    let chunk_bytes = match asked.chunk_bytes {
-        Some(bytes) => chosen(bytes, "as asked"),
-        None => chosen(CHUNK_BYTES, "repairs stay small, bookkeeping rare"),
+    let chunk_bytes = match (asked.chunk_bytes, asked.request_bytes.map(u64::from)) {
+        (Some(bytes), _) => chosen(bytes, "as asked"),
+        (None, Some(request)) if request > CHUNK_BYTES => chosen(request, "one request"),
+        (None, _) => chosen(CHUNK_BYTES, "repairs stay small, bookkeeping rare"),
     };
-    let segment = u64::from(SEGMENT_BYTES).min(chunk_bytes.value) as u32;
+    let segment_bytes = match asked.request_bytes {
+        Some(bytes) => chosen(bytes, "as asked"),
+        None => chosen(
+            u64::from(SEGMENT_BYTES).min(chunk_bytes.value) as u32,
+            "fits the second-level cache; larger gains nothing",
+        ),
+    };
+    // Frames of all streams have so much memory.
+    let streams_max = (limits::STREAM_BYTES_MAX / (u64::from(segment_bytes.value) + (64 << 10))).max(1) as u16;
+    let streams = match streams.value > streams_max && asked.streams.is_none() {
+        true => chosen(streams_max, "as many as there is memory for requests of this size"),
+        false => streams,
+    };
     Plan {
         streams,
-        segment_bytes: chosen(segment, "fits the second-level cache; larger gains nothing"),
+        segment_bytes,
         chunk_bytes,
         concurrency: match asked.concurrency {
             Some(files) => chosen(files, "as asked"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::Dir;
 use thalweg_wire::message::Place;
+use thalweg_wire::path::Escaped;
 
 /// A directory that clients may use under a name.
 #[derive(Debug, Clone)]
@@ -101,7 +102,8 @@ impl Exports {
             (Exports::Named(exports), Some(name)) => {
                 let Some((export, directory)) = exports.iter().find(|(export, _)| export.name == *name)
                 else {
-                    return Err(Failure::new(FailureKind::NotFound, "open", "there is no such export"));
+                    let cause = format!("there is no export `{}`", Escaped(name.as_bytes()));
+                    return Err(Failure::new(FailureKind::NotFound, "open", cause));
                 };
                 if write && export.read_only {
                     return Err(Failure::new(FailureKind::Permission, "open", "the export is read-only"));
@@ -124,7 +126,7 @@ impl Exports {
                 Ok(Resolved { below: Some(below), path, trailing_slash })
             }
             (Exports::User, None) => Ok(Resolved { below: None, path: place.path.clone(), trailing_slash }),
-            _ => Err(Failure::new(FailureKind::NotFound, "open", "there is no such export")),
+            _ => Err(Failure::new(FailureKind::NotFound, "open", "no export is named")),
         }
     }
 }

@@ -23,6 +23,7 @@
 
 use crate::digest::Digest;
 use crate::entry::{Entry, EntryId, Evidence};
+use crate::path::Sentence;
 use crate::receipt::Signed;
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
@@ -293,6 +294,27 @@ pub struct Preserve {
     pub holes: bool,
     /// FIFOs and device nodes.
     pub devices: bool,
+}
+
+impl Preserve {
+    /// All of it.
+    pub const ALL: Preserve = Preserve {
+        mode: true,
+        owner: true,
+        times: true,
+        xattrs: true,
+        symlinks: true,
+        hard_links: true,
+        holes: true,
+        devices: true,
+    };
+}
+
+impl Default for Preserve {
+    /// An archive: all but FIFOs and devices, which are for who asks.
+    fn default() -> Self {
+        Preserve { devices: false, ..Preserve::ALL }
+    }
 }
 
 /// How a transfer is done; the same on both sides.
@@ -747,6 +769,29 @@ impl Open {
 }
 
 impl Terms {
+    /// An archive in chunks and segments of these sizes; nothing is deleted, compressed, or held back.
+    pub fn of(chunk_bytes: u64, segment_bytes: u32) -> Terms {
+        Terms {
+            chunk_bytes,
+            segment_bytes,
+            verify: VerifyLevel::default(),
+            check: Check::default(),
+            preserve: Preserve::default(),
+            delete_max: None,
+            compress: false,
+            rate_bytes_per_s: None,
+            dry_run: false,
+            ignore_existing: false,
+            update: false,
+            job_key: [0; 16],
+            concurrency: None,
+            depth: None,
+            window_bytes: None,
+            congestion: None,
+            disk: Disk::default(),
+        }
+    }
+
     fn check_knobs(&self) -> Result<(), DecodeError> {
         let is_within = |value: Option<u32>, high: u32| value.is_none_or(|value| (1..=high).contains(&value));
         if !is_within(self.concurrency, limits::CONCURRENCY_MAX) {
@@ -816,15 +861,14 @@ impl Failure {
 /// One line: operation, place, range, cause. A peer's words are shown escaped.
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let show = |text: &str| crate::path::Escaped(text.as_bytes()).to_string();
-        write!(f, "{} failed", show(&self.operation))?;
+        write!(f, "{} failed", Sentence(&self.operation))?;
         if let Some(path) = &self.path {
             write!(f, " on `{path}`")?;
         }
         if let Some((start, end)) = self.range {
             write!(f, " at bytes {start}..{end}")?;
         }
-        write!(f, ": {}", show(&self.cause))
+        write!(f, ": {}", Sentence(&self.cause))
     }
 }
 

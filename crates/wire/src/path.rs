@@ -138,6 +138,19 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
+/// A sentence of somebody else, inert as by [`Escaped`]. Names in it are escaped already, so the backslash stays.
+pub struct Sentence<'a>(pub &'a str);
+
+impl fmt::Display for Sentence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, piece) in self.0.split('\\').enumerate() {
+            let separator = if at > 0 { "\\" } else { "" };
+            write!(f, "{separator}{}", Escaped(piece.as_bytes()))?;
+        }
+        Ok(())
+    }
+}
+
 /// Whether a terminal, a log or a person takes this character for nothing but itself. The backslash is not: it escapes.
 pub fn is_inert(c: char) -> bool {
     let invisible_or_directional = matches!(c,
@@ -218,6 +231,13 @@ mod tests {
     fn a_name_is_shown_inert() {
         let shown = Escaped(b"a\x1b[31m\n\xff\xc2\x9b\\ \xe2\x80\xae\xc3\xa9").to_string();
         assert_eq!(shown, "a\\x1b[31m\\x0a\\xff\\xc2\\x9b\\x5c \\xe2\\x80\\xae\u{e9}");
+    }
+
+    #[test]
+    fn a_name_in_a_sentence_is_escaped_once() {
+        let sentence = format!("its first name `{}` is gone\x1b[2J", Escaped(b"a\nb"));
+        assert_eq!(Sentence(&sentence).to_string(), "its first name `a\\x0ab` is gone\\x1b[2J");
+        assert_eq!(Sentence("\\").to_string(), "\\");
     }
 
     proptest! {

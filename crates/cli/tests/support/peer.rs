@@ -12,8 +12,8 @@ use thalweg_mover::link::{
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::hello::{Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
 use thalweg_wire::message::{
-    Check, Direction, Heartbeat, Message, Open, Opened, Outcome, Place, Preserve, SourceForm, Terms, Totals,
-    TransferMessage, TransferNumber, VerifyLevel,
+    Direction, Heartbeat, Message, Open, Opened, Outcome, Place, Preserve, SourceForm, Terms, Totals,
+    TransferMessage, TransferNumber,
 };
 use thalweg_wire::receipt::{self, RootHasher, Side, Signed, Statement};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -245,34 +245,8 @@ pub fn segment(entry: u64, offset: u64, bytes: usize, digest: Digest) -> Inner {
 }
 
 pub fn terms() -> Terms {
-    Terms {
-        chunk_bytes: CHUNK,
-        segment_bytes: CHUNK as u32,
-        verify: VerifyLevel::Written,
-        check: Check::Evidence,
-        preserve: Preserve {
-            mode: true,
-            owner: false,
-            times: true,
-            xattrs: true,
-            symlinks: true,
-            hard_links: true,
-            holes: true,
-            devices: false,
-        },
-        delete_max: None,
-        compress: true,
-        rate_bytes_per_s: None,
-        dry_run: false,
-        ignore_existing: false,
-        update: false,
-        job_key: [7; 16],
-        concurrency: None,
-        depth: None,
-        window_bytes: None,
-        congestion: None,
-        disk: Default::default(),
-    }
+    let preserve = Preserve { owner: false, ..Preserve::default() };
+    Terms { preserve, compress: true, job_key: [7; 16], ..Terms::of(CHUNK, CHUNK as u32) }
 }
 
 pub fn push(export: &str, path: &str) -> Open {

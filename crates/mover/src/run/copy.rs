@@ -54,7 +54,7 @@ pub enum To {
 }
 
 /// Everything that a user can say about a copy.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Wishes {
     /// Knobs.
     pub asked: Asked,
@@ -92,40 +92,6 @@ pub struct Wishes {
     pub lines: Option<Arc<dyn Fn() -> LineSink + Send + Sync>>,
     /// Digest of the first line of the receipt, to be signed with the rest.
     pub header: Option<Digest>,
-}
-
-impl Default for Wishes {
-    fn default() -> Self {
-        Wishes {
-            asked: Asked::default(),
-            verify: VerifyLevel::default(),
-            check: Check::default(),
-            preserve: Preserve {
-                mode: true,
-                owner: true,
-                times: true,
-                xattrs: true,
-                symlinks: true,
-                hard_links: true,
-                holes: true,
-                devices: false,
-            },
-            delete_max: None,
-            compress: false,
-            rate_bytes_per_s: None,
-            dry_run: false,
-            ignore_existing: false,
-            update: false,
-            one_file_system: false,
-            filter: Vec::new(),
-            only: Vec::new(),
-            disk: Disk::default(),
-            link: LinkSettings::default(),
-            state: None,
-            lines: None,
-            header: None,
-        }
-    }
 }
 
 /// Stops a copy from another thread, in order: what is durable stays for the next attempt.

@@ -114,32 +114,11 @@ impl Plan {
         let segment_bytes = 1024u32 << random.below(2);
         let readback = faults.contains(&Fault::DamagedWrite) || random.percent(30);
         let terms = Terms {
-            chunk_bytes: u64::from(segment_bytes) << random.below(3),
-            segment_bytes,
             verify: if readback { VerifyLevel::Readback } else { VerifyLevel::Written },
             check: if random.percent(40) { Check::Digest } else { Check::Evidence },
-            preserve: Preserve {
-                mode: true,
-                owner: true,
-                times: true,
-                xattrs: true,
-                symlinks: true,
-                hard_links: true,
-                holes: true,
-                devices: true,
-            },
-            delete_max: None,
-            dry_run: false,
-            ignore_existing: false,
-            update: false,
-            compress: false,
-            rate_bytes_per_s: None,
+            preserve: Preserve::ALL,
             job_key: [7; 16],
-            concurrency: None,
-            depth: None,
-            window_bytes: None,
-            congestion: None,
-            disk: Default::default(),
+            ..Terms::of(u64::from(segment_bytes) << random.below(3), segment_bytes)
         };
         let tiny = random.percent(40);
         let entries = if tiny { random.within(1, 5) as usize } else { random.within(8, 200) as usize };

@@ -3,40 +3,11 @@
 use super::receiver::{self, Action, Decided, Receiver};
 use super::sender::{self, Next, Sender, Work};
 use std::time::Duration;
-use thalweg_wire::message::{
-    AckLevel, Check, Outcome, Preserve, Run, ScanTotals, Terms, TransferMessage as Say, VerifyLevel, Want,
-};
+use thalweg_wire::message::{AckLevel, Outcome, Run, ScanTotals, Terms, TransferMessage as Say, Want};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
 fn terms() -> Terms {
-    Terms {
-        chunk_bytes: 4 << 20,
-        segment_bytes: 1 << 20,
-        verify: VerifyLevel::Written,
-        check: Check::Evidence,
-        preserve: Preserve {
-            mode: true,
-            owner: true,
-            times: true,
-            xattrs: true,
-            symlinks: true,
-            hard_links: true,
-            holes: true,
-            devices: true,
-        },
-        delete_max: None,
-        compress: false,
-        rate_bytes_per_s: None,
-        dry_run: false,
-        ignore_existing: false,
-        update: false,
-        concurrency: None,
-        depth: None,
-        window_bytes: None,
-        congestion: None,
-        disk: Default::default(),
-        job_key: [0; 16],
-    }
+    Terms::of(4 << 20, 1 << 20)
 }
 
 fn file(name: &str, size: u64) -> Entry {

@@ -184,7 +184,7 @@ fn kinds_that_were_not_asked_for_are_not_made() {
     let trees = trees();
     symlink("/etc", trees.source.join("link")).unwrap();
     Dir::open(&trees.source).unwrap().make_fifo(b"fifo", 0o600).unwrap();
-    let preserve = Preserve { symlinks: false, devices: false, ..everything() };
+    let preserve = Preserve { symlinks: false, devices: false, ..Preserve::ALL };
     let copied =
         copy(&contents(&trees.source), To { terms: Terms { preserve, ..terms() }, ..to(&trees.target) });
     for name in ["link", "fifo"] {
@@ -196,7 +196,7 @@ fn kinds_that_were_not_asked_for_are_not_made() {
 #[test]
 fn without_preserving_the_mode_of_what_stands_there_stays() {
     let trees = trees();
-    let preserve = Preserve { mode: false, owner: false, ..everything() };
+    let preserve = Preserve { mode: false, owner: false, ..Preserve::ALL };
     let to = || To { terms: Terms { preserve, ..terms() }, ..to(&trees.target) };
     for name in ["old", "old-large", "new"] {
         fs::write(trees.source.join(name), "source").unwrap();

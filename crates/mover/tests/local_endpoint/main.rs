@@ -15,9 +15,7 @@ use thalweg_mover::endpoint::{Conclusion, Decision, Destination, PartialFile, Re
 use thalweg_mover::manifest::Filter;
 use thalweg_sys::{Dir, Links};
 use thalweg_wire::digest::{self, Rule, Tree};
-use thalweg_wire::message::{
-    Check, Failure, FilterRule, Outcome, Preserve, ScanTotals, SourceForm, Terms, VerifyLevel,
-};
+use thalweg_wire::message::{Failure, FilterRule, Outcome, Preserve, ScanTotals, SourceForm, Terms};
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath};
 
 mod scanning;
@@ -34,46 +32,15 @@ mod enduring;
 
 const CHUNK: u64 = 64 << 10;
 
-fn everything() -> Preserve {
-    Preserve {
-        mode: true,
-        owner: true,
-        times: true,
-        xattrs: true,
-        symlinks: true,
-        hard_links: true,
-        holes: true,
-        devices: true,
-    }
-}
-
 fn terms() -> Terms {
-    Terms {
-        chunk_bytes: CHUNK,
-        segment_bytes: CHUNK as u32,
-        verify: VerifyLevel::Written,
-        check: Check::Evidence,
-        preserve: everything(),
-        delete_max: None,
-        compress: false,
-        rate_bytes_per_s: None,
-        dry_run: false,
-        ignore_existing: false,
-        update: false,
-        job_key: [5; 16],
-        concurrency: None,
-        depth: None,
-        window_bytes: None,
-        congestion: None,
-        disk: Default::default(),
-    }
+    Terms { preserve: Preserve::ALL, job_key: [5; 16], ..Terms::of(CHUNK, CHUNK as u32) }
 }
 
 fn options() -> ScanOptions {
     ScanOptions {
         filter: Filter::default(),
         only: Vec::new(),
-        preserve: everything(),
+        preserve: Preserve::ALL,
         one_file_system: false,
         follow_links: false,
     }

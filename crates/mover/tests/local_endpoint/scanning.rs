@@ -103,7 +103,7 @@ fn second_names_name_the_first() {
     let (found, _) = scan(&contents(&trees.source));
     let first = found.entry("a/small").id;
     assert_eq!(found.entry("z-second-name").kind, Kind::HardLink { first: path(b"a/small"), of: first });
-    let preserve = Preserve { hard_links: false, ..everything() };
+    let preserve = Preserve { hard_links: false, ..Preserve::ALL };
     let (found, _) = scan(&contents_with(&trees.source, ScanOptions { preserve, ..options() }));
     assert!(matches!(found.entry("z-second-name").kind, Kind::File { .. }));
 }
@@ -120,7 +120,7 @@ fn sockets_and_what_was_not_asked_for_are_skipped_with_a_reason() {
     assert_eq!(found.paths(), [&b""[..], b"fifo", b"link"]);
     assert_eq!(found.skipped.len(), 2);
     assert!(totals.complete);
-    let preserve = Preserve { devices: false, symlinks: false, ..everything() };
+    let preserve = Preserve { devices: false, symlinks: false, ..Preserve::ALL };
     let (found, _) = scan(&contents_with(&trees.source, ScanOptions { preserve, ..options() }));
     assert_eq!(found.paths(), [b""]);
     assert!(found.reason("fifo").contains("FIFO") && found.reason("link").contains("link"));

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use thalweg_sys::{Advice, Dir, File, Kind, Links, Stat};
 use thalweg_wire::digest::{HASHED_HOLE_BYTES_MAX, Rule, Tree, hole_mark};
 use thalweg_wire::message::Preserve;
+use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, RelativePath, limits};
 
 /// A place that a question is about.
@@ -403,16 +404,7 @@ fn mark(keeps: &mut [bool]) {
 }
 
 /// What listings carry of an entry.
-const BARE: Preserve = Preserve {
-    mode: true,
-    owner: true,
-    times: true,
-    xattrs: false,
-    symlinks: true,
-    hard_links: false,
-    holes: true,
-    devices: true,
-};
+const BARE: Preserve = Preserve { xattrs: false, hard_links: false, ..Preserve::ALL };
 
 enum Seen<'a> {
     Root(&'a Stat),
@@ -532,7 +524,10 @@ impl SurveyPlace {
                 | io::ErrorKind::InvalidFilename
         ) || is_errno(error, errno::LOOP);
         match hidden {
-            true => Failure::new(FailureKind::NotFound, operation, "there is no such place in the export"),
+            true => {
+                let cause = format!("the export has no `{}`", Escaped(self.path.as_os_str().as_bytes()));
+                Failure::new(FailureKind::NotFound, operation, cause)
+            }
             false => crate::failure::of_io(operation, error),
         }
     }

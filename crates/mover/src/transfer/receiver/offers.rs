@@ -1,0 +1,239 @@
+//! What the sender says of an entry before its content: offered, left aside, withdrawn, said twice.
+
+use super::compare::Comparison;
+use super::{Action, Decided, End, Item, Large, Receiver, State, neighbours, protocol};
+use crate::failure::{Failure, Result};
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_wire::message::{AckLevel, Outcome, TransferMessage as Say, Want};
+use thalweg_wire::{Entry, EntryId, Kind, RelativePath, digest, limits};
+
+impl Receiver {
+    /// Answer to [`Action::Decide`] and [`Action::Link`].
+    pub fn decided(&mut self, id: EntryId, decided: Decided, now: Duration) {
+        let chunk_bytes = self.terms.chunk_bytes;
+        let small_bytes = u64::from(self.terms.segment_bytes);
+        let Some(item) = self.items.get_mut(&id).filter(|item| matches!(item.state, State::Deciding)) else {
+            return;
+        };
+        if !matches!(decided, Decided::Settled { made: false, .. }) {
+            self.deciding -= 1;
+        }
+        match decided {
+            Decided::Settled { outcome, made: false } => self.tell(id, outcome),
+            Decided::Settled { outcome, made: true } => {
+                item.state = State::Named(outcome);
+                if !item.unconfirmed {
+                    self.wants.push((id, Want::Nothing));
+                }
+                self.dirty.named.push(id);
+                self.dirty.since.get_or_insert(now);
+            }
+            Decided::Fresh => {
+                let size = item.entry.evidence.size;
+                let sparse = matches!(item.entry.kind, Kind::File { sparse: true, .. });
+                if !sparse && size <= small_bytes {
+                    item.state = State::Small;
+                } else {
+                    item.state = State::Large(Large::new(&item.entry, chunk_bytes, self.keeps_pieces));
+                }
+                self.awaiting.insert(id);
+                if !item.unconfirmed {
+                    self.wants.push((id, Want::Whole));
+                }
+            }
+            Decided::Wanted { present, candidate } => {
+                let size = item.entry.evidence.size;
+                let mut large = Large::new(&item.entry, chunk_bytes, self.keeps_pieces);
+                large.comparison = candidate.map(|candidate| Comparison::new(candidate, !present.is_empty()));
+                let mut present = present;
+                present.sort_unstable_by_key(|&(chunk, _)| chunk);
+                present.dedup_by_key(|&mut (chunk, _)| chunk);
+                present.retain(|&(chunk, _)| chunk < large.tree.chunks());
+                let mut bytes = 0;
+                for &(chunk, digest) in &present {
+                    large.tree.insert(chunk, digest);
+                    bytes += digest::chunk_length(chunk, size, chunk_bytes);
+                }
+                self.totals.bytes_resumed = self.totals.bytes_resumed.saturating_add(bytes);
+                self.verified_bytes = self.verified_bytes.saturating_add(bytes);
+                self.durable_bytes = self.durable_bytes.saturating_add(bytes);
+                large.have = present;
+                item.state = State::Large(large);
+                self.awaiting.insert(id);
+                if !item.unconfirmed {
+                    self.say_missing(id);
+                }
+            }
+        }
+        self.proceed(now);
+    }
+
+    pub(super) fn hear_offer(&mut self, entry: Entry) -> Result<()> {
+        let id = entry.id;
+        let replaces = std::mem::take(&mut self.replacement_follows);
+        if id < self.next_id {
+            return self.repeat(&entry);
+        }
+        self.check_unheard()?;
+        if id.0 - self.next_id.0 > limits::ENTRIES_IN_FLIGHT_MAX as u64 * 1024 || id.0 == u64::MAX {
+            return Err(protocol("entry numbers jump"));
+        }
+        // Of what the sender has withdrawn, some may not be known to be, and some is on its way to its name.
+        let times = 1 + usize::from(self.repeating);
+        if self.items.len() >= self.limits.entries * times + self.replaced.len()
+            || self.item_bytes / times > self.limits.entry_bytes
+        {
+            return Err(protocol("more entries offered at once than agreed"));
+        }
+        // A source that changed after all was settled: what was concluded is concluded again.
+        self.end = End::Open;
+        self.next_id = EntryId(id.0 + 1);
+        let entry = Arc::new(entry);
+        self.item_bytes += entry.heap_bytes();
+        self.deciding += 1;
+        let item =
+            Item { entry, state: State::Deciding, unconfirmed: false, damaged: 0, asked: 0, pieces: None };
+        self.items.insert(id, item);
+        if self.repeating && !replaces {
+            self.held.push(id);
+        } else {
+            self.look_at(id);
+        }
+        Ok(())
+    }
+
+    /// Has an entry decided, or puts it behind what must be settled before.
+    pub(super) fn look_at(&mut self, id: EntryId) {
+        let Some(item) = self.items.get(&id) else { return };
+        let entry = item.entry.clone();
+        let before = match entry.kind {
+            Kind::HardLink { of, .. } => Some(of),
+            _ => self.replaced.get(&entry.path).copied(),
+        };
+        match before {
+            Some(before) if before != id && self.items.contains_key(&before) => {
+                self.waiting.entry(before).or_default().push(id);
+                self.behind += 1;
+            }
+            _ if matches!(entry.kind, Kind::HardLink { .. }) => self.actions.push_back(Action::Link(entry)),
+            _ => self.actions.push_back(Action::Decide(entry)),
+        }
+    }
+
+    pub(super) fn hear_aside(&mut self, id: EntryId, path: RelativePath, outcome: Outcome) -> Result<()> {
+        if let Some(told) = self.told.get(&id) {
+            self.settled.push((id, told.clone()));
+            return Ok(());
+        }
+        if let Outcome::Failed(failure) = &outcome
+            && let Some(item) = self.items.get_mut(&id)
+        {
+            item.unconfirmed = false;
+            self.hear_withdraw(id, Some(failure.clone()));
+            return Ok(());
+        }
+        self.check_unheard()?;
+        self.next_id = self.next_id.max(EntryId(id.0.saturating_add(1)));
+        self.count(&outcome, 0);
+        self.told.insert(id, outcome.clone());
+        self.settled.push((id, outcome.clone()));
+        self.actions.push_back(Action::Aside(Some(id), path, outcome));
+        Ok(())
+    }
+
+    /// What was told is kept until the sender has heard it.
+    pub(super) fn check_unheard(&self) -> Result<()> {
+        match self.told.len() < self.limits.told {
+            true => Ok(()),
+            false => Err(protocol("the sender does not say what it has heard")),
+        }
+    }
+
+    pub(super) fn repeat(&mut self, entry: &Entry) -> Result<()> {
+        let id = entry.id;
+        if let Some(outcome) = self.told.get(&id) {
+            self.settled.push((id, outcome.clone()));
+            return Ok(());
+        }
+        // Withdrawn, or offered to an earlier instance only.
+        let Some(item) = self.items.get_mut(&id) else {
+            return Err(protocol("an entry offered again that is not known"));
+        };
+        item.unconfirmed = false;
+        if *item.entry != *entry {
+            return Err(protocol("an entry offered again with other content"));
+        }
+        match &mut item.state {
+            State::Deciding => {}
+            State::Small => self.wants.push((id, Want::Whole)),
+            State::Large(large) => {
+                // What is still missing may be read at another moment.
+                large.seal = None;
+                self.say_missing(id);
+            }
+            State::Staged(_) | State::Keeping(..) | State::Finishing(_) | State::Named(_) => {
+                self.wants.push((id, Want::Nothing));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for what is missing of a large file, after the digests of what is there.
+    pub(super) fn say_missing(&mut self, id: EntryId) {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get(&id) else { return };
+        let have = neighbours(&large.have);
+        let wants = large.wants();
+        self.say_acks();
+        for (first, digests) in have {
+            for (step, digests) in digests.chunks(limits::MESSAGE_DIGESTS_MAX / 2).enumerate() {
+                let first = first + (step * (limits::MESSAGE_DIGESTS_MAX / 2)) as u64;
+                self.say(Say::Have { entry: id, first, digests: digests.to_vec() });
+            }
+        }
+        self.say(Say::Want(wants.into_iter().map(|want| (id, want)).collect()));
+    }
+
+    /// Says what was collected so far, where something must not overtake it.
+    pub(super) fn say_acks(&mut self) {
+        while !self.acks.is_empty() {
+            let n = self.acks.len().min(limits::MESSAGE_ITEMS_MAX / 2);
+            let batch = self.acks.drain(..n).collect();
+            self.say(Say::Ack(AckLevel::Verified, batch));
+        }
+    }
+
+    pub(super) fn hear_withdraw(&mut self, id: EntryId, failure: Option<Failure>) {
+        self.replacement_follows |= failure.is_none();
+        let Some(item) = self.items.get(&id) else {
+            // It was told as done, and is offered again under another number: it must not count twice.
+            if failure.is_none()
+                && let Some(outcome) = self.told.remove(&id)
+            {
+                self.uncount(&outcome);
+            }
+            return;
+        };
+        if !item.state.awaits_data() {
+            // It is complete and gets its name. Whatever replaces it comes after that.
+            if failure.is_none() {
+                self.replaced.insert(item.entry.path.clone(), id);
+            }
+            return;
+        }
+        self.drop_dirty(id);
+        self.actions.push_back(Action::Discard(id));
+        match failure {
+            Some(failure) => self.tell(id, Outcome::Failed(failure)),
+            None => {
+                self.remove(id);
+                self.actions.push_back(Action::Gone(id));
+                self.free_waiting(id);
+            }
+        }
+    }
+
+    pub(super) fn late(&self, id: EntryId) -> Result<()> {
+        if self.was_offered(id) { Ok(()) } else { Err(protocol("an entry that was never offered")) }
+    }
+}
