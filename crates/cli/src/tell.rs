@@ -300,6 +300,15 @@ impl Listener {
         self.say(&format!("  concurrency  {}", plan.concurrency));
         let depth = plan.depth.value.map_or("automatic".to_owned(), |depth| depth.to_string());
         self.say(&format!("  depth        {depth} ({})", plan.depth.why));
+        let disk = &plan.disk;
+        self.say(&format!("  io depth     {}", disk.io_depth));
+        self.say(&format!("  engine       {}", disk.engine));
+        for (side, direct, order) in
+            [("source", &disk.direct[0], &disk.order[0]), ("destination", &disk.direct[1], &disk.order[1])]
+        {
+            self.say(&format!("  direct       {side}: {direct}"));
+            self.say(&format!("  order        {side}: {order}"));
+        }
     }
 }
 

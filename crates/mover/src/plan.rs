@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 use thalweg_wire::limits;
+use thalweg_wire::message::{Direct, Disk, Order};
 
 /// A value and why it is that.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,68 @@ pub struct Plan {
     pub concurrency: Chosen<u32>,
     /// Chunks or packs in flight in each stream (the papers' pipelining); `None`: what the window takes.
     pub depth: Chosen<Option<u32>>,
+    /// How each side uses its disk, in words.
+    pub disk: DiskPlan,
+}
+
+/// How disks are used: what is asked for, or what each side does by itself, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskPlan {
+    /// Requests in flight for each stream.
+    pub io_depth: Chosen<u16>,
+    /// What keeps several requests in flight, at this machine.
+    pub engine: Chosen<&'static str>,
+    /// Past the page cache, at the source and at the destination.
+    pub direct: [Chosen<&'static str>; 2],
+    /// Order of requests, at the source and at the destination.
+    pub order: [Chosen<&'static str>; 2],
+}
+
+/// Disk requests in flight for each stream, if nobody says otherwise: fewer cost a disk that is the narrowest stage, more
+/// gain nothing (LIMITS section 3).
+pub const IO_DEPTH: u16 = 4;
+
+/// Plans for disks. `no_ring`: why this machine has no io_uring, if it has none.
+pub fn disk_plan(asked: &Disk, no_ring: Option<String>) -> DiskPlan {
+    let direct = |asked, auto: &str| match asked {
+        Direct::Auto => chosen("auto", auto),
+        Direct::On => chosen("on", "as asked, where the file system takes it"),
+        Direct::Off => chosen("off", "as asked"),
+    };
+    let order = |asked: Option<Order>, default: Order, why: &str| match asked {
+        Some(order) => chosen(order_name(order), "as asked"),
+        None => chosen(order_name(default), why),
+    };
+    DiskPlan {
+        io_depth: match asked.depth {
+            Some(depth) => chosen(depth, "as asked"),
+            None => chosen(IO_DEPTH, "enough to keep a disk busy"),
+        },
+        engine: match (asked.no_io_uring, no_ring) {
+            (true, _) => chosen("threads", "as asked"),
+            (false, None) => chosen("io_uring", "tried: this kernel lets us"),
+            (false, Some(why)) => chosen("threads", format!("io_uring is not to be had: {why}")),
+        },
+        direct: [
+            direct(asked.source.direct, "from 16 MiB, on ext4 and XFS, what is not in the page cache"),
+            direct(asked.destination.direct, "from 16 MiB, on ext4 and XFS"),
+        ],
+        order: [
+            order(asked.source.order, Order::Loose, "each request after the one before it was made"),
+            order(asked.destination.order, Order::None, "data arrive mostly in order"),
+        ],
+    }
+}
+
+/// The word for an order.
+pub fn order_name(order: Order) -> &'static str {
+    match order {
+        Order::Strict => "strict",
+        Order::Serial => "serial",
+        Order::Loose => "loose",
+        Order::None => "none",
+        Order::Layout => "layout",
+    }
 }
 
 /// Bytes of a chunk, if nobody says otherwise.
@@ -58,7 +121,7 @@ pub const CONCURRENCY: u32 = 256;
 
 /// Plans for a path with this round-trip time (`None`: within this machine) between movers with so many
 /// cores.
-pub fn plan(asked: &Asked, rtt: Option<Duration>, cores: usize) -> Plan {
+pub fn plan(asked: &Asked, disk: DiskPlan, rtt: Option<Duration>, cores: usize) -> Plan {
     let streams = match (asked.streams, rtt) {
         (Some(streams), _) => chosen(streams, "as asked"),
         (None, None) => chosen(near_streams(cores), "one for each core, at most 4: no path between"),
@@ -90,12 +153,14 @@ pub fn plan(asked: &Asked, rtt: Option<Duration>, cores: usize) -> Plan {
         ),
     };
     // Frames of all streams have so much memory.
-    let streams_max = (limits::STREAM_BYTES_MAX / (u64::from(segment_bytes.value) + (64 << 10))).max(1) as u16;
+    let streams_max =
+        (limits::STREAM_BYTES_MAX / (u64::from(segment_bytes.value) + (64 << 10))).max(1) as u16;
     let streams = match streams.value > streams_max && asked.streams.is_none() {
         true => chosen(streams_max, "as many as there is memory for requests of this size"),
         false => streams,
     };
     Plan {
+        disk,
         streams,
         segment_bytes,
         chunk_bytes,
@@ -129,6 +194,7 @@ mod tests {
     #[test]
     fn far_paths_get_more_streams_and_what_is_asked_is_kept() {
         let none = Asked::default();
+        let plan = |asked: &Asked, rtt, cores| plan(asked, disk_plan(&Disk::default(), None), rtt, cores);
         assert_eq!(plan(&none, None, 8).streams.value, 4);
         assert_eq!(plan(&none, Some(Duration::from_micros(200)), 2).streams.value, 2);
         assert_eq!(plan(&none, Some(Duration::from_millis(10)), 2).streams.value, 4);
@@ -137,5 +203,15 @@ mod tests {
         let asked = Asked { streams: Some(3), chunk_bytes: Some(64 << 10), ..Asked::default() };
         let plan = plan(&asked, None, 2);
         assert_eq!((plan.streams.value, plan.chunk_bytes.value, plan.segment_bytes.value), (3, 65536, 65536));
+    }
+
+    #[test]
+    fn requests_are_no_larger_than_chunks_and_all_streams_have_memory_for_them() {
+        let asked = Asked { request_bytes: Some(64 << 20), ..Asked::default() };
+        let far = Some(Duration::from_millis(300));
+        let plan = plan(&asked, disk_plan(&Disk::default(), Some("EPERM".into())), far, 2);
+        assert_eq!((plan.segment_bytes.value, plan.chunk_bytes.value), (64 << 20, 64 << 20));
+        assert_eq!(plan.streams.value, 15);
+        assert_eq!(plan.disk.engine.to_string(), "threads (io_uring is not to be had: EPERM)");
     }
 }

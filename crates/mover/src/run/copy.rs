@@ -10,7 +10,7 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{Fingerprint, Identity};
 use crate::manifest::filter::Filter;
-use crate::plan::{self, Asked, Plan};
+use crate::plan::{self, Asked, DiskPlan, Plan};
 use crate::run::agree::{self, Agreed, Signer};
 use crate::run::client::{Client, LinkSettings};
 use crate::run::expected::Expected;
@@ -267,7 +267,7 @@ impl Job<'_> {
     }
 
     fn local(&self) -> Result<Report> {
-        let plan = plan::plan(&self.wishes.asked, None, thalweg_sys::usage::cores());
+        let plan = plan::plan(&self.wishes.asked, self.disk_plan(), None, thalweg_sys::usage::cores());
         let terms = self.terms(&plan);
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
@@ -442,7 +442,13 @@ impl Job<'_> {
     }
 
     fn plan(&self, client: &Client) -> Plan {
-        plan::plan(&self.wishes.asked, Some(client.rtt), thalweg_sys::usage::cores())
+        plan::plan(&self.wishes.asked, self.disk_plan(), Some(client.rtt), thalweg_sys::usage::cores())
+    }
+
+    /// Whether there is an io_uring is found out by making one.
+    fn disk_plan(&self) -> DiskPlan {
+        let no_ring = thalweg_sys::queue::io_uring_is_there().err().map(|error| error.to_string());
+        plan::disk_plan(&self.wishes.disk, no_ring)
     }
 
     fn terms(&self, plan: &Plan) -> Terms {
@@ -532,6 +538,7 @@ impl Job<'_> {
                     preserve: self.wishes.preserve,
                     one_file_system: self.wishes.one_file_system,
                     follow_links: false,
+                    direct: self.wishes.disk.source.direct,
                 };
                 let source = LocalSource::open(roots, options)?;
                 if let To::Local(to) = self.to {

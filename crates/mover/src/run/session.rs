@@ -225,7 +225,8 @@ impl Session {
             let frame_bytes = self.payload_max.load(Ordering::Acquire) as u64;
             let is_new = !state.streams.contains_key(&stream);
             if is_new && (state.streams.len() as u64 + 1) * frame_bytes > limits::STREAM_BYTES_MAX {
-                let cause = "more memory than a link has would go into frames: fewer streams, or a smaller --request";
+                let cause =
+                    "more memory than a link has would go into frames: fewer streams, or a smaller --request";
                 return Err(Failure::new(FailureKind::Protocol, "add a stream", cause));
             }
             if stream >= limits::STREAMS_MAX {

@@ -14,6 +14,7 @@
 
 use crate::failure;
 use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
+use crate::plan;
 use crate::stage::receiving::{OpenPartial, Receiving};
 use std::collections::HashMap;
 use std::io;
@@ -24,10 +25,6 @@ use thalweg_sys::queue::Operation;
 use thalweg_sys::{DirectAlignment, Done, Engine, File, Memory, PooledBuffer, Queue, Request};
 use thalweg_wire::Digest;
 use thalweg_wire::message::Disk;
-
-/// Writes in flight for each stream, if nobody says otherwise: one fewer costs a disk that is the narrowest stage, more
-/// gain nothing (LIMITS section 3).
-pub const DEPTH: u16 = 4;
 
 /// Where the bytes of a segment are.
 pub enum Bytes<'a> {
@@ -286,7 +283,7 @@ impl Drop for Writes {
 
 /// As the transfer wants it, found out by trying. `None` if there is neither a ring nor a thread to be had.
 fn queue_for(disk: &Disk) -> Option<Queue> {
-    let depth = usize::from(disk.depth.unwrap_or(DEPTH));
+    let depth = usize::from(disk.depth.unwrap_or(plan::IO_DEPTH));
     let ring = match disk.no_io_uring {
         true => None,
         false => Queue::new(Engine::IoUring, depth)

@@ -52,20 +52,24 @@ pub(super) enum Caching {
     Cached,
 }
 
+/// Whether direct I/O pays on such a file system. It costs more than it saves where one keeps checksums or copies on
+/// write (btrfs: 0.66 instead of 0.23 CPU-s/GB, LIMITS section 4), has no medium, or is another machine's.
+pub(super) fn pays(kind: FileSystemKind) -> bool {
+    matches!(kind, FileSystemKind::Ext4 | FileSystemKind::Xfs)
+}
+
 /// From this size on direct writing repays a second descriptor and the loss of the page cache.
-const LARGE_BYTES: u64 = 16 << 20;
+pub(super) const LARGE_BYTES: u64 = 16 << 20;
 /// What may be in the page cache before it is written back and dropped, where the kernel has no uncached writing.
 const CACHED_BYTES_MAX: u64 = 16 << 20;
 
 impl Caching {
-    /// For a file of so many bytes. Direct I/O costs more than it saves where a file system keeps checksums or copies
-    /// on write (btrfs: 0.66 instead of 0.23 CPU-s/GB, LIMITS section 4), has no medium, or is another machine's.
+    /// For a file of so many bytes.
     pub(super) fn choose(asked: Direct, kind: FileSystemKind, bytes: u64, is_sparse: bool) -> Caching {
-        let pays = matches!(kind, FileSystemKind::Ext4 | FileSystemKind::Xfs);
         match asked {
             Direct::Off => Caching::Cached,
             Direct::On if !is_sparse => Caching::Direct,
-            Direct::Auto if bytes >= LARGE_BYTES && pays && !is_sparse => Caching::Direct,
+            Direct::Auto if bytes >= LARGE_BYTES && pays(kind) && !is_sparse => Caching::Direct,
             _ if bytes >= LARGE_BYTES => Caching::Uncached,
             _ => Caching::Cached,
         }
@@ -221,7 +225,12 @@ fn runs(bytes: &[u8], offset: u64) -> Vec<(usize, usize, bool)> {
     runs
 }
 
-fn read_direct(file: &File, alignment: DirectAlignment, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+pub(super) fn read_direct(
+    file: &File,
+    alignment: DirectAlignment,
+    buffer: &mut [u8],
+    offset: u64,
+) -> io::Result<usize> {
     let memory = alignment.memory as usize;
     let unit = u64::from(alignment.offset);
     let fits = (buffer.as_ptr() as usize).is_multiple_of(memory)

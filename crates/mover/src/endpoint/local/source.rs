@@ -5,6 +5,7 @@
 //! so a file whose ctime is younger than [`RACY`] is left to age that long before it is read (git calls such
 //! files racy). Linux 6.13 stamps more finely when somebody looks; this does not rely on it.
 
+use super::file::LocalFile;
 use super::held::Held;
 use super::scan::{Scan, entry_of};
 use super::{evidence_of, failed, failed_at_words, lock, shown};
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_sys::{Dir, File, Kind, Links, Stat};
-use thalweg_wire::message::{Preserve, ScanTotals, SourceForm};
+use thalweg_wire::message::{Direct, Preserve, ScanTotals, SourceForm};
 use thalweg_wire::{Entry, Evidence, RelativePath};
 
 /// Twice the coarsest tick of Linux (100 Hz): a ctime older than this belongs to a tick that is over.
@@ -50,6 +51,8 @@ pub struct ScanOptions {
     pub one_file_system: bool,
     /// Move what symbolic links lead to instead of the links. Not for exports.
     pub follow_links: bool,
+    /// Whether content is read past the page cache.
+    pub direct: Direct,
 }
 
 /// Local files and directories as a source.
@@ -205,7 +208,7 @@ impl Source for LocalSource {
 
     /// Waits up to [`RACY`] for a file that was changed just now.
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
-        Ok(Arc::new(LocalFile(self.open_now(entry)?)))
+        Ok(Arc::new(LocalFile::new(self.open_now(entry)?, entry.evidence.size, self.options.direct)))
     }
 
     fn look_again(&self, entry: &Entry) -> Result<Entry> {
@@ -228,7 +231,8 @@ impl Source for LocalSource {
 
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
         let file = self.open_now(entry)?;
-        crate::endpoint::read_whole(&LocalFile(file), entry, buffer)
+        let file = LocalFile::new(file, entry.evidence.size, Direct::Off);
+        crate::endpoint::read_whole(&file, entry, buffer)
     }
 }
 
@@ -270,32 +274,6 @@ fn look(file: &File, entry: &Entry) -> Result<Evidence> {
 
 fn changed(entry: &Entry, cause: &str) -> Failure {
     Failure::new(FailureKind::Changed, "open", cause).at(&entry.path)
-}
-
-/// A file of a local file system, open for reading.
-pub(super) struct LocalFile(pub(super) File);
-
-impl SourceFile for LocalFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
-    }
-
-    fn evidence(&self) -> io::Result<Evidence> {
-        Ok(evidence_of(&self.0.stat()?))
-    }
-
-    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        self.0.next_data(offset)
-    }
-
-    fn next_hole(&self, offset: u64) -> io::Result<u64> {
-        self.0.next_hole(offset)
-    }
-
-    fn forget_cached(&self) {
-        // The whole file; what cannot be dropped (dirty pages) stays.
-        let _ = self.0.advise(thalweg_sys::Advice::DontNeed, 0, 0);
-    }
 }
 
 impl Root {

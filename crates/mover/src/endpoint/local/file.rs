@@ -1,0 +1,148 @@
+//! A file of a local file system, open for reading: through the page cache, or past it.
+//!
+//! Reading past the page cache costs a tenth of the CPU (LIMITS section 3: 0.01 to 0.05 instead of 0.13 to 0.38 CPU-s/GB
+//! for a cold file) and flushes out nothing that others use; but what is in the page cache already is read from there.
+//! A file may be there in part: each [`REGION_BYTES`] are decided by themselves.
+
+use super::partial::{LARGE_BYTES, pays, read_direct};
+use super::{evidence_of, lock};
+use crate::endpoint::SourceFile;
+use std::io;
+use std::sync::Mutex;
+use thalweg_sys::{Advice, DirectAlignment, File};
+use thalweg_wire::Evidence;
+use thalweg_wire::message::Direct;
+
+/// What is asked for at once whether it is in the page cache.
+const REGION_BYTES: u64 = 16 << 20;
+
+/// See the module.
+pub(super) struct LocalFile {
+    file: File,
+    how: Mutex<How>,
+}
+
+/// How it is read. Locked for each read: the descriptor's own flag says whether it goes past the page cache.
+struct How {
+    asked: Direct,
+    /// For direct I/O; `None` where there is none, or it does not pay.
+    alignment: Option<DirectAlignment>,
+    is_direct: bool,
+    /// Decided for these bytes.
+    region: Option<u64>,
+}
+
+impl LocalFile {
+    /// Of so many bytes.
+    pub(super) fn new(file: File, bytes: u64, asked: Direct) -> LocalFile {
+        let wanted = match asked {
+            Direct::On => true,
+            Direct::Off => false,
+            Direct::Auto => bytes >= LARGE_BYTES && file.file_system().is_ok_and(|system| pays(system.kind)),
+        };
+        let alignment = if wanted { file.direct_alignment().unwrap_or(None) } else { None };
+        if alignment.is_none() && bytes >= LARGE_BYTES {
+            // Advice: what is refused changes only speed.
+            let _ = file.advise(Advice::Sequential, 0, 0);
+        }
+        LocalFile { file, how: Mutex::new(How { asked, alignment, is_direct: false, region: None }) }
+    }
+}
+
+impl How {
+    /// How to read at `offset`: the alignment, or `None` for through the page cache.
+    fn decide(&mut self, file: &File, offset: u64) -> Option<DirectAlignment> {
+        let alignment = self.alignment?;
+        let region = offset / REGION_BYTES;
+        if self.region != Some(region) {
+            self.region = Some(region);
+            let is_cold = || match file.cached_bytes(region * REGION_BYTES, REGION_BYTES) {
+                Ok(cached) => cached < REGION_BYTES / 2,
+                // Nobody says: what is in memory already is not to be fetched from the disk again.
+                Err(_) => false,
+            };
+            let wanted = self.asked == Direct::On || is_cold();
+            if wanted != self.is_direct && file.set_direct(wanted).is_err() {
+                self.alignment = None;
+                return None;
+            }
+            self.is_direct = wanted;
+        }
+        self.is_direct.then_some(alignment)
+    }
+
+    /// The file system refused direct I/O after all.
+    fn refuse(&mut self, file: &File) -> io::Result<()> {
+        self.alignment = None;
+        self.is_direct = false;
+        file.set_direct(false)
+    }
+}
+
+impl SourceFile for LocalFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut how = lock(&self.how);
+        let Some(alignment) = how.decide(&self.file, offset) else {
+            return self.file.read_at(buffer, offset);
+        };
+        match read_direct(&self.file, alignment, buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                how.refuse(&self.file)?;
+                self.file.read_at(buffer, offset)
+            }
+            other => other,
+        }
+    }
+
+    fn evidence(&self) -> io::Result<Evidence> {
+        Ok(evidence_of(&self.file.stat()?))
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.file.next_data(offset)
+    }
+
+    fn next_hole(&self, offset: u64) -> io::Result<u64> {
+        self.file.next_hole(offset)
+    }
+
+    fn forget_cached(&self) {
+        // The whole file; what cannot be dropped (dirty pages) stays.
+        let _ = self.file.advise(Advice::DontNeed, 0, 0);
+        lock(&self.how).region = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_sys::Dir;
+
+    #[test]
+    fn every_range_is_read_the_same_both_ways_and_while_the_file_shrinks_and_grows() {
+        // The working directory usually has direct I/O.
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Dir::open(scratch.path()).unwrap();
+        let content: Vec<u8> = (0..2_500_001u32).map(|at| ((at >> 4) % 251) as u8).collect();
+        dir.create_new(b"x", 0o600).unwrap().write_all_at(&content, 0).unwrap();
+        for asked in [Direct::Auto, Direct::On, Direct::Off] {
+            // As large as auto wants it, whatever it is.
+            let file = LocalFile::new(dir.open_read(b"x").unwrap(), LARGE_BYTES, asked);
+            for (offset, length) in
+                [(0, 1 << 20), (2 << 20, 1 << 20), (7, 100), (2_499_999, 50), (3 << 20, 9)]
+            {
+                let mut buffer = vec![0; length];
+                let read = file.read_at(&mut buffer, offset as u64).unwrap();
+                let end = (offset + length).min(content.len());
+                assert_eq!(&buffer[..read], &content[offset.min(end)..end], "{asked:?} {offset} {length}");
+            }
+            let writer = dir.open_read_write(b"x").unwrap();
+            let mut buffer = vec![0; 1 << 20];
+            writer.truncate((1 << 20) + 77).unwrap();
+            assert_eq!(file.read_at(&mut buffer, 1 << 20).unwrap(), 77);
+            writer.write_all_at(&content, 0).unwrap();
+            assert_eq!(file.read_at(&mut buffer, 1 << 20).unwrap(), 1 << 20);
+            assert_eq!(buffer, content[1 << 20..2 << 20]);
+        }
+    }
+}
