@@ -1,5 +1,6 @@
 //! One decision before a transfer: how many streams, how large chunks and segments. Each with its reason.
 
+use crate::order;
 use std::fmt;
 use std::time::Duration;
 use thalweg_wire::limits;
@@ -76,8 +77,8 @@ pub fn disk_plan(asked: &Disk, no_ring: Option<String>) -> DiskPlan {
         Direct::On => chosen("on", "as asked, where the file system takes it"),
         Direct::Off => chosen("off", "as asked"),
     };
-    let order = |asked: Option<Order>, default: Order, why: &str| match asked {
-        Some(order) => chosen(order_name(order), "as asked"),
+    let ordered = |asked: Option<Order>, default: Order, why: &str| match asked {
+        Some(asked) => chosen(order_name(asked), "as asked"),
         None => chosen(order_name(default), why),
     };
     DiskPlan {
@@ -95,8 +96,8 @@ pub fn disk_plan(asked: &Disk, no_ring: Option<String>) -> DiskPlan {
             direct(asked.destination.direct, "from 16 MiB, on ext4 and XFS"),
         ],
         order: [
-            order(asked.source.order, Order::Loose, "each request after the one before it was made"),
-            order(asked.destination.order, Order::None, "data arrive mostly in order"),
+            ordered(asked.source.order, order::SOURCE, "each request after the one before it was made"),
+            ordered(asked.destination.order, order::DESTINATION, "data arrive mostly in order"),
         ],
     }
 }

@@ -34,6 +34,15 @@ pub trait Source: Send + Sync {
     /// As [`Source::open`].
     fn look_again(&self, entry: &Entry) -> Result<Entry>;
 
+    /// Where the content of a file lies, as far as that can be known; a bounded number of runs.
+    ///
+    /// # Errors
+    /// `Unsupported` where it cannot be known; as [`Source::open`].
+    fn layout(&self, entry: &Entry) -> Result<Vec<Placed>> {
+        Err(Failure::new(FailureKind::Unsupported, "look up the layout", "it is not known here")
+            .at(&entry.path))
+    }
+
     /// Reads the whole content of a small file, all of one moment, into the front of `buffer`, which holds at
     /// least `evidence.size` bytes. Returns that size.
     ///
@@ -47,6 +56,19 @@ pub trait Source: Send + Sync {
         }
         read_whole(&*file, entry, buffer)
     }
+}
+
+/// Where a run of a file's bytes lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// First byte in the file.
+    pub logical: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Number of the device, as far as they can be told apart.
+    pub device: u32,
+    /// First byte on it.
+    pub physical: u64,
 }
 
 /// Reads all of a file that just showed `entry.evidence`, and makes sure that it still does.

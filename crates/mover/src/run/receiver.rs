@@ -5,12 +5,14 @@ use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Sta
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::FrameBuffer;
+use crate::order;
 use crate::run::end::{self, End};
 use crate::run::expected::Expected;
 use crate::run::session::payload_max;
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job};
+use crate::stage::turn::Gate;
 use crate::stage::{Accounts, Stage};
 use crate::transfer::receiver::{Action, Candidate, Claim, Decided, Limits, Receiver, RoundResult};
 use std::collections::HashMap;
@@ -48,6 +50,7 @@ pub struct ReceiveRun {
     expected: OnceLock<Expected>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     buffers: Pool,
+    gate: Option<Gate>,
 }
 
 /// Bytes of frames in the writes of one transfer, at most: eight streams with the usual four writes of 1 MiB in flight
@@ -105,6 +108,7 @@ impl ReceiveRun {
             expected: OnceLock::new(),
             threads: Mutex::default(),
             buffers,
+            gate: Gate::of(terms.disk.destination.order.unwrap_or(order::DESTINATION)),
             terms,
         });
         let decider = run.clone();
@@ -559,6 +563,10 @@ impl Receiving for ReceiveRun {
             }
         }
         twice.into_iter().for_each(|staged| self.destination.discard(Ready::Staged(staged)));
+    }
+
+    fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref()
     }
 
     fn buffers(&self) -> &Pool {

@@ -4,24 +4,27 @@ use crate::endpoint::{ScanSink, Source, SourceFile};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind};
 use crate::link::FrameBuffer;
+use crate::order::{self, Layout};
 use crate::run::end::{self, End};
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
 use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
 use crate::stage::send::Outlet;
+use crate::stage::turn::{Gate, Turn};
 use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Work};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::digest::chunk_length;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber, VerifyLevel,
+    Order, Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber, VerifyLevel,
 };
 use thalweg_wire::receipt::Signed;
-use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath};
 
 /// A transfer's sending side. Shared by the scan thread, the stream threads and the control thread.
 pub struct SendRun {
@@ -32,6 +35,10 @@ pub struct SendRun {
     pub accounts: Accounts,
     source: Arc<dyn Source>,
     pace: Pace,
+    /// For orders that have turns.
+    gate: Option<Gate>,
+    /// The source does not say where files lie: told once.
+    layout_is_missed: AtomicBool,
     outbox: Box<dyn Outbox>,
     events: Events,
     clock: Clock,
@@ -94,6 +101,8 @@ impl SendRun {
             accounts: Accounts::default(),
             source,
             pace: Pace::new(terms.rate_bytes_per_s),
+            gate: Gate::of(terms.disk.source.order.unwrap_or(order::SOURCE)),
+            layout_is_missed: AtomicBool::new(false),
             outbox,
             events,
             clock: Clock::start(),
@@ -235,19 +244,24 @@ impl SendRun {
     /// # Errors
     /// When the stream is gone. Everything else is told to the machine.
     pub fn work(&self, lane: &mut SendLane, outlet: &mut dyn Outlet) -> io::Result<Did> {
-        let next = {
+        let (next, turn) = {
             let mut state = self.lock();
             let next = state.machine.next_work(lane.stream, self.clock.now());
+            // In the order in which chunks are handed out.
+            let is_read = matches!(next, Next::Work(Work::Chunk(..) | Work::Compare(..)));
+            let turn = self.gate.as_ref().filter(|_| is_read).map(Gate::draw);
             self.pump(&mut state);
-            next
+            (next, turn)
         };
         match next {
             Next::Done => return Ok(Did::Over),
             Next::Wait(until) => {
                 return Ok(Did::Nothing(until.map(|until| until.saturating_sub(self.clock.now()))));
             }
-            Next::Work(Work::Chunk(entry, chunk)) => self.send_chunk(lane, outlet, &entry, chunk)?,
-            Next::Work(Work::Compare(entry, chunk)) => self.compare_chunk(lane, outlet, &entry, chunk)?,
+            Next::Work(Work::Chunk(entry, chunk)) => self.send_chunk(lane, outlet, &entry, chunk, turn)?,
+            Next::Work(Work::Compare(entry, chunk)) => {
+                self.compare_chunk(lane, outlet, &entry, chunk, turn)?
+            }
             Next::Work(Work::Pack(entries)) => self.send_pack(lane, outlet, &entries)?,
             Next::Work(Work::Check(entry)) => self.check(lane, &entry),
         }
@@ -260,10 +274,14 @@ impl SendRun {
         outlet: &mut dyn Outlet,
         entry: &Arc<Entry>,
         chunk: u64,
+        mut turn: Option<Turn<'_>>,
     ) -> io::Result<()> {
         let mut watch = Stopwatch::start(&self.accounts);
         let Some(mut reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
         let mut digests = Vec::new();
+        if let Some(turn) = &turn {
+            turn.issue();
+        }
         while let Some(offset) = reader.next_offset() {
             let segment = match reader.read(lane.buffer.payload_mut()) {
                 Ok(segment) => segment,
@@ -273,6 +291,10 @@ impl SendRun {
                     return Ok(());
                 }
             };
+            if reader.next_offset().is_none() {
+                // Its last read ended.
+                drop(turn.take());
+            }
             let (kind, raw, digest) = match segment {
                 Segment::Data(bytes) => {
                     watch.lap(Stage::Read, bytes as u64);
@@ -317,9 +339,13 @@ impl SendRun {
         outlet: &mut dyn Outlet,
         entry: &Arc<Entry>,
         chunk: u64,
+        turn: Option<Turn<'_>>,
     ) -> io::Result<()> {
         let mut watch = Stopwatch::start(&self.accounts);
         let Some(reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
+        if let Some(turn) = &turn {
+            turn.issue();
+        }
         let digest = match reader.digest(lane.buffer.payload_mut()) {
             Ok(digest) => digest,
             Err(failure) => {
@@ -327,6 +353,7 @@ impl SendRun {
                 return Ok(());
             }
         };
+        drop(turn);
         let inner = Inner {
             kind: FrameKind::Compare,
             encoding: Encoding::Raw,
@@ -493,6 +520,24 @@ impl SendRun {
         self.pump(&mut state);
     }
 
+    /// Where the chunks of an entry lie, if that is asked for and can be known.
+    fn layout(&self, entry: &Entry) -> Option<Layout> {
+        let size = entry.evidence.size;
+        let is_of_chunks = matches!(entry.kind, Kind::File { .. }) && size > self.terms.chunk_bytes;
+        if self.terms.disk.source.order != Some(Order::Layout) || !is_of_chunks {
+            return None;
+        }
+        match self.source.layout(entry) {
+            Ok(placed) => Some(Layout::of(&placed, size, self.terms.chunk_bytes)),
+            Err(failure) => {
+                if !self.layout_is_missed.swap(true, Ordering::Relaxed) {
+                    (self.events)(Event::Note(format!("order layout: by offset instead: {failure}")));
+                }
+                None
+            }
+        }
+    }
+
     fn scan(&self) {
         let started = Instant::now();
         let mut sink = Sink { run: self, waited: Duration::ZERO };
@@ -571,8 +616,12 @@ impl Sink<'_> {
 impl ScanSink for Sink<'_> {
     fn entry(&mut self, entry: Entry) -> Option<EntryId> {
         let run = self.run;
+        let layout = run.layout(&entry);
         let mut state = self.room()?;
         let id = state.machine.offer_soon(entry);
+        if let Some(layout) = layout {
+            state.machine.lay_out(id, layout);
+        }
         run.pump(&mut state);
         Some(id)
     }

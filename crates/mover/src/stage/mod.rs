@@ -12,6 +12,9 @@ use thalweg_wire::message::StageAccount;
 /// What the receiving stages tell the transfer that they work for, and ask of it.
 pub mod receiving;
 
+/// 5 and 10. Requests to disks, one after the other.
+pub mod turn;
+
 /// 5. Bytes from the source into a buffer.
 pub mod read;
 

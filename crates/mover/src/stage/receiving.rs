@@ -3,6 +3,7 @@
 use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
 use crate::failure::{Failure, Result};
 use crate::stage::Accounts;
+use crate::stage::turn::Gate;
 use crate::transfer::receiver::RoundResult;
 use std::sync::Arc;
 use thalweg_sys::Pool;
@@ -52,6 +53,8 @@ pub trait Receiving: Send + Sync {
     fn small_wanted(&self, ids: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>>;
     /// Small files were verified and staged.
     fn files_staged(&self, files: Vec<StagedFile>);
+    /// Turns of its streams' writes, for an order that has them.
+    fn gate(&self) -> Option<&Gate>;
     /// Memory for frames of this transfer whose writes are in flight: a bound for all streams together.
     fn buffers(&self) -> &Pool;
     /// Whether the stream `writer` may write the next segment of this chunk. Waits for another stream that is

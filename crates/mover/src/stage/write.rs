@@ -16,6 +16,7 @@ use crate::failure;
 use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
 use crate::plan;
 use crate::stage::receiving::{OpenPartial, Receiving};
+use crate::stage::turn::Gate;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,7 +25,7 @@ use std::time::Duration;
 use thalweg_sys::queue::Operation;
 use thalweg_sys::{DirectAlignment, Done, Engine, File, Memory, PooledBuffer, Queue, Request};
 use thalweg_wire::Digest;
-use thalweg_wire::message::Disk;
+use thalweg_wire::message::{Disk, Order};
 
 /// Where the bytes of a segment are.
 pub enum Bytes<'a> {
@@ -117,6 +118,11 @@ impl Writes {
             Bytes::Expanded(_) => None,
         };
         let from = direct.as_ref().map_or(0, |lent| lent.bytes);
+        let run = self.run.clone();
+        let turn = run.gate().map(Gate::draw);
+        if let Some(turn) = &turn {
+            turn.issue();
+        }
         if from < length
             && let Err(error) = partial.write_at(&bytes.as_slice()[from..], offset + from as u64)
         {
@@ -124,7 +130,11 @@ impl Writes {
         } else if let (Some(lent), Bytes::Frame(buffer, _)) = (direct, &mut bytes) {
             self.push(number, lent, buffer, offset);
         }
-        self.notice_known();
+        match turn {
+            // It ends when its write did.
+            Some(_) if run.terms().disk.destination.order == Some(Order::Serial) => self.settle(),
+            _ => self.notice_known(),
+        }
         self.copies.get(&number).is_some_and(|copy| !copy.failed)
     }
 

@@ -9,7 +9,7 @@ use super::file::LocalFile;
 use super::held::Held;
 use super::scan::{Scan, entry_of};
 use super::{evidence_of, failed, failed_at_words, lock, shown};
-use crate::endpoint::{ScanSink, Source, SourceFile};
+use crate::endpoint::{Placed, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
 use std::collections::HashMap;
@@ -227,6 +227,25 @@ impl Source for LocalSource {
             now.kind = entry.kind.clone();
         }
         Ok(now)
+    }
+
+    /// By FIEMAP: one device for each file system, whatever it is made of.
+    fn layout(&self, entry: &Entry) -> Result<Vec<Placed>> {
+        /// 40 bytes each; a file in more pieces goes by offset from there on.
+        const EXTENTS_MAX: usize = 1 << 18;
+        let spot = self.spot(&entry.path).map_err(|error| failed("open", &entry.path, &error))?;
+        let extents = self
+            .with_descriptors(|| spot.dir.open_read(&spot.name))
+            .and_then(|file| thalweg_sys::extents(&file, EXTENTS_MAX))
+            .map_err(|error| failed("look up the layout", &entry.path, &error))?;
+        let has_place = |extent: &&thalweg_sys::Extent| !(extent.inline || extent.unplaced);
+        let placed = extents.iter().filter(has_place).map(|extent| Placed {
+            logical: extent.logical,
+            length: extent.length,
+            device: 0,
+            physical: extent.physical,
+        });
+        Ok(placed.collect())
     }
 
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
