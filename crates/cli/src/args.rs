@@ -81,7 +81,7 @@ impl Command {
 #[command(after_help = exit::help())]
 pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
-    /// place of the configuration), zero:SIZE, null:.
+    /// place of the configuration), zero:SIZE, sim:seek=8ms,rate=100MB,devices=4 (a simulated array), null:.
     /// A trailing slash on a source means its contents
     #[arg(required = true, num_args = 1.., value_name = "PLACE")]
     pub places: Vec<OsString>,

@@ -113,7 +113,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
             .collect();
         copies.into_iter().map(|copy| copy.join().unwrap_or(Err(Exit::Nothing))).collect()
     });
-    let is_kept: Vec<bool> = jobs.iter().map(|job| !matches!(job.to, To::Null)).collect();
+    let is_kept: Vec<bool> = jobs.iter().map(|job| !matches!(job.to, To::Null | To::Simulated(_))).collect();
     // Ends links in order, and what ssh started.
     drop(fars);
     let mut exit = teller.stop();
@@ -140,12 +140,12 @@ impl Asked {
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
         let at = Whom::of(first);
-        let is_zero = matches!(first, Named::Zero(_));
+        let is_made = |place: &Named| matches!(place, Named::Zero(_) | Named::Simulated(_));
         if sources.iter().any(|source| matches!(source, Named::Null)) {
             return Err(usage("`null:` is no source"));
         }
-        if sources.iter().any(|source| Whom::of(source) != at || matches!(source, Named::Zero(_)) != is_zero)
-            || is_zero && sources.len() > 1
+        if sources.iter().any(|source| Whom::of(source) != at || is_made(source) != is_made(first))
+            || is_made(first) && sources.len() > 1
         {
             return Err(usage("all sources must be at one place"));
         }
@@ -181,6 +181,7 @@ impl Asked {
         let to = match (reach(&self.destination)?, self.destination) {
             (Some((far, place)), _) => To::Far(far, place),
             (None, Named::Local(path)) => To::Local(path),
+            (None, Named::Simulated(spec)) => To::Simulated(spec),
             (None, _) => To::Null,
         };
         let mut from: Option<From> = None;
@@ -191,6 +192,7 @@ impl Asked {
                 (None, Named::Local(path), Some(From::Local(paths))) => paths.push(path),
                 (None, Named::Local(path), _) => from = Some(From::Local(vec![path])),
                 (None, Named::Zero(bytes), _) => from = Some(From::Zero(bytes)),
+                (None, Named::Simulated(spec), _) => from = Some(From::Simulated(spec)),
                 (None, ..) => return Err(usage("this is no source")),
             }
         }

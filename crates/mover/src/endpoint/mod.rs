@@ -15,6 +15,8 @@ pub mod local;
 
 pub mod synthetic;
 
+pub mod simulated;
+
 /// Where a transfer reads.
 pub trait Source: Send + Sync {
     /// Walks everything that is to be moved, parents before children, and hands it to `sink` as it is

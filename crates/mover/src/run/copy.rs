@@ -4,6 +4,7 @@ use crate::basin::{self, Narrowest};
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use crate::endpoint::local::overlap;
 use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+use crate::endpoint::simulated::{ArraySpec, SimulatedDisk, SimulatedSource};
 use crate::endpoint::synthetic::{NullDestination, ZeroSource};
 use crate::endpoint::{Destination, Source};
 use crate::event::{Event, Events};
@@ -38,6 +39,8 @@ pub enum From {
     Local(Vec<PathBuf>),
     /// So many zeros.
     Zero(u64),
+    /// A file on a simulated array.
+    Simulated(ArraySpec),
     /// Places at a far mover.
     Far(Arc<Far>, Vec<Place>),
 }
@@ -49,6 +52,8 @@ pub enum To {
     Local(PathBuf),
     /// Nowhere.
     Null,
+    /// Nowhere, by way of a simulated array.
+    Simulated(ArraySpec),
     /// A place at a far mover.
     Far(Arc<Far>, Place),
 }
@@ -487,7 +492,7 @@ impl Job<'_> {
         };
         match self.from {
             From::Far(_, places) => places.iter().for_each(&mut add_place),
-            From::Local(_) | From::Zero(_) => {}
+            From::Local(_) | From::Zero(_) | From::Simulated(_) => {}
         }
         if let To::Far(_, place) = self.to {
             add_place(place);
@@ -500,6 +505,10 @@ impl Job<'_> {
                 }
             }
             From::Zero(bytes) => add(&bytes.to_le_bytes()),
+            From::Simulated(spec) => {
+                add(&spec.bytes.to_le_bytes());
+                add(&spec.seed.to_le_bytes());
+            }
             From::Far(far, _) => add(far.name().as_bytes()),
         }
         if let To::Local(path) = self.to {
@@ -522,6 +531,10 @@ impl Job<'_> {
         match self.from {
             From::Zero(bytes) => {
                 Ok((Arc::new(ZeroSource { bytes: *bytes }), SourceForm::Single { name: b"zero".to_vec() }))
+            }
+            From::Simulated(spec) => {
+                let source = SimulatedSource::new(spec.clone())?;
+                Ok((Arc::new(source), SourceForm::Single { name: b"sim".to_vec() }))
             }
             From::Local(paths) => {
                 let roots = paths
@@ -554,6 +567,7 @@ impl Job<'_> {
     fn destination(&self, form: &SourceForm, terms: &Terms) -> Result<Arc<dyn Destination>> {
         match self.to {
             To::Null => Ok(Arc::new(NullDestination::default())),
+            To::Simulated(spec) => Ok(Arc::new(NullDestination::on(SimulatedDisk::new(spec.clone())?))),
             To::Local(path) => {
                 let slash = ends_with_slash(path);
                 let place = DestinationPlace { path: path.clone(), below: None };
