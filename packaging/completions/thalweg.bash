@@ -203,7 +203,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
+            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --request --io-depth --direct --order --no-io-uring --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -266,6 +266,22 @@ _thalweg() {
                     return 0
                     ;;
                 --chunk)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --request)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --io-depth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --direct)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --order)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -791,7 +807,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
+            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --request --io-depth --direct --order --no-io-uring --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -854,6 +870,22 @@ _thalweg() {
                     return 0
                     ;;
                 --chunk)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --request)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --io-depth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --direct)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --order)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
