@@ -44,7 +44,8 @@ fn copy(scratch: &Scratch, far: bool, options: &[&str], to: &str) -> Ran {
 fn assert_files_same(a: &Path, b: &Path) {
     let mut seen = 0;
     for entry in std::fs::read_dir(a).unwrap().flatten() {
-        let (x, y) = (std::fs::read(entry.path()).unwrap(), std::fs::read(b.join(entry.file_name())).unwrap());
+        let (x, y) =
+            (std::fs::read(entry.path()).unwrap(), std::fs::read(b.join(entry.file_name())).unwrap());
         assert!(x == y, "{:?} differs", entry.file_name());
         seen += 1;
     }

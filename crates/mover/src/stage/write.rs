@@ -309,3 +309,6 @@ struct Lent {
     memory: PooledBuffer,
     bytes: usize,
 }
+
+#[cfg(test)]
+mod tests;
