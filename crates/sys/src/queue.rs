@@ -119,7 +119,8 @@ pub struct Done {
 pub struct Queue {
     kind: Kind,
     depth: usize,
-    in_flight: usize,
+    /// Tags of what is in flight.
+    tags: Vec<u64>,
     /// Rings may be tied to the thread that made them.
     one_thread: PhantomData<*const ()>,
 }
@@ -142,7 +143,7 @@ impl Queue {
             Engine::IoUring => Kind::Ring(Box::new(Ring::new(depth)?)),
             Engine::Threads => Kind::Threads(Threads::new(depth)?),
         };
-        Ok(Queue { kind, depth, in_flight: 0, one_thread: PhantomData })
+        Ok(Queue { kind, depth, tags: Vec::with_capacity(depth), one_thread: PhantomData })
     }
 
     /// How it works.
@@ -155,12 +156,22 @@ impl Queue {
 
     /// Requests pushed and not taken back.
     pub fn in_flight(&self) -> usize {
-        self.in_flight
+        self.tags.len()
+    }
+
+    /// The most that may be.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Whether a request with this tag is in flight.
+    pub fn has(&self, tag: u64) -> bool {
+        self.tags.contains(&tag)
     }
 
     /// Whether another request must wait until one is taken back.
     pub fn is_full(&self) -> bool {
-        self.in_flight >= self.depth
+        self.tags.len() >= self.depth
     }
 
     /// Begins a request and does not wait for its end.
@@ -174,18 +185,18 @@ impl Queue {
         if !request.is_sound() {
             return Err((invalid("the bytes are not in the memory"), request));
         }
+        self.tags.push(request.tag);
         match &mut self.kind {
             Kind::Ring(ring) => ring.push(request),
             Kind::Threads(threads) => threads.push(request),
         }
-        self.in_flight += 1;
         Ok(())
     }
 
     /// Takes back one that ended, in whatever order; with `wait` until there is one. `None` if nothing is in flight, or
     /// without `wait` if nothing ended.
     pub fn take(&mut self, wait: bool) -> Option<Done> {
-        if self.in_flight == 0 {
+        if self.tags.is_empty() {
             return None;
         }
         let (request, answer) = match &mut self.kind {
@@ -206,7 +217,9 @@ impl Queue {
     }
 
     fn done(&mut self, mut request: Request, answer: io::Result<usize>) -> Done {
-        self.in_flight -= 1;
+        if let Some(at) = self.tags.iter().position(|tag| *tag == request.tag) {
+            self.tags.swap_remove(at);
+        }
         let result = request.finish(answer);
         Done { request, result }
     }

@@ -134,6 +134,12 @@ pub trait SourceFile: Send + Sync {
     /// What the kernel says.
     fn next_hole(&self, offset: u64) -> io::Result<u64>;
 
+    /// The file, open for direct I/O, if what is at `offset` is best read that way; else, and where it does not fit the
+    /// alignment, [`SourceFile::read_at`].
+    fn direct(&self, _offset: u64) -> Option<(Arc<File>, DirectAlignment)> {
+        None
+    }
+
     /// Has what was read forgotten by every cache that can be told so: the next read comes from the medium.
     /// Best effort.
     fn forget_cached(&self) {}

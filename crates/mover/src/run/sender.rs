@@ -7,6 +7,7 @@ use crate::link::FrameBuffer;
 use crate::order::{self, Layout};
 use crate::run::end::{self, End};
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
+use crate::stage::ahead::Ahead;
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
 use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
@@ -58,6 +59,7 @@ pub struct SendLane {
     files: OpenFiles,
     packer: Option<Packer>,
     buffer: FrameBuffer,
+    ahead: Ahead,
 }
 
 impl SendLane {
@@ -72,6 +74,7 @@ impl SendLane {
             files: OpenFiles::default(),
             packer: if terms.compress { Some(Packer::new(payload_bytes)?) } else { None },
             buffer: FrameBuffer::new(payload_bytes)?,
+            ahead: Ahead::new(terms.disk, payload_bytes),
         })
     }
 }
@@ -279,11 +282,13 @@ impl SendRun {
         let mut watch = Stopwatch::start(&self.accounts);
         let Some(mut reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
         let mut digests = Vec::new();
+        // Of a chunk that was broken off.
+        lane.ahead.forget();
         if let Some(turn) = &turn {
             turn.issue();
         }
         while let Some(offset) = reader.next_offset() {
-            let segment = match reader.read(lane.buffer.payload_mut()) {
+            let segment = match reader.read_ahead(&mut lane.buffer, &mut lane.ahead) {
                 Ok(segment) => segment,
                 // The receiver drops the beginning of the chunk when the next one starts.
                 Err(failure) => {

@@ -18,6 +18,9 @@ pub mod turn;
 /// 5. Bytes from the source into a buffer.
 pub mod read;
 
+/// 5. The next segments while one is worked on.
+pub mod ahead;
+
 /// 6. Compress where it pays.
 pub mod compress;
 

@@ -292,7 +292,7 @@ impl Drop for Writes {
 }
 
 /// As the transfer wants it, found out by trying. `None` if there is neither a ring nor a thread to be had.
-fn queue_for(disk: &Disk) -> Option<Queue> {
+pub(super) fn queue_for(disk: &Disk) -> Option<Queue> {
     let depth = usize::from(disk.depth.unwrap_or(plan::IO_DEPTH));
     let ring = match disk.no_io_uring {
         true => None,

@@ -443,7 +443,9 @@ impl Destination for LocalDestination {
 
     fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
         let asked = self.terms.disk.destination.direct;
-        Ok(Arc::new(LocalFile::new(self.open_existing(entry)?, entry.evidence.size, asked)))
+        Ok(Arc::new(LocalFile::new(self.open_existing(entry)?, entry.evidence.size, asked, || {
+            self.open_existing(entry).map_err(|failure| io::Error::other(failure.cause))
+        })))
     }
 
     fn keep(&self, entry: &Entry, digest: Digest) -> Decision {

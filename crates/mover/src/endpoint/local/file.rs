@@ -8,7 +8,7 @@ use super::partial::{LARGE_BYTES, pays, read_direct};
 use super::{evidence_of, lock};
 use crate::endpoint::SourceFile;
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use thalweg_sys::{Advice, DirectAlignment, File};
 use thalweg_wire::Evidence;
 use thalweg_wire::message::Direct;
@@ -19,79 +19,75 @@ const REGION_BYTES: u64 = 16 << 20;
 /// See the module.
 pub(super) struct LocalFile {
     file: File,
-    how: Mutex<How>,
-}
-
-/// How it is read. Locked for each read: the descriptor's own flag says whether it goes past the page cache.
-struct How {
     asked: Direct,
-    /// For direct I/O; `None` where there is none, or it does not pay.
-    alignment: Option<DirectAlignment>,
-    is_direct: bool,
-    /// Decided for these bytes.
-    region: Option<u64>,
+    /// The same file for direct I/O; `None` where there is none, or it does not pay.
+    past: Option<(Arc<File>, DirectAlignment)>,
+    /// The region that was asked about last, and whether it is read past the page cache.
+    region: Mutex<Option<(u64, bool)>>,
 }
 
 impl LocalFile {
-    /// Of so many bytes.
-    pub(super) fn new(file: File, bytes: u64, asked: Direct) -> LocalFile {
+    /// Of so many bytes; `again` opens it once more.
+    pub(super) fn new(
+        file: File,
+        bytes: u64,
+        asked: Direct,
+        again: impl FnOnce() -> io::Result<File>,
+    ) -> LocalFile {
         let wanted = match asked {
             Direct::On => true,
             Direct::Off => false,
             Direct::Auto => bytes >= LARGE_BYTES && file.file_system().is_ok_and(|system| pays(system.kind)),
         };
-        let alignment = if wanted { file.direct_alignment().unwrap_or(None) } else { None };
-        if alignment.is_none() && bytes >= LARGE_BYTES {
+        let open = || -> io::Result<Option<(Arc<File>, DirectAlignment)>> {
+            let Some(alignment) = file.direct_alignment()? else { return Ok(None) };
+            let past = again()?;
+            // Its name may lead elsewhere by now.
+            if !past.stat()?.is_same_entry(&file.stat()?) {
+                return Ok(None);
+            }
+            past.set_direct(true)?;
+            Ok(Some((Arc::new(past), alignment)))
+        };
+        let past = if wanted { open().unwrap_or(None) } else { None };
+        if past.is_none() && bytes >= LARGE_BYTES {
             // Advice: what is refused changes only speed.
             let _ = file.advise(Advice::Sequential, 0, 0);
         }
-        LocalFile { file, how: Mutex::new(How { asked, alignment, is_direct: false, region: None }) }
-    }
-}
-
-impl How {
-    /// How to read at `offset`: the alignment, or `None` for through the page cache.
-    fn decide(&mut self, file: &File, offset: u64) -> Option<DirectAlignment> {
-        let alignment = self.alignment?;
-        let region = offset / REGION_BYTES;
-        if self.region != Some(region) {
-            self.region = Some(region);
-            let is_cold = || match file.cached_bytes(region * REGION_BYTES, REGION_BYTES) {
-                Ok(cached) => cached < REGION_BYTES / 2,
-                // Nobody says: what is in memory already is not to be fetched from the disk again.
-                Err(_) => false,
-            };
-            let wanted = self.asked == Direct::On || is_cold();
-            if wanted != self.is_direct && file.set_direct(wanted).is_err() {
-                self.alignment = None;
-                return None;
-            }
-            self.is_direct = wanted;
-        }
-        self.is_direct.then_some(alignment)
-    }
-
-    /// The file system refused direct I/O after all.
-    fn refuse(&mut self, file: &File) -> io::Result<()> {
-        self.alignment = None;
-        self.is_direct = false;
-        file.set_direct(false)
+        LocalFile { file, asked, past, region: Mutex::new(None) }
     }
 }
 
 impl SourceFile for LocalFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut how = lock(&self.how);
-        let Some(alignment) = how.decide(&self.file, offset) else {
+        let Some((past, alignment)) = self.direct(offset) else {
             return self.file.read_at(buffer, offset);
         };
-        match read_direct(&self.file, alignment, buffer, offset) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                how.refuse(&self.file)?;
-                self.file.read_at(buffer, offset)
-            }
+        match read_direct(&past, alignment, buffer, offset) {
+            // The file system refuses direct I/O after all.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.file.read_at(buffer, offset),
             other => other,
         }
+    }
+
+    fn direct(&self, offset: u64) -> Option<(Arc<File>, DirectAlignment)> {
+        let past = self.past.as_ref()?;
+        let number = offset / REGION_BYTES;
+        let mut region = lock(&self.region);
+        let is_past = match *region {
+            Some((known, is_past)) if known == number => is_past,
+            _ => {
+                let is_cold = || match self.file.cached_bytes(number * REGION_BYTES, REGION_BYTES) {
+                    Ok(cached) => cached < REGION_BYTES / 2,
+                    // Nobody says: what is in memory already is not to be fetched from the disk again.
+                    Err(_) => false,
+                };
+                let is_past = self.asked == Direct::On || is_cold();
+                *region = Some((number, is_past));
+                is_past
+            }
+        };
+        is_past.then(|| past.clone())
     }
 
     fn evidence(&self) -> io::Result<Evidence> {
@@ -109,7 +105,7 @@ impl SourceFile for LocalFile {
     fn forget_cached(&self) {
         // The whole file; what cannot be dropped (dirty pages) stays.
         let _ = self.file.advise(Advice::DontNeed, 0, 0);
-        lock(&self.how).region = None;
+        *lock(&self.region) = None;
     }
 }
 
@@ -127,7 +123,8 @@ mod tests {
         dir.create_new(b"x", 0o600).unwrap().write_all_at(&content, 0).unwrap();
         for asked in [Direct::Auto, Direct::On, Direct::Off] {
             // As large as auto wants it, whatever it is.
-            let file = LocalFile::new(dir.open_read(b"x").unwrap(), LARGE_BYTES, asked);
+            let file =
+                LocalFile::new(dir.open_read(b"x").unwrap(), LARGE_BYTES, asked, || dir.open_read(b"x"));
             for (offset, length) in
                 [(0, 1 << 20), (2 << 20, 1 << 20), (7, 100), (2_499_999, 50), (3 << 20, 9)]
             {

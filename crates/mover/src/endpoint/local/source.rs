@@ -208,7 +208,12 @@ impl Source for LocalSource {
 
     /// Waits up to [`RACY`] for a file that was changed just now.
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
-        Ok(Arc::new(LocalFile::new(self.open_now(entry)?, entry.evidence.size, self.options.direct)))
+        let again = || {
+            let spot = self.spot(&entry.path)?;
+            self.with_descriptors(|| spot.dir.open_read(&spot.name))
+        };
+        let file = self.open_now(entry)?;
+        Ok(Arc::new(LocalFile::new(file, entry.evidence.size, self.options.direct, again)))
     }
 
     fn look_again(&self, entry: &Entry) -> Result<Entry> {
@@ -250,7 +255,8 @@ impl Source for LocalSource {
 
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
         let file = self.open_now(entry)?;
-        let file = LocalFile::new(file, entry.evidence.size, Direct::Off);
+        let file =
+            LocalFile::new(file, entry.evidence.size, Direct::Off, || Err(io::ErrorKind::Unsupported.into()));
         crate::endpoint::read_whole(&file, entry, buffer)
     }
 }
