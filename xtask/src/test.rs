@@ -13,6 +13,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("e2fsprogs", "/sbin/mkfs.ext4"),
     ("xfsprogs", "/sbin/mkfs.xfs"),
     ("btrfs-progs", "/sbin/mkfs.btrfs"),
+    ("exfat-fuse", "/sbin/mount.exfat-fuse"),
+    ("exfatprogs", "/sbin/mkfs.exfat"),
     ("iproute2", "/sbin/ip"),
     ("attr", "/usr/bin/setfattr"),
     ("acl", "/usr/bin/setfacl"),
