@@ -164,7 +164,7 @@ pub struct CopyArgs {
     /// Requests to a disk in flight for each stream (default: 4)
     #[arg(long, value_name = "N", value_parser = parse_io_depth)]
     pub io_depth: Option<u16>,
-    /// Past the page cache: auto (large files, where it pays), on, off; for one side source=on, for both
+    /// Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both
     /// source=on,destination=off
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = parse_direct)]
     pub direct: Sides<Direct>,

@@ -25,7 +25,7 @@ use crate::argument::{owners, timestamps};
 use crate::xattr::{self, Held, proc_path};
 use crate::{File, Kind, Stat, Time, invalid, stat, uninterrupted};
 
-pub(crate) mod file_system;
+mod file_system;
 mod open;
 
 pub use file_system::{FileSystem, FileSystemKind};

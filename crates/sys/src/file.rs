@@ -11,9 +11,8 @@ use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, StatxFl
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::argument::{owners, timestamps};
-use crate::dir::file_system;
 use crate::xattr::Held;
-use crate::{FileSystem, Stat, Time, invalid, stat, uninterrupted};
+use crate::{Stat, Time, invalid, stat, uninterrupted};
 
 /// An open file. Closed on drop; errors of that close are not seen, so sync first where they matter.
 #[derive(Debug)]
@@ -233,11 +232,6 @@ impl File {
             0 => Ok(counts[0].saturating_mul(rustix::param::page_size() as u64)),
             _ => Err(io::Error::last_os_error()),
         }
-    }
-
-    /// Which file system it is on.
-    pub fn file_system(&self) -> io::Result<FileSystem> {
-        file_system::of(self.as_fd())
     }
 
     /// Tells the page cache about a range; 0 bytes mean to the end. Advice only: may do nothing.

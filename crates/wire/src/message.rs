@@ -382,10 +382,11 @@ pub struct DiskSide {
 /// Direct I/O: past the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub enum Direct {
-    /// For large files, where the file system gains by it.
+    /// Where it measured faster: for writing large files, on file systems that gain by it.
     #[default]
     Auto,
-    /// For every file that goes by segments, where the file system takes it.
+    /// For every file that goes by segments, where the file system takes it; what is to be read and is in the page
+    /// cache already comes from there.
     On,
     /// Never.
     Off,

@@ -119,3 +119,75 @@ impl Ahead {
             || self.queue.as_ref().is_some_and(|queue| queue.has(offset))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_sys::{Dir, DirectAlignment, File};
+    use thalweg_wire::Evidence;
+
+    const SEGMENT: usize = 64 << 10;
+
+    struct Direct(Arc<File>);
+
+    impl SourceFile for Direct {
+        fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn evidence(&self) -> io::Result<Evidence> {
+            Ok(Evidence::default())
+        }
+
+        fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+            Ok(Some(offset))
+        }
+
+        fn next_hole(&self, offset: u64) -> io::Result<u64> {
+            Ok(offset)
+        }
+
+        fn direct(&self, _: u64) -> Option<(Arc<File>, DirectAlignment)> {
+            Some((self.0.clone(), DirectAlignment { memory: 4096, offset: 4096 }))
+        }
+    }
+
+    #[test]
+    fn segments_come_in_order_whole_or_short_and_what_is_broken_off_is_forgotten() {
+        // The working directory usually has direct I/O.
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Dir::open(scratch.path()).unwrap();
+        let content: Vec<u8> = (0..6 * SEGMENT + 777).map(|at| (at / 1000) as u8).collect();
+        dir.create_new(b"x", 0o600).unwrap().write_all_at(&content, 0).unwrap();
+        let file = dir.open_read(b"x").unwrap();
+        if file.set_direct(true).is_err() {
+            eprintln!("skipped: no direct I/O here");
+            return;
+        }
+        let file = Direct(Arc::new(file));
+        for no_io_uring in [false, true] {
+            let mut ahead =
+                Ahead::new(Disk { depth: Some(3), no_io_uring, ..Disk::default() }, SEGMENT + 4096);
+            let mut buffer = FrameBuffer::new(SEGMENT + 4096).unwrap();
+            // It was longer once: the last segment is short, and one is beyond the end.
+            for broken_off in [true, false] {
+                let mut at = 0;
+                while at < 8 * SEGMENT as u64 {
+                    let segments = Segments { at, end: 8 * SEGMENT as u64, bytes: SEGMENT as u64 };
+                    ahead.begin(&file, segments).unwrap();
+                    let read = ahead.take(at, SEGMENT, &mut buffer).unwrap().unwrap();
+                    let from = (at as usize).min(content.len());
+                    let expected = &content[from..(at as usize + SEGMENT).min(content.len()).max(from)];
+                    assert_eq!(&buffer.payload_mut()[..read], expected, "at {at}");
+                    at += SEGMENT as u64;
+                    if broken_off && at > 2 * SEGMENT as u64 {
+                        break;
+                    }
+                }
+                ahead.forget();
+                assert!(ahead.is_idle() && ahead.spare.len() <= 4);
+                assert!(ahead.take(at, SEGMENT, &mut buffer).is_none());
+            }
+        }
+    }
+}

@@ -113,7 +113,7 @@ const KINDS: &[(u64, FileSystemKind, &str)] = &[
 /// `ST_RDONLY` of `statfs`.
 const READ_ONLY: u64 = 1;
 
-pub(crate) fn of(fd: BorrowedFd<'_>) -> io::Result<FileSystem> {
+pub(super) fn of(fd: BorrowedFd<'_>) -> io::Result<FileSystem> {
     let raw = uninterrupted(|| rustix::fs::fstatfs(fd))?;
     // Widths and signs of these fields differ between architectures; none is negative.
     let (fragment, block) = (raw.f_frsize as u64, raw.f_bsize as u64);
