@@ -162,7 +162,7 @@ mod tests {
         };
         let mut array = Array::new(spec).unwrap();
         // Both devices work at once.
-        assert_eq!(array.request(SECOND * 0, 0, 20), SECOND);
+        assert_eq!(array.request(Duration::ZERO, 0, 20), SECOND);
         assert_eq!(array.request(SECOND, 20, 20), 2 * SECOND);
         assert_eq!(array.request(2 * SECOND, 0, 10), 4 * SECOND);
         // The second waits for the first.
