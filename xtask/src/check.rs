@@ -15,7 +15,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("mover", &["wire", "sys"]),
     ("service", &["mover", "wire", "sys"]),
-    ("cli", &["service", "mover", "wire", "sys"]),
+    ("lab", &["mover", "wire", "sys"]),
+    ("cli", &["service", "lab", "mover", "wire", "sys"]),
 ];
 
 /// What modules of the mover must not mention.
@@ -58,6 +59,19 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "Instant::now",
             "std::fs",
             "std::thread",
+        ],
+    ),
+    (
+        "tune",
+        &[
+            "crate::run",
+            "crate::stage",
+            "crate::link",
+            "crate::endpoint",
+            "thalweg_sys",
+            "Instant::now",
+            "SystemTime::now",
+            "std::fs",
         ],
     ),
     ("basin.rs", &["crate::run", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "std::fs"]),

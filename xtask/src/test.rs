@@ -16,6 +16,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("exfat-fuse", "/sbin/mount.exfat-fuse"),
     ("exfatprogs", "/sbin/mkfs.exfat"),
     ("iproute2", "/sbin/ip"),
+    ("iperf3", "/usr/bin/iperf3"),
+    ("iputils-ping", "/usr/bin/ping"),
     ("attr", "/usr/bin/setfattr"),
     ("acl", "/usr/bin/setfacl"),
     ("nftables", "/usr/sbin/nft"),

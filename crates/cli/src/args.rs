@@ -4,11 +4,14 @@ use crate::and::AndArgs;
 use crate::config;
 use crate::exit;
 use crate::filters::FilterArgs;
+use crate::testbed_args::TestbedCommand;
 use crate::units;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_mover::run::spread::Local;
+use thalweg_sys::priority::IoPriority;
 use thalweg_wire::limits;
 use thalweg_wire::message::{Direct, Order, is_congestion_name};
 
@@ -50,10 +53,15 @@ pub enum Command {
     Rm(RmArgs),
     /// Find and remove what unfinished copies left behind
     Gc(GcArgs),
+    /// Give copies that run another rate
+    Limit(LimitArgs),
     /// Say which rule takes a path in or leaves it out
     ExplainFilter(ExplainArgs),
     /// Serve directories to other machines
     Serve(ServeArgs),
+    /// Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program
+    #[command(subcommand)]
+    Testbed(TestbedCommand),
     /// The far side of a copy by ssh; not for people
     #[command(hide = true)]
     Mover(MoverArgs),
@@ -71,7 +79,8 @@ impl Command {
             Command::Cat(args) => args.ask.json,
             Command::Rm(args) => args.ask.json,
             Command::Gc(args) => args.json,
-            Command::ExplainFilter(_) | Command::Serve(_) | Command::Mover(_) => false,
+            Command::Testbed(command) => command.wants_json(),
+            Command::Limit(_) | Command::ExplainFilter(_) | Command::Serve(_) | Command::Mover(_) => false,
         }
     }
 }
@@ -119,9 +128,33 @@ pub struct CopyArgs {
     /// Compress where it pays
     #[arg(short = 'z', long)]
     pub compress: bool,
-    /// Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s
+    /// Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s).
+    /// `thalweg limit` changes it while the copy runs
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
+    /// scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19
+    /// and idle I/O priority on this machine
+    #[arg(long, value_enum, default_value_t = Class::Normal)]
+    pub class: Class,
+    /// Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63
+    #[arg(long, value_name = "DSCP", value_parser = units::parse_dscp)]
+    pub dscp: Option<u8>,
+    /// Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the
+    /// ticket names
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub via: Vec<String>,
+    /// Addresses or network cards of this machine over which data streams are spread
+    #[arg(long, value_name = "ADDRESS|CARD", value_delimiter = ',', value_parser = parse_local)]
+    pub bind: Vec<Local>,
+    /// Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route
+    #[arg(long)]
+    pub no_tune: bool,
+    /// Take less of the CPU than others on this machine, up to 19
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(-20..=19), allow_negative_numbers = true)]
+    pub nice: Option<i32>,
+    /// Take the disk after others: idle, or best-effort[:0-7]
+    #[arg(long, value_name = "CLASS", value_parser = parse_io_priority)]
+    pub ionice: Option<IoPriority>,
     /// Leave alone what is newer at the destination
     #[arg(short = 'u', long)]
     pub update: bool,
@@ -210,6 +243,26 @@ pub struct CopyArgs {
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of limit.
+#[derive(Debug, clap::Args)]
+pub struct LimitArgs {
+    /// Process numbers of the copies (without: all that you run), then the rate: for instance 500Mbit/s, or none
+    #[arg(value_name = "PID... RATE", required = true, num_args = 1..)]
+    pub words: Vec<String>,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+}
+
+/// How a copy stands to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Class {
+    /// As fast as the path carries, fair as TCP is
+    Normal,
+    /// What others leave
+    Scavenger,
 }
 
 /// Options of everything that only asks.
@@ -454,6 +507,28 @@ fn parse_key(text: &str) -> Result<String, String> {
     match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => Ok(digits),
         false => Err("a fingerprint or public key has 64 hexadecimal digits".into()),
+    }
+}
+
+fn parse_local(text: &str) -> Result<Local, String> {
+    match (text.parse(), text.len()) {
+        (Ok(address), _) => Ok(Local::Address(address)),
+        // IFNAMSIZ, the final NUL not counted.
+        (Err(_), 1..=15) => Ok(Local::Interface(text.to_owned())),
+        (Err(_), _) => Err("an address of this machine, or the name of a network card".into()),
+    }
+}
+
+fn parse_io_priority(text: &str) -> Result<IoPriority, String> {
+    let odd = || "idle, or best-effort:0 (first) to best-effort:7 (last)".to_owned();
+    match text.split_once(':') {
+        None if text == "idle" => Ok(IoPriority::Idle),
+        None if text == "best-effort" => Ok(IoPriority::BestEffort(4)),
+        Some(("best-effort", level)) => {
+            let level = level.parse().ok().filter(|level| *level <= 7);
+            level.map(IoPriority::BestEffort).ok_or_else(odd)
+        }
+        _ => Err(odd()),
     }
 }
 

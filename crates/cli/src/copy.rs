@@ -1,22 +1,27 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
-use crate::args::{CheckBy, CipherArg, CopyArgs, Verify};
+use crate::args::{CheckBy, CipherArg, Class, CopyArgs, Verify};
 use crate::exit::Exit;
 use crate::fars::{Fars, How, Whom};
 use crate::place::{Named, Places};
 use crate::receipt::ReceiptFile;
+use crate::routes;
+use crate::running::Running;
 use crate::tell::{Listener, Teller};
 use crate::{fars, identity};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use thalweg_mover::event::Event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{self, From, Meter, Report, Stop, To, Watch, Wishes};
 use thalweg_mover::run::far::Far;
+use thalweg_mover::run::steer::Rate;
+use thalweg_sys::priority::{self, IoPriority};
 use thalweg_sys::socket;
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::{Check, Disk, DiskSide, Place, VerifyLevel};
@@ -64,6 +69,9 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
         return Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX)));
     }
     let state = identity::state_directory(args.state.as_deref())?;
+    // Before there are threads: they inherit it.
+    stand_back(args)?;
+    let held_before = priority::held();
     let mut fars = Fars::new(How {
         places,
         ticket: args.ticket.as_deref(),
@@ -72,14 +80,19 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
         stall_timeout: args.stall_timeout,
         state: Some(&state),
         quiet: args.quiet,
+        via: &args.via,
+        bind: &args.bind,
     });
     let jobs = asked.into_iter().map(|asked| asked.reach(&mut fars, &state)).collect::<Result<Vec<Job>>>()?;
-    if let Some(name) = &args.cca
-        && jobs.iter().any(|job| matches!(job.to, To::Far(..)))
-    {
-        check_congestion(name)?;
-    }
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
+    let not_permitted = match &args.cca {
+        Some(name) if jobs.iter().any(|job| matches!(job.to, To::Far(..))) => check_congestion(name)?,
+        _ => None,
+    };
+    if not_permitted.is_some() {
+        wishes.link.congestion = None;
+    }
+    let _running = listen(&state, &wishes.rate);
 
     let stop = Arc::new(Stop::default());
     let signal = on_signals(stop.clone(), !args.quiet)?;
@@ -88,6 +101,9 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
     let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
     let teller = Arc::new(Teller::start(args, &meters)?);
+    if let Some(text) = not_permitted {
+        teller.hear_link(&Event::Note(text));
+    }
     let listeners: Vec<Arc<Listener>> =
         (1..=jobs.len()).map(|number| Arc::new(Listener::new(teller.clone(), number))).collect();
     let exit_of = |failure: &Failure| match (failure.kind, signal.load(Ordering::Acquire)) {
@@ -101,7 +117,13 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
             link_events: Arc::new(move |event| hears_link.hear_link(&event)),
             meter: meter.clone(),
         };
+        let route = routes::of(&job.from, &job.to).filter(|_| !wishes.holds_still);
+        let learned = route.as_ref().and_then(|route| routes::known(&state, route));
+        let wishes = Wishes { learned, ..wishes.clone() };
         let result = copy::copy(&job.from, &job.to, &wishes, &job.signer, &watch, &stop);
+        if let (Some(route), Ok(Report { learned: Some(learned), .. })) = (route, &result) {
+            routes::learn(&state, &route, *learned);
+        }
         result.map_err(|failure| listener.failed(&failure, exit_of(&failure)))
     };
     let results: Vec<std::result::Result<Report, Exit>> = std::thread::scope(|scope| {
@@ -116,6 +138,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     let is_kept: Vec<bool> = jobs.iter().map(|job| !matches!(job.to, To::Null | To::Simulated(_))).collect();
     // Ends links in order, and what ssh started.
     drop(fars);
+    teller.tell_held(held_before, priority::held());
     let mut exit = teller.stop();
     if let (Some(receipt), [Ok(report)]) = (receipt, &results[..]) {
         receipt.finish(&report.agreed)?;
@@ -205,14 +228,24 @@ impl Asked {
 }
 
 /// Streams take what they are told as advice; a name that this machine does not have is told before. (For what comes
-/// from a far side, that side says so.)
-fn check_congestion(name: &str) -> Result<()> {
+/// from a far side, that side says so.) What it has and does not permit to us is said, with what is used instead.
+fn check_congestion(name: &str) -> Result<Option<String>> {
     let refused = |error: std::io::Error| failure::of_io("choose the congestion control", &error);
     let probe = std::net::TcpListener::bind("127.0.0.1:0").map_err(refused)?;
-    socket::set_congestion(&probe, name).map_err(|_| {
-        let there = socket::available_congestion().unwrap_or_default().join(", ");
-        usage(&format!("the congestion control `{name}` is not to be had here; there are: {there}"))
-    })
+    match socket::set_congestion(&probe, name) {
+        Ok(()) => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let permitted = socket::allowed_congestion().unwrap_or_default().join(", ");
+            let used = socket::congestion(&probe).unwrap_or_else(|_| "the system's choice".to_owned());
+            Ok(Some(format!(
+                "the congestion control `{name}` is not permitted to this user (permitted: {permitted}): {used} is used instead"
+            )))
+        }
+        Err(_) => {
+            let there = socket::available_congestion().unwrap_or_default().join(", ");
+            Err(usage(&format!("the congestion control `{name}` is not to be had here; there are: {there}")))
+        }
+    }
 }
 
 fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
@@ -228,6 +261,8 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             concurrency: args.concurrency,
             depth: args.depth,
             request_bytes: args.request,
+            window_bytes: args.window,
+            ..plan::Asked::default()
         },
         disk: Disk {
             source: DiskSide {
@@ -253,7 +288,9 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
         },
         delete_max: args.delete.then_some(args.max_delete),
         compress: args.compress,
-        rate_bytes_per_s: args.bwlimit.map(|bits| (bits / 8).max(1)),
+        rate: Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1)))),
+        yields: args.class == Class::Scavenger,
+        holds_still: args.no_tune,
         dry_run: args.dry_run,
         ignore_existing: args.ignore_existing,
         update: args.update,
@@ -261,11 +298,11 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
         filter: args.filter.rules()?,
         only,
         link: LinkSettings {
-            streams: args.streams,
             stall_timeout: args.stall_timeout,
             patience: args.patience,
             congestion: args.cca.clone(),
-            window_bytes: args.window,
+            // The class says it to every queue on the way as well (RFC 8622).
+            dscp: args.dscp.or((args.class == Class::Scavenger).then_some(LOWER_EFFORT)),
             ..LinkSettings::default()
         },
         state: Some(state.to_owned()),
@@ -281,6 +318,28 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
         };
     }
     Ok(wishes)
+}
+
+/// DSCP of the Lower Effort behaviour (RFC 8622).
+const LOWER_EFFORT: u8 = 1;
+
+/// Takes less of this machine than others do, as asked.
+fn stand_back(args: &CopyArgs) -> Result<()> {
+    let is_scavenger = args.class == Class::Scavenger;
+    if let Some(nice) = args.nice.or(is_scavenger.then_some(19)) {
+        priority::set_nice(nice).map_err(|error| failure::of_io("set --nice", &error))?;
+    }
+    if let Some(io) = args.ionice.or(is_scavenger.then_some(IoPriority::Idle)) {
+        priority::set_io_priority(io).map_err(|error| failure::of_io("set --ionice", &error))?;
+    }
+    Ok(())
+}
+
+/// For `thalweg limit`. Where no socket can be had the copy goes on without.
+fn listen(state: &Path, rate: &Arc<Rate>) -> Option<Running> {
+    Running::begin(state, rate.clone())
+        .inspect_err(|failure| tracing::info!(%failure, "this copy cannot be asked"))
+        .ok()
 }
 
 /// Stops the copy in order at the first signal, at once at the second.

@@ -146,6 +146,7 @@ fn plan(report: &Report) -> Value {
         "engine": {"value": plan.disk.engine.value, "why": plan.disk.engine.why},
         "direct": sides(&plan.disk.direct),
         "order": sides(&plan.disk.order),
+        "window_bytes": {"value": plan.window_bytes.value, "why": plan.window_bytes.why},
     })
 }
 

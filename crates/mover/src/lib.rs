@@ -14,6 +14,8 @@ pub mod order;
 
 pub mod plan;
 
+pub mod tune;
+
 pub mod stage;
 
 pub mod basin;

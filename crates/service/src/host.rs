@@ -14,8 +14,8 @@ use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoo
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{
-    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, proof_matches, resume_proof,
-    stream_proof, tune_stream,
+    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, own_system, proof_matches,
+    resume_proof, stream_proof, tune_stream,
 };
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::agree::{self, Signer};
@@ -25,7 +25,7 @@ use thalweg_mover::run::session::{Owner, Session, Transfer};
 use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm};
+use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Steer, TransferNumber};
 
 /// Bounds of a server.
 #[derive(Debug, Clone)]
@@ -131,6 +131,7 @@ impl Host {
             cipher: hello.cipher,
             features: 0,
             session: hello.session,
+            system: own_system(),
         };
         match hello.purpose {
             Purpose::Control => {
@@ -284,6 +285,17 @@ impl Host {
         }
         for session in gone {
             session.close(Some(Failure::new(FailureKind::Connection, "serve", why)));
+        }
+    }
+
+    /// A knob of a transfer that we send. One that is over, or that we receive, has none.
+    fn steer(session: &Session, number: TransferNumber, steer: &Steer) {
+        for transfer in session.transfers() {
+            if let Transfer::Send(run) = transfer
+                && run.number() == number
+            {
+                run.steer(steer);
+            }
         }
     }
 
@@ -490,6 +502,7 @@ impl Owner for ServerOwner {
                 }
                 return;
             }
+            Message::Steer(number, steer) => return Host::steer(session, number, &steer),
             Message::Enough { number } => {
                 if let Some(room) = rooms().get(&number) {
                     room.enough();
@@ -536,6 +549,11 @@ impl Owner for ServerOwner {
     fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
         tracing::info!(stream, %why, "stream lost");
     }
+
+    fn on_stream_stuck(&self, session: &Arc<Session>, stream: u16) {
+        // Without a link it is dialled anew anyway.
+        let _ = session.say(Message::Stuck { stream });
+    }
 }
 
 /// What the transfers of a session ask of its streams.
@@ -548,6 +566,8 @@ fn wanted_path(session: &Session) -> PathHints {
             Transfer::Receive(run) => (&run.terms, false),
         };
         path.window_bytes = path.window_bytes.or(terms.window_bytes);
+        path.share_bytes = path.share_bytes.or(terms.share_bytes.filter(|_| sends));
+        path.dscp = path.dscp.or(terms.dscp);
         path.congestion = path.congestion.or(terms.congestion.clone().filter(|_| sends));
     }
     path

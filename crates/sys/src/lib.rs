@@ -58,6 +58,12 @@ pub mod socket;
 /// Time and memory used, limits, abilities.
 pub mod usage;
 
+/// What this process takes from others.
+pub mod priority;
+
+/// Network and mount namespaces.
+pub mod namespace;
+
 mod argument;
 mod xattr;
 

@@ -22,6 +22,11 @@ pub use blocking::{
     set_timeouts, shutdown, shutdown_write,
 };
 
+/// The user at the other end of a Unix socket, as he was when it was connected (`SO_PEERCRED`).
+pub fn peer_uid(fd: impl AsFd) -> io::Result<u32> {
+    Ok(sockopt::socket_peercred(fd)?.uid.as_raw())
+}
+
 /// Sends small pieces at once instead of waiting to fill a packet (`TCP_NODELAY`).
 pub fn set_no_delay(fd: impl AsFd, on: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(fd, on)?)
@@ -60,6 +65,15 @@ pub fn set_not_sent_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
 /// buffer. Can be raised and lowered while bytes flow; leaves autotuning on.
 pub fn set_window_clamp(fd: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, c_int::try_from(bytes).unwrap_or(c_int::MAX))
+}
+
+/// Has the kernel note when each packet came (`SO_TIMESTAMP`): on this socket, and as long as there is such a socket on
+/// any packet of the machine, for who else can read it.
+///
+/// # Errors
+/// What the kernel says.
+pub fn set_time_stamps(fd: impl AsFd) -> io::Result<()> {
+    set_number(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMP, 1 as c_int)
 }
 
 /// Fixes the send buffer (`SO_SNDBUF`), and switches its autotuning off. The kernel takes at most

@@ -67,6 +67,8 @@ pub const IO_DEPTH_MAX: u16 = 64;
 pub const WINDOW_BYTES_MIN: u64 = 4 << 10;
 /// See [`WINDOW_BYTES_MIN`]: what TCP can express.
 pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
+/// Largest DSCP: six bits.
+pub const DSCP_MAX: u8 = 63;
 /// Name of a congestion control (`TCP_CA_NAME_MAX`, the final NUL not counted).
 pub const CONGESTION_NAME_BYTES_MAX: usize = 15;
 

@@ -93,6 +93,26 @@ pub enum Message {
         /// From the question.
         number: u32,
     },
+    /// Client: the knobs of a transfer, from now on. For the server where it sends.
+    Steer(TransferNumber, Steer),
+    /// Server: a stream gets nothing across, though the peer is heard. The client puts another in its place.
+    Stuck {
+        /// Which.
+        stream: u16,
+    },
+}
+
+/// Knobs that may be turned while a transfer runs; all of them, each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Steer {
+    /// Send no more than so many content bytes a second.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Streams that take work, of those that stand; all of them if nobody says.
+    pub streams: Option<u16>,
+    /// As [`Terms::concurrency`].
+    pub concurrency: Option<u32>,
+    /// As [`Terms::depth`].
+    pub depth: Option<u32>,
 }
 
 /// Messages of one transfer.
@@ -355,6 +375,13 @@ pub struct Terms {
     pub congestion: Option<String>,
     /// How each side uses its disk.
     pub disk: Disk,
+    /// Bytes that the end that sends should make room for in each stream, as planned: its share of the bandwidth-delay
+    /// product. `None`: left to the kernel.
+    pub share_bytes: Option<u64>,
+    /// Mark of the packets of both ends, 0..=63 (DSCP, RFC 2474); left to the system if nobody asked.
+    pub dscp: Option<u8>,
+    /// The scavenger class: the sender yields to others by delay (RFC 6817).
+    pub yields: bool,
 }
 
 /// How the two sides use their disks; the default is: as they see fit.
@@ -684,6 +711,7 @@ impl Message {
                 _ => Ok(()),
             },
             Message::Transfer(_, message) => message.check(),
+            Message::Steer(_, steer) => steer.check(),
             _ => Ok(()),
         }
     }
@@ -769,6 +797,26 @@ impl Open {
     }
 }
 
+impl Steer {
+    fn check(&self) -> Result<(), DecodeError> {
+        if self.streams.is_some_and(|streams| !(1..=limits::STREAMS_MAX).contains(&streams)) {
+            return Err(DecodeError::Invalid { what: "streams" });
+        }
+        check_in_flight(self.concurrency, self.depth)
+    }
+}
+
+fn check_in_flight(concurrency: Option<u32>, depth: Option<u32>) -> Result<(), DecodeError> {
+    let is_within = |value: Option<u32>, high: u32| value.is_none_or(|value| (1..=high).contains(&value));
+    if !is_within(concurrency, limits::CONCURRENCY_MAX) {
+        return Err(DecodeError::Invalid { what: "concurrency" });
+    }
+    if !is_within(depth, limits::DEPTH_MAX) {
+        return Err(DecodeError::Invalid { what: "depth" });
+    }
+    Ok(())
+}
+
 impl Terms {
     /// An archive in chunks and segments of these sizes; nothing is deleted, compressed, or held back.
     pub fn of(chunk_bytes: u64, segment_bytes: u32) -> Terms {
@@ -790,25 +838,28 @@ impl Terms {
             window_bytes: None,
             congestion: None,
             disk: Disk::default(),
+            share_bytes: None,
+            dscp: None,
+            yields: false,
         }
     }
 
     fn check_knobs(&self) -> Result<(), DecodeError> {
-        let is_within = |value: Option<u32>, high: u32| value.is_none_or(|value| (1..=high).contains(&value));
-        if !is_within(self.concurrency, limits::CONCURRENCY_MAX) {
-            return Err(DecodeError::Invalid { what: "concurrency" });
-        }
-        if !is_within(self.depth, limits::DEPTH_MAX) {
-            return Err(DecodeError::Invalid { what: "depth" });
+        check_in_flight(self.concurrency, self.depth)?;
+        if self.dscp.is_some_and(|dscp| dscp > limits::DSCP_MAX) {
+            return Err(DecodeError::Invalid { what: "DSCP" });
         }
         let windows = limits::WINDOW_BYTES_MIN..=limits::WINDOW_BYTES_MAX;
+        if self.share_bytes.is_some_and(|bytes| bytes > limits::WINDOW_BYTES_MAX) {
+            return Err(DecodeError::Invalid { what: "share" });
+        }
         if self.window_bytes.is_some_and(|bytes| !windows.contains(&bytes)) {
             return Err(DecodeError::Invalid { what: "window" });
         }
         if self.congestion.as_deref().is_some_and(|name| !is_congestion_name(name)) {
             return Err(DecodeError::Invalid { what: "congestion control" });
         }
-        if !is_within(self.disk.depth.map(u32::from), u32::from(limits::IO_DEPTH_MAX)) {
+        if self.disk.depth.is_some_and(|depth| !(1..=limits::IO_DEPTH_MAX).contains(&depth)) {
             return Err(DecodeError::Invalid { what: "depth of disk requests" });
         }
         Ok(())

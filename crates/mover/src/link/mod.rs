@@ -50,4 +50,4 @@ pub use stream::{
 pub use ticket::Ticket;
 pub use tls::{Connection, client_config, proof_matches, resume_proof, server_config, stream_proof};
 pub use trust::{ClientTrust, Pins, ServerTrust};
-pub use tune::{PathHints, tune_stream};
+pub use tune::{PathHints, mark, own_system, tune_stream};

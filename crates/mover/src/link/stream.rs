@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thalweg_sys::buffer::{Buffer, Memory, PooledBuffer};
-use thalweg_sys::socket::{self, Interest};
+use thalweg_sys::socket::{self, Interest, TcpInfo};
 use thalweg_wire::frame::{self, FrameKind, INNER_BYTES, Inner, OUTER_BYTES, TAG_BYTES};
 use thalweg_wire::hello::{Cipher, SessionId};
 use thalweg_wire::limits;
@@ -143,6 +143,17 @@ impl StopHandle {
     pub fn delivered(&self) -> Option<(u64, bool)> {
         let info = socket::tcp_info(&*self.0).ok()?;
         Some((info.bytes_acked, info.unacked_packets > 0))
+    }
+
+    /// The kernel's own account. `None` where it has none.
+    pub fn info(&self) -> Option<TcpInfo> {
+        socket::tcp_info(&*self.0).ok()
+    }
+
+    /// Has the kernel send no more than so many bytes a second, packets evenly spaced; `u64::MAX` for no limit.
+    pub fn pace(&self, bytes_per_s: u64) {
+        // What is no TCP socket goes on as it did.
+        let _ = socket::set_pacing_rate(&*self.0, bytes_per_s);
     }
 
     /// Bytes that came from the peer so far, parts of frames included. `None` where the kernel does not say.

@@ -9,28 +9,31 @@ use crate::endpoint::synthetic::{NullDestination, ZeroSource};
 use crate::endpoint::{Destination, Source};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::link::{Fingerprint, Identity};
+use crate::link::{Fingerprint, Identity, own_system};
 use crate::manifest::filter::Filter;
-use crate::plan::{self, Asked, DiskPlan, Plan};
+use crate::plan::{self, Asked, Learned, Path, Plan};
 use crate::run::agree::{self, Agreed, Signer};
-use crate::run::client::{Client, LinkSettings};
+use crate::run::client::{Client, LinkSettings, StreamHints};
 use crate::run::expected::Expected;
 use crate::run::far::Far;
 use crate::run::local::LocalTransfer;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
 use crate::run::session::Transfer;
+use crate::run::steer::{Rate, Steering};
 use crate::run::{Ended, LineSink};
 use crate::transfer::{receiver, sender};
+use crate::tune::Sample;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use thalweg_wire::hello::System;
 use thalweg_wire::message::{
-    Check, Direction, Disk, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Terms, Totals,
-    TransferNumber, VerifyLevel,
+    Check, Direction, Disk, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Steer, Terms,
+    Totals, TransferNumber, VerifyLevel,
 };
-use thalweg_wire::{Digest, RelativePath};
+use thalweg_wire::{Digest, RelativePath, limits};
 
 /// Where a copy reads.
 #[derive(Clone)]
@@ -73,8 +76,14 @@ pub struct Wishes {
     pub delete_max: Option<u64>,
     /// Compress where it pays.
     pub compress: bool,
-    /// Send no more than so many content bytes a second.
-    pub rate_bytes_per_s: Option<u64>,
+    /// Send no more than so many content bytes a second; may change while the copy runs.
+    pub rate: Arc<Rate>,
+    /// Yield to others: the scavenger class.
+    pub yields: bool,
+    /// Turn no knob while the copy runs; else those that were not asked for may be turned.
+    pub holds_still: bool,
+    /// What did best on the route of this copy.
+    pub learned: Option<Learned>,
     /// Decide and report only.
     pub dry_run: bool,
     /// Leave alone what exists.
@@ -149,6 +158,8 @@ pub struct Report {
     pub receiver: Vec<StageAccount>,
     /// How often it had to start over.
     pub attempts: u32,
+    /// What it taught about its route.
+    pub learned: Option<Learned>,
 }
 
 /// Who watches a copy.
@@ -272,8 +283,10 @@ impl Job<'_> {
     }
 
     fn local(&self) -> Result<Report> {
-        let plan = plan::plan(&self.wishes.asked, self.disk_plan(), None, thalweg_sys::usage::cores());
+        let here = own_system();
+        let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
         let terms = self.terms(&plan);
+        let mut steering = self.steering(&plan, None);
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
         let lines = self.lines();
@@ -288,6 +301,9 @@ impl Job<'_> {
         let ended = loop {
             let ended = transfer.wait(Duration::from_millis(100));
             self.measure_sender(&transfer.sender);
+            if let Some(steer) = self.look(&mut steering) {
+                transfer.sender.steer(&steer);
+            }
             if let Some(ended) = ended {
                 break ended;
             }
@@ -303,7 +319,7 @@ impl Job<'_> {
         let rows = (transfer.sender.accounts.rows(), transfer.receiver.accounts.rows());
         transfer.close();
         let (totals, agreed) = agreed?;
-        Ok(self.report(totals, agreed, plan, rows))
+        Ok(self.report(totals, agreed, plan, rows, None))
     }
 
     fn push(
@@ -313,7 +329,7 @@ impl Job<'_> {
         (source, form): (Arc<dyn Source>, SourceForm),
         place: &Place,
     ) -> Result<Report> {
-        let plan = self.plan(client);
+        let plan = self.plan(client, Direction::Push);
         let terms = self.terms(&plan);
         client.open(Open {
             transfer: number,
@@ -331,21 +347,26 @@ impl Job<'_> {
             run.tell_lines(lines);
         }
         client.session.add(number, Transfer::Send(run.clone()))?;
-        client.want_streams(plan.streams.value);
+        want_streams(client, &plan, plan.streams.value);
         run.start().map_err(|error| failure::of_io("start", &error))?;
+        let mut steering = self.steering(&plan, Some(client.rtt));
         let ended = self.wait(client, || {
             self.measure_sender(&run);
+            if let Some(steer) = self.look(&mut steering) {
+                want_streams(client, &plan, steer.streams.unwrap_or(0));
+                run.steer(&steer);
+            }
             run.wait(Duration::from_millis(100))
         })?;
         let totals = agree::totals_of(ended)?;
         let signer = self.signer(client.session.peer);
         let agreed = agree::as_sender(&run, &signer, totals, self.wishes.link.patience)?;
         let rows = (run.accounts.rows(), run.peer_accounts());
-        Ok(self.report(totals, agreed, plan, rows))
+        Ok(self.report(totals, agreed, plan, rows, steering.learned()))
     }
 
     fn pull(&self, client: &Client, number: TransferNumber, places: &[Place]) -> Result<Report> {
-        let plan = self.plan(client);
+        let plan = self.plan(client, Direction::Pull);
         let terms = self.terms(&plan);
         let opened = client.open(Open {
             transfer: number,
@@ -375,10 +396,15 @@ impl Job<'_> {
             run.close();
             return Err(failure);
         }
-        client.want_streams(plan.streams.value);
+        want_streams(client, &plan, plan.streams.value);
+        let mut steering = self.steering(&plan, Some(client.rtt));
         let result = self
             .wait(client, || {
                 self.measure_receiver(&run);
+                if let Some(steer) = self.look(&mut steering) {
+                    want_streams(client, &plan, steer.streams.unwrap_or(0));
+                    client.steer(number, steer);
+                }
                 run.wait(Duration::from_millis(100))
             })
             .and_then(agree::totals_of)
@@ -389,7 +415,7 @@ impl Job<'_> {
         run.close();
         let rows = (run.peer_accounts(), run.accounts.rows());
         let (totals, agreed) = result?;
-        Ok(self.report(totals, agreed, plan, rows))
+        Ok(self.report(totals, agreed, plan, rows, steering.learned()))
     }
 
     fn signer(&self, peer: Fingerprint) -> Signer<'_> {
@@ -446,14 +472,41 @@ impl Job<'_> {
         Ok(place)
     }
 
-    fn plan(&self, client: &Client) -> Plan {
-        plan::plan(&self.wishes.asked, self.disk_plan(), Some(client.rtt), thalweg_sys::usage::cores())
+    fn plan(&self, client: &Client, direction: Direction) -> Plan {
+        let (sender, receiver): (System, System) = match direction {
+            Direction::Push => (own_system(), client.system),
+            Direction::Pull => (client.system, own_system()),
+        };
+        self.planned(Path { rtt: Some(client.rtt), sender, receiver, learned: self.wishes.learned })
     }
 
-    /// Whether there is an io_uring is found out by making one.
-    fn disk_plan(&self) -> DiskPlan {
-        let no_ring = thalweg_sys::queue::io_uring_is_there().err().map(|error| error.to_string());
-        plan::disk_plan(&self.wishes.disk, no_ring)
+    fn planned(&self, path: Path) -> Plan {
+        let rate_bits_per_s = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
+        // Whether there is an io_uring is found out by making one.
+        let no_io_uring = thalweg_sys::queue::io_uring_is_there().err().map(|error| error.to_string());
+        let (yields, disk) = (self.wishes.yields, self.wishes.disk);
+        let asked = Asked { rate_bits_per_s, yields, disk, no_io_uring, ..self.wishes.asked.clone() };
+        let plan = plan::plan(&asked, &path);
+        (self.watch.events)(Event::Planned(Box::new(plan.clone())));
+        plan
+    }
+
+    fn steering(&self, plan: &Plan, rtt: Option<Duration>) -> Steering {
+        // A transfer that yields is as fast as others let it be.
+        let tunes = !self.wishes.holds_still && rtt.is_some() && !self.wishes.yields && !self.wishes.dry_run;
+        let (asked, rate) = (&self.wishes.asked, &self.wishes.rate);
+        Steering::new(plan, asked, rtt.unwrap_or_default(), rate, tunes, self.watch.events.clone())
+    }
+
+    /// Whether a knob is to be turned.
+    fn look(&self, steering: &mut Steering) -> Option<Steer> {
+        let meter = &self.watch.meter;
+        let sample = Sample {
+            bytes: meter.bytes_verified.load(Ordering::Relaxed),
+            entries: meter.entries_settled.load(Ordering::Relaxed),
+            entries_found: meter.entries_found.load(Ordering::Relaxed),
+        };
+        steering.look(&self.wishes.rate, &sample)
     }
 
     fn terms(&self, plan: &Plan) -> Terms {
@@ -466,16 +519,19 @@ impl Job<'_> {
             preserve: wishes.preserve,
             delete_max: wishes.delete_max,
             compress: wishes.compress,
-            rate_bytes_per_s: wishes.rate_bytes_per_s,
+            rate_bytes_per_s: wishes.rate.bytes_per_s(),
             dry_run: wishes.dry_run,
             ignore_existing: wishes.ignore_existing,
             update: wishes.update,
             job_key: self.job_key(),
             concurrency: wishes.asked.concurrency,
             depth: wishes.asked.depth,
-            window_bytes: wishes.link.window_bytes,
+            window_bytes: plan.window_bytes.value,
             congestion: wishes.link.congestion.clone(),
             disk: wishes.disk,
+            share_bytes: plan.share_bytes.map(|bytes| bytes.min(limits::WINDOW_BYTES_MAX)),
+            dscp: wishes.link.dscp,
+            yields: wishes.yields,
         }
     }
 
@@ -607,12 +663,31 @@ impl Job<'_> {
         agreed: Agreed,
         plan: Plan,
         (sender, receiver): (Vec<StageAccount>, Vec<StageAccount>),
+        learned: Option<Learned>,
     ) -> Report {
         let elapsed = self.started.elapsed();
         let narrowest = basin::narrowest(&sender, &receiver, plan.streams.value, elapsed);
+        if let Some(advice) = window_advice(&plan, totals.bytes_done, elapsed) {
+            (self.watch.events)(Event::Note(advice));
+        }
         (self.watch.events)(Event::Finished(totals));
-        Report { totals, agreed, plan, elapsed, narrowest, sender, receiver, attempts: 1 }
+        Report { totals, agreed, plan, elapsed, narrowest, sender, receiver, attempts: 1, learned }
     }
+}
+
+fn want_streams(client: &Client, plan: &Plan, streams: u16) {
+    let hints = StreamHints { window_bytes: plan.window_bytes.value, share_bytes: plan.share_bytes };
+    client.want_streams(streams, hints);
+}
+
+/// The system's limits, where they were what held the transfer: its streams carried at least half of what their windows
+/// let them.
+fn window_advice(plan: &Plan, bytes: u64, elapsed: Duration) -> Option<String> {
+    let window = plan.window.as_ref()?;
+    let reached = bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9);
+    let streams = plan.streams.value;
+    let allowed = window.rate_bits_per_s() as f64 * f64::from(streams);
+    (reached >= 0.5 * allowed).then(|| window.advice(plan::RATE_BITS_PER_S, streams)).flatten()
 }
 
 fn ends_with_slash(path: &std::path::Path) -> bool {

@@ -25,7 +25,13 @@ pub mod session;
 
 pub mod client;
 
+/// Streams over several addresses.
+pub mod spread;
+
 pub mod far;
+
+/// Knobs while a transfer runs.
+pub mod steer;
 
 pub mod copy;
 

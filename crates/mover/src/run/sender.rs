@@ -15,6 +15,7 @@ use crate::stage::send::Outlet;
 use crate::stage::turn::{Gate, Turn};
 use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Work};
+use crate::tune::ledbat::{Ledbat, Sample};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use thalweg_wire::digest::chunk_length;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    Order, Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber, VerifyLevel,
+    Order, Outcome, ScanTotals, StageAccount, Steer, Terms, TransferMessage, TransferNumber, VerifyLevel,
 };
 use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath};
@@ -40,6 +41,8 @@ pub struct SendRun {
     gate: Option<Gate>,
     /// The source does not say where files lie: told once.
     layout_is_missed: AtomicBool,
+    /// How much is left to it, if it yields.
+    ledbat: Mutex<Ledbat>,
     outbox: Box<dyn Outbox>,
     events: Events,
     clock: Clock,
@@ -99,13 +102,19 @@ impl SendRun {
         outbox: Box<dyn Outbox>,
         events: Events,
     ) -> Arc<Self> {
+        let pace = Pace::new(terms.rate_bytes_per_s);
+        let ledbat = Ledbat::default();
+        if terms.yields {
+            pace.leave(Some(ledbat.rate()));
+        }
         Arc::new(SendRun {
             number,
             accounts: Accounts::default(),
             source,
-            pace: Pace::new(terms.rate_bytes_per_s),
             gate: Gate::of(terms.disk.source.order.unwrap_or(order::SOURCE)),
             layout_is_missed: AtomicBool::new(false),
+            pace,
+            ledbat: Mutex::new(ledbat),
             outbox,
             events,
             clock: Clock::start(),
@@ -118,6 +127,26 @@ impl SendRun {
     /// Number in its session.
     pub fn number(&self) -> TransferNumber {
         self.number
+    }
+
+    /// Turns its knobs, from now on.
+    pub fn steer(&self, steer: &Steer) {
+        self.pace.ask(steer.rate_bytes_per_s);
+        self.lock().machine.steer(steer);
+        self.outbox.work();
+    }
+
+    /// The rate that it is held to now, in bytes a second.
+    pub fn rate(&self) -> Option<u64> {
+        self.pace.rate()
+    }
+
+    /// Yields to others by what its streams show.
+    pub fn leave_room(&self, sample: &Sample) {
+        let mut ledbat = self.ledbat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let rate = ledbat.sample(self.clock.now(), sample);
+        tracing::debug!(?sample, queue = ?ledbat.queue(), rate, "yielding");
+        self.pace.leave(Some(rate));
     }
 
     /// Starts the scan on a thread of its own.

@@ -42,6 +42,8 @@ pub struct Limits {
     pub concurrency: usize,
     /// Chunks and packs of one stream that are handed out and not verified (*depth*).
     pub depth: usize,
+    /// Streams that take work, of those that stand.
+    pub streams: usize,
     /// Files up to this size travel whole, in packs. At most one segment.
     pub small_bytes: u64,
     /// Content bytes of one pack.
@@ -65,6 +67,7 @@ impl Limits {
             concurrency: 256,
             // As many as the stream's window takes: a send waits when it is full.
             depth: usize::MAX,
+            streams: usize::MAX,
             small_bytes: u64::from(segment_bytes),
             pack_bytes: u64::from(segment_bytes),
             pack_files: 512,

@@ -3,12 +3,13 @@
 use super::Sample;
 use crate::entry::Xattr;
 use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES};
-use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello};
+use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, Record};
 use crate::message::{
     AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, Heartbeat, Loss,
     Message, Open, Opened, Order, Outcome, Place, Preserve, Question, Reply, Run, ScanTotals, Seal,
-    SourceForm, StageAccount, Terms, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    SourceForm, StageAccount, Steer, Terms, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor,
+    Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -70,6 +71,13 @@ pub(super) fn server_hellos() -> Vec<Sample<ServerHello>> {
         cipher,
         features: 0x0102_0304_0506_0708,
         session: [0x5e; 16],
+        system: System {
+            rmem_max_kib: 4096,
+            wmem_max_kib: 208,
+            tcp_rmem_max_kib: 32 << 10,
+            tcp_wmem_max_kib: 0x0102_0304,
+            cores: 12,
+        },
     };
     let mut all = within(answers(), "answer", |answer| hello(answer, Cipher::Aes256Gcm));
     all.extend(within(ciphers(), "cipher", |cipher| hello(Answer::Accepted, cipher)));
@@ -192,6 +200,9 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
         Message::Open(_) => "open": Message::Open(Box::new(open()));
         Message::Taken { .. } => "taken": Message::Taken { number: 513, pieces: 300 };
         Message::Enough { .. } => "enough": Message::Enough { number: 513 };
+        Message::Steer(..) => "steer": Message::Steer(TransferNumber(1), Steer::default()),
+            "steer all": Message::Steer(TransferNumber(1), steer());
+        Message::Stuck { .. } => "stuck": Message::Stuck { stream: 3 };
         Message::Opened(_) => "opened": Message::Opened(opened(None)),
             "opened refused": Message::Opened(opened(Some(failure())));
         Message::Transfer(..) => "transfer": transfer(TransferMessage::OffersRepeated);
@@ -436,8 +447,15 @@ fn terms() -> Terms {
             depth: Some(4),
             no_io_uring: true,
         },
+        share_bytes: Some(5 << 20),
+        dscp: Some(46),
+        yields: true,
         job_key: [0x70; 16],
     }
+}
+
+fn steer() -> Steer {
+    Steer { rate_bytes_per_s: Some(125_000_000), streams: Some(12), concurrency: Some(32), depth: Some(8) }
 }
 
 fn opened(refused: Option<Failure>) -> Opened {

@@ -312,7 +312,7 @@ fn a_peer_that_says_more_than_hello_in_tls_gets_no_sealed_stream() {
 
 #[test]
 fn frames_may_follow_the_hellos_in_the_same_breath() {
-    use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello};
+    use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello, System};
     let (mut client, mut server) = connected(tcp_pair());
     let hello = Hello { session: SESSION, stream: 5, ..Hello::new(Purpose::Stream, Cipher::Aes128Gcm) };
     let serving = std::thread::spawn(move || {
@@ -324,6 +324,7 @@ fn frames_may_follow_the_hellos_in_the_same_breath() {
             cipher: Cipher::Aes128Gcm,
             features: 0,
             session: SESSION,
+            system: System::default(),
         };
         server.answer(&answer, LONG).unwrap();
         let (mut writer, reader) = server.into_streams(Cipher::Aes128Gcm, &SESSION, 5, Role::Server).unwrap();

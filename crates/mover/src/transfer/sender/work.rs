@@ -1,10 +1,10 @@
 //! Work for streams: what is next, what became of it, and what goes back when a stream is lost.
 
-use super::{Check, Handed, Item, Large, Next, Retry, Sender, State, Task, Work};
+use super::{Check, Handed, Item, Large, Limits, Next, Retry, Sender, State, Task, Work};
 use crate::order::{Asker, Layout};
 use std::time::Duration;
 use thalweg_wire::digest;
-use thalweg_wire::message::{Run, Seal, TransferMessage as Say};
+use thalweg_wire::message::{Run, Seal, Steer, TransferMessage as Say};
 use thalweg_wire::{Digest, EntryId, Evidence};
 
 /// What became of a task that a stream says it is through with.
@@ -34,12 +34,24 @@ impl Sender {
         }
     }
 
+    /// Turns the knobs from now on; what is under way stays.
+    pub fn steer(&mut self, steer: &Steer) {
+        let defaults = Limits::for_segment(self.terms.segment_bytes);
+        self.limits.streams = steer.streams.map_or(defaults.streams, usize::from);
+        self.limits.concurrency = steer.concurrency.map_or(defaults.concurrency, |files| files as usize);
+        self.limits.depth = steer.depth.map_or(defaults.depth, |tasks| tasks as usize);
+    }
+
     /// What `stream` should do now.
     pub fn next_work(&mut self, stream: u16, now: Duration) -> Next {
         if self.is_over() {
             return Next::Done;
         }
         if !self.streams.contains_key(&stream) {
+            return Next::Wait(None);
+        }
+        if self.streams.range(..stream).count() >= self.limits.streams {
+            // One too many for now. What it has under way stays its own until it is verified or lost.
             return Next::Wait(None);
         }
         self.flush_offers();
