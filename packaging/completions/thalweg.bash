@@ -299,7 +299,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --via --bind --no-tune --nice --ionice --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
+            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --via --bind --no-tune --nice --ionice --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --request --io-depth --direct --order --no-io-uring --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -386,6 +386,22 @@ _thalweg() {
                     return 0
                     ;;
                 --chunk)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --request)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --io-depth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --direct)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --order)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1087,7 +1103,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --via --bind --no-tune --nice --ionice --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
+            opts="-a -r -H -S -D -n -v -q -P -z -u -x -0 -e -h --and --archive --recursive --hard-links --sparse --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --via --bind --no-tune --nice --ionice --update --ignore-existing --one-file-system --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --streams --concurrency --depth --chunk --request --io-depth --direct --order --no-io-uring --window --cca --cipher --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1174,6 +1190,22 @@ _thalweg() {
                     return 0
                     ;;
                 --chunk)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --request)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --io-depth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --direct)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --order)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

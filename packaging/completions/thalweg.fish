@@ -69,6 +69,10 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l streams -d 'TCP c
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l concurrency -d 'Files in flight at once' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l io-depth -d 'Requests to a disk in flight for each stream (default: 4)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l direct -d 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l order -d 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
@@ -102,6 +106,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ignore-existing -
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s x -l one-file-system -d 'Do not cross into other file systems'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l delete -d 'sync: remove what the source does not have'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l json -d 'Events as JSON, one a line, on stdout'
@@ -132,6 +137,10 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l streams -d 'TCP
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l concurrency -d 'Files in flight at once' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l io-depth -d 'Requests to a disk in flight for each stream (default: 4)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l direct -d 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l order -d 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cca -d 'Congestion control of the side that sends, for instance cubic or bbr' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cipher -d 'Protection of the data streams' -r -f -a "aes128\t'Sealed frames, AES-128-GCM'
@@ -165,6 +174,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ignore-existing
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s x -l one-file-system -d 'Do not cross into other file systems'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l delete -d 'sync: remove what the source does not have'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l json -d 'Events as JSON, one a line, on stdout'

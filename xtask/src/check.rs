@@ -49,6 +49,19 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "order",
+        &[
+            "crate::run",
+            "crate::stage",
+            "crate::link",
+            "crate::transfer",
+            "thalweg_sys",
+            "Instant::now",
+            "std::fs",
+            "std::thread",
+        ],
+    ),
+    (
         "tune",
         &[
             "crate::run",

@@ -13,7 +13,7 @@ use std::time::Duration;
 use thalweg_mover::run::spread::Local;
 use thalweg_sys::priority::IoPriority;
 use thalweg_wire::limits;
-use thalweg_wire::message::is_congestion_name;
+use thalweg_wire::message::{Direct, Order, is_congestion_name};
 
 /// Moves huge data sets: encrypted, verified, durable, resumable, and says which stage is the narrowest.
 #[derive(Debug, Parser)]
@@ -93,7 +93,7 @@ impl Command {
 #[command(after_help = exit::help())]
 pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
-    /// place of the configuration), zero:SIZE, null:.
+    /// place of the configuration), zero:SIZE, sim:seek=8ms,rate=100MB,devices=4 (a simulated array), null:.
     /// A trailing slash on a source means its contents
     #[arg(required = true, num_args = 1.., value_name = "PLACE")]
     pub places: Vec<OsString>,
@@ -194,6 +194,24 @@ pub struct CopyArgs {
     /// Bytes of a chunk: a power of two from 64KiB to 64MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
     pub chunk: Option<u64>,
+    /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)
+    #[arg(long, value_name = "SIZE", value_parser = parse_request)]
+    pub request: Option<u32>,
+    /// Requests to a disk in flight for each stream (default: 4)
+    #[arg(long, value_name = "N", value_parser = parse_io_depth)]
+    pub io_depth: Option<u16>,
+    /// Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both
+    /// source=on,destination=off
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = parse_direct)]
+    pub direct: Sides<Direct>,
+    /// Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial,
+    /// for both source=layout,destination=serial. At the destination serial, loose or none (default:
+    /// source=loose,destination=none)
+    #[arg(long, value_name = "ORDER", value_parser = parse_order)]
+    pub order: Option<Sides<Order>>,
+    /// Helper threads for requests in flight, even where there is an io_uring
+    #[arg(long)]
+    pub no_io_uring: bool,
     /// Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)
     #[arg(long, value_name = "SIZE", value_parser = parse_window)]
     pub window: Option<u64>,
@@ -564,6 +582,76 @@ fn parse_depth(text: &str) -> Result<u32, String> {
 fn parse_count(text: &str, high: u32) -> Result<u32, String> {
     let count = text.parse().ok().filter(|count| (1..=high).contains(count));
     count.ok_or_else(|| format!("a number from 1 to {high}"))
+}
+
+fn parse_request(text: &str) -> Result<u32, String> {
+    let bytes = units::parse_size(text)?;
+    let sizes = limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX;
+    match bytes.is_power_of_two() && sizes.contains(&bytes) {
+        true => Ok(bytes as u32),
+        false => Err("a request is a power of two from 64KiB to 64MiB".into()),
+    }
+}
+
+fn parse_io_depth(text: &str) -> Result<u16, String> {
+    parse_count(text, u32::from(limits::IO_DEPTH_MAX)).map(|count| count as u16)
+}
+
+/// A value for each side; `None`: nothing was said of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sides<T> {
+    /// Of the source.
+    pub source: Option<T>,
+    /// Of the destination.
+    pub destination: Option<T>,
+}
+
+/// `VALUE` for both sides, or `source=VALUE`, `destination=VALUE`, with a comma between them.
+fn parse_sides<T: Copy>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Sides<T>, String> {
+    let mut sides = Sides { source: None, destination: None };
+    for part in text.split(',') {
+        let (place, value) = match part.split_once('=') {
+            Some(("source", value)) => (&mut sides.source, value),
+            Some(("destination", value)) => (&mut sides.destination, value),
+            Some((other, _)) => return Err(format!("`{other}` is no side: source or destination")),
+            None if part.len() == text.len() => {
+                let value = Some(parse(part)?);
+                return Ok(Sides { source: value, destination: value });
+            }
+            None => return Err(format!("`{part}`: of which side? source={part} or destination={part}")),
+        };
+        if place.replace(parse(value)?).is_some() {
+            return Err("a side is named twice".into());
+        }
+    }
+    Ok(sides)
+}
+
+fn parse_direct(text: &str) -> Result<Sides<Direct>, String> {
+    parse_sides(text, |word| match word {
+        "auto" => Ok(Direct::Auto),
+        "on" => Ok(Direct::On),
+        "off" => Ok(Direct::Off),
+        _ => Err(format!("`{word}`: auto, on or off")),
+    })
+}
+
+fn parse_order(text: &str) -> Result<Sides<Order>, String> {
+    let sides = parse_sides(text, |word| match word {
+        "strict" => Ok(Order::Strict),
+        "serial" => Ok(Order::Serial),
+        "loose" => Ok(Order::Loose),
+        "none" => Ok(Order::None),
+        "layout" => Ok(Order::Layout),
+        _ => Err(format!("`{word}`: strict, serial, loose, none or layout")),
+    })?;
+    // A destination writes what comes: which chunk next is the source's choice.
+    let is_of_source = |order| matches!(order, Some(Order::Strict | Order::Layout));
+    match (text.contains('='), is_of_source(sides.destination)) {
+        (true, true) => Err("strict and layout are orders of the source".into()),
+        (false, true) => Ok(Sides { destination: None, ..sides }),
+        _ => Ok(sides),
+    }
 }
 
 fn parse_window(text: &str) -> Result<u64, String> {

@@ -24,7 +24,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 34] = [
+pub const OPTIONS: [&str; 39] = [
     "advertise",
     "bind",
     "bootstrap",
@@ -37,19 +37,24 @@ pub const OPTIONS: [&str; 34] = [
     "compress",
     "concurrency",
     "depth",
+    "direct",
     "dscp",
     "export",
     "far-path",
     "far-ports",
+    "io-depth",
     "ionice",
     "listen",
     "max-delete",
     "nice",
+    "no-io-uring",
     "no-tune",
     "one-file-system",
+    "order",
     "patience",
     "progress",
     "quiet",
+    "request",
     "rsh",
     "stall-timeout",
     "state",

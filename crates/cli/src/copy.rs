@@ -25,7 +25,7 @@ use thalweg_service::published::{Publisher, State};
 use thalweg_sys::priority::{self, IoPriority};
 use thalweg_sys::socket;
 use thalweg_wire::hello::Cipher;
-use thalweg_wire::message::{Check, Place, VerifyLevel};
+use thalweg_wire::message::{Check, Disk, DiskSide, Place, VerifyLevel};
 use thalweg_wire::{RelativePath, limits};
 
 /// `thalweg cp`.
@@ -148,7 +148,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
             .collect();
         copies.into_iter().map(|copy| copy.join().unwrap_or(Err(Exit::Nothing))).collect()
     });
-    let is_kept: Vec<bool> = jobs.iter().map(|job| !matches!(job.to, To::Null)).collect();
+    let is_kept: Vec<bool> = jobs.iter().map(|job| !matches!(job.to, To::Null | To::Simulated(_))).collect();
     // Ends links in order, and what ssh started.
     drop(fars);
     teller.tell_held(held_before, priority::held());
@@ -176,12 +176,12 @@ impl Asked {
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
         let at = Whom::of(first);
-        let is_zero = matches!(first, Named::Zero(_));
+        let is_made = |place: &Named| matches!(place, Named::Zero(_) | Named::Simulated(_));
         if sources.iter().any(|source| matches!(source, Named::Null)) {
             return Err(usage("`null:` is no source"));
         }
-        if sources.iter().any(|source| Whom::of(source) != at || matches!(source, Named::Zero(_)) != is_zero)
-            || is_zero && sources.len() > 1
+        if sources.iter().any(|source| Whom::of(source) != at || is_made(source) != is_made(first))
+            || is_made(first) && sources.len() > 1
         {
             return Err(usage("all sources must be at one place"));
         }
@@ -223,6 +223,7 @@ impl Asked {
         let to = match (reach(&self.destination)?, self.destination) {
             (Some((far, place)), _) => To::Far(far, place),
             (None, Named::Local(path)) => To::Local(path),
+            (None, Named::Simulated(spec)) => To::Simulated(spec),
             (None, _) => To::Null,
         };
         let mut from: Option<From> = None;
@@ -233,6 +234,7 @@ impl Asked {
                 (None, Named::Local(path), Some(From::Local(paths))) => paths.push(path),
                 (None, Named::Local(path), _) => from = Some(From::Local(vec![path])),
                 (None, Named::Zero(bytes), _) => from = Some(From::Zero(bytes)),
+                (None, Named::Simulated(spec), _) => from = Some(From::Simulated(spec)),
                 (None, ..) => return Err(usage("this is no source")),
             }
         }
@@ -266,14 +268,32 @@ fn check_congestion(name: &str) -> Result<Option<String>> {
 }
 
 fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
+    if let (Some(request), Some(chunk)) = (args.request, args.chunk)
+        && u64::from(request) > chunk
+    {
+        return Err(usage("--request: a request is at most a chunk (--chunk)"));
+    }
     let mut wishes = Wishes {
         asked: plan::Asked {
             streams: args.streams,
             chunk_bytes: args.chunk,
             concurrency: args.concurrency,
             depth: args.depth,
+            request_bytes: args.request,
             window_bytes: args.window,
             ..plan::Asked::default()
+        },
+        disk: Disk {
+            source: DiskSide {
+                direct: args.direct.source.unwrap_or_default(),
+                order: args.order.and_then(|order| order.source),
+            },
+            destination: DiskSide {
+                direct: args.direct.destination.unwrap_or_default(),
+                order: args.order.and_then(|order| order.destination),
+            },
+            depth: args.io_depth,
+            no_io_uring: args.no_io_uring,
         },
         verify: match args.verify {
             Verify::Written => VerifyLevel::Written,

@@ -66,7 +66,7 @@ impl Whom {
         match place {
             Named::Daemon { address, ticket, .. } => Some(Whom::Daemon(address.clone(), ticket.clone())),
             Named::Ssh { host, port, .. } => Some(Whom::Ssh(host.clone(), *port)),
-            Named::Local(_) | Named::Zero(_) | Named::Null => None,
+            Named::Local(_) | Named::Zero(_) | Named::Simulated(_) | Named::Null => None,
         }
     }
 }
@@ -78,7 +78,7 @@ pub fn place_there(place: &Named) -> Option<Place> {
             Some(Place { export: Some(export.clone()), path: path.clone() })
         }
         Named::Ssh { path, .. } => Some(ssh::place(path.clone())),
-        Named::Local(_) | Named::Zero(_) | Named::Null => None,
+        Named::Local(_) | Named::Zero(_) | Named::Simulated(_) | Named::Null => None,
     }
 }
 

@@ -6,6 +6,7 @@ use crate::{out, show};
 use serde_json::{Map, Value, json};
 use thalweg_mover::basin::{Evidence, Verdict, width};
 use thalweg_mover::failure::Result;
+use thalweg_mover::plan::Chosen;
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_wire::message::{Failure, Outcome};
 use thalweg_wire::path::Escaped;
@@ -156,8 +157,17 @@ fn plan(report: &Report) -> Value {
         "segment_bytes": {"value": plan.segment_bytes.value, "why": plan.segment_bytes.why},
         "concurrency": {"value": plan.concurrency.value, "why": plan.concurrency.why},
         "depth": {"value": plan.depth.value, "why": plan.depth.why},
+        "io_depth": {"value": plan.disk.io_depth.value, "why": plan.disk.io_depth.why},
+        "engine": {"value": plan.disk.engine.value, "why": plan.disk.engine.why},
+        "direct": sides(&plan.disk.direct),
+        "order": sides(&plan.disk.order),
         "window_bytes": {"value": plan.window_bytes.value, "why": plan.window_bytes.why},
     })
+}
+
+fn sides(of_both: &[Chosen<&'static str>; 2]) -> Value {
+    let one = |chosen: &Chosen<&'static str>| json!({"value": chosen.value, "why": chosen.why});
+    json!({"source": one(&of_both[0]), "destination": one(&of_both[1])})
 }
 
 /// Prints an event of a command that only prints.

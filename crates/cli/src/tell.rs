@@ -332,7 +332,13 @@ fn plan_lines(plan: &Plan) -> Vec<String> {
         format!("  concurrency  {}", plan.concurrency),
         format!("  depth        {depth} ({})", plan.depth.why),
         format!("  window       {window} ({})", plan.window_bytes.why),
+        format!("  io depth     {}", plan.disk.io_depth),
+        format!("  engine       {}", plan.disk.engine),
     ];
+    for (side, number) in [("source", 0), ("destination", 1)] {
+        lines.push(format!("  direct       {side}: {}", plan.disk.direct[number]));
+        lines.push(format!("  order        {side}: {}", plan.disk.order[number]));
+    }
     let advice = plan.window.as_ref().and_then(|w| w.advice(RATE_BITS_PER_S, plan.streams.value));
     lines.extend(advice.map(|advice| format!("  {advice}")));
     lines

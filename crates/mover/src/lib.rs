@@ -10,6 +10,8 @@ pub mod endpoint;
 
 pub mod manifest;
 
+pub mod order;
+
 pub mod plan;
 
 pub mod tune;

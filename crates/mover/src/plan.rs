@@ -3,9 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 use thalweg_wire::hello::System;
+use thalweg_wire::limits;
+use thalweg_wire::message::Disk;
+
+mod disk;
 
 mod window;
 
+pub use disk::{DiskPlan, IO_DEPTH, disk_plan, order_name};
 pub use window::{Window, bandwidth_delay_product_bytes};
 
 /// A value and why it is that.
@@ -40,6 +45,12 @@ pub struct Asked {
     pub rate_bits_per_s: Option<u64>,
     /// The transfer yields to others.
     pub yields: bool,
+    /// Bytes of a segment: the unit of reading and writing.
+    pub request_bytes: Option<u32>,
+    /// How each side uses its disk.
+    pub disk: Disk,
+    /// Why this machine has no io_uring, if it has none.
+    pub no_io_uring: Option<String>,
 }
 
 /// What is known of the way between two movers.
@@ -83,6 +94,8 @@ pub struct Plan {
     pub window: Option<Window>,
     /// Bytes that each stream should have room for: its share of the bandwidth-delay product. `None` on a near path.
     pub share_bytes: Option<u64>,
+    /// How each side uses its disk, in words.
+    pub disk: DiskPlan,
 }
 
 /// Bytes of a chunk, if nobody says otherwise.
@@ -113,6 +126,12 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     let window = far.and_then(|rtt| Window::of(path, rtt));
     let known_rate = known_rate(asked, path);
     let goal = known_rate.as_ref().map_or(RATE_BITS_PER_S, |(rate, _)| *rate);
+    let chunk_bytes = match (asked.chunk_bytes, asked.request_bytes.map(u64::from)) {
+        (Some(bytes), _) => chosen(bytes, "as asked"),
+        (None, Some(request)) if request > CHUNK_BYTES => chosen(request, "one request"),
+        (None, _) => chosen(CHUNK_BYTES, "repairs stay small, bookkeeping rare"),
+    };
+    let segment_bytes = segment(asked, chunk_bytes.value);
     let streams = match (asked.streams, path.rtt, far) {
         (Some(streams), ..) => chosen(streams, "as asked"),
         (None, None, _) => chosen(near_streams(cores), "one for each core, at most 4: no path between"),
@@ -121,6 +140,13 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
             format!("one for each core, at most 4: round trip {} is near", show(rtt)),
         ),
         (None, _, Some(rtt)) => far_streams(path, rtt, goal, window.as_ref(), known_rate.as_ref()),
+    };
+    // Frames of all streams have so much memory.
+    let streams_max =
+        (limits::STREAM_BYTES_MAX / (u64::from(segment_bytes.value) + (64 << 10))).max(1) as u16;
+    let streams = match streams.value > streams_max && asked.streams.is_none() {
+        true => chosen(streams_max, "as many as there is memory for requests of this size"),
+        false => streams,
     };
     let share_bytes =
         far.map(|rtt| bandwidth_delay_product_bytes(goal, rtt) / u64::from(streams.value.max(1)));
@@ -134,12 +160,8 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         (None, Some(_), None) => chosen(None, "left to the kernel: the path's rate is not known yet"),
         (None, None, _) => chosen(None, "left to the kernel"),
     };
-    let chunk_bytes = match asked.chunk_bytes {
-        Some(bytes) => chosen(bytes, "as asked"),
-        None => chosen(CHUNK_BYTES, "repairs stay small, bookkeeping rare"),
-    };
-    let segment_bytes = segment(asked, chunk_bytes.value);
     Plan {
+        disk: disk_plan(&asked.disk, asked.no_io_uring.clone()),
         streams,
         segment_bytes,
         chunk_bytes,
@@ -160,6 +182,9 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
 /// A segment leaves as one piece: where there is a rate to keep, there are
 /// [`SEGMENT_TIMES_PER_S`] at least.
 fn segment(asked: &Asked, chunk_bytes: u64) -> Chosen<u32> {
+    if let Some(bytes) = asked.request_bytes {
+        return chosen(bytes, "as asked");
+    }
     let smallest = thalweg_wire::limits::SEGMENT_BYTES_MIN as u32;
     let (segment, why) = match (asked.yields, asked.rate_bits_per_s) {
         (true, _) => (smallest, "small, to yield soon"),
@@ -286,5 +311,16 @@ mod tests {
         assert_eq!((known.streams.value, known.window_bytes.value), (6, Some(4_000_000)));
         assert!(known.streams.why.contains("960.0 Mbit/s"), "{}", known.streams.why);
         assert_eq!(plan(&Asked::default(), &far).window_bytes.value, None);
+    }
+
+    #[test]
+    fn requests_are_no_larger_than_chunks_and_all_streams_have_memory_for_them() {
+        let no_io_uring = Some("EPERM".into());
+        let asked = Asked { request_bytes: Some(64 << 20), no_io_uring, ..Asked::default() };
+        let far = Path { rtt: Some(Duration::from_millis(300)), ..Path::default() };
+        let plan = plan(&asked, &far);
+        assert_eq!((plan.segment_bytes.value, plan.chunk_bytes.value), (64 << 20, 64 << 20));
+        assert_eq!(plan.streams.value, 15);
+        assert_eq!(plan.disk.engine.to_string(), "threads (io_uring is not to be had: EPERM)");
     }
 }

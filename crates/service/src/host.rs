@@ -450,6 +450,7 @@ impl Host {
             preserve: open.terms.preserve,
             one_file_system: false,
             follow_links: false,
+            direct: open.terms.disk.source.direct,
         };
         let source = LocalSource::open(roots, options)?;
         let form = source.form();

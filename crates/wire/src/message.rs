@@ -361,6 +361,8 @@ pub struct Terms {
     pub window_bytes: Option<u64>,
     /// Congestion control of the streams, for the end that sends; left to the path if nobody asked.
     pub congestion: Option<String>,
+    /// How each side uses its disk.
+    pub disk: Disk,
     /// Bytes that the end that sends should make room for in each stream, as planned: its share of the bandwidth-delay
     /// product. `None`: left to the kernel.
     pub share_bytes: Option<u64>,
@@ -368,6 +370,56 @@ pub struct Terms {
     pub dscp: Option<u8>,
     /// The scavenger class: the sender yields to others by delay (RFC 6817).
     pub yields: bool,
+}
+
+/// How the two sides use their disks; the default is: as they see fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Disk {
+    /// At the source.
+    pub source: DiskSide,
+    /// At the destination.
+    pub destination: DiskSide,
+    /// Requests in flight for each stream, at most, see [`limits::IO_DEPTH_MAX`]; the side's choice if nobody asked.
+    pub depth: Option<u16>,
+    /// Helper threads even where there is an io_uring.
+    pub no_io_uring: bool,
+}
+
+/// How one side uses its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct DiskSide {
+    /// Past the page cache or through it.
+    pub direct: Direct,
+    /// In which order requests are made; the side's choice if nobody asked.
+    pub order: Option<Order>,
+}
+
+/// Direct I/O: past the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub enum Direct {
+    /// Where it measured faster: for writing large files, on file systems that gain by it.
+    #[default]
+    Auto,
+    /// For every file that goes by segments, where the file system takes it; what is to be read and is in the page
+    /// cache already comes from there.
+    On,
+    /// Never.
+    Off,
+}
+
+/// Which chunk next, and when a thread may make its request (004, section II-A.3; `Layout`: 002, section VI-D).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Each thread has its own offsets, dealt round-robin, and waits for nobody.
+    Strict,
+    /// A request is made when all before it have ended.
+    Serial,
+    /// A request is made when all before it have been made.
+    Loose,
+    /// As it comes.
+    None,
+    /// By the place on the medium, one queue for each device.
+    Layout,
 }
 
 /// The server's word on an [`Open`].
@@ -773,6 +825,7 @@ impl Terms {
             depth: None,
             window_bytes: None,
             congestion: None,
+            disk: Disk::default(),
             share_bytes: None,
             dscp: None,
             yields: false,
@@ -793,6 +846,9 @@ impl Terms {
         }
         if self.congestion.as_deref().is_some_and(|name| !is_congestion_name(name)) {
             return Err(DecodeError::Invalid { what: "congestion control" });
+        }
+        if self.disk.depth.is_some_and(|depth| !(1..=limits::IO_DEPTH_MAX).contains(&depth)) {
+            return Err(DecodeError::Invalid { what: "depth of disk requests" });
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use crate::basin::{self, Evidence, Verdict};
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use crate::endpoint::local::overlap;
 use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+use crate::endpoint::simulated::{ArraySpec, SimulatedDisk, SimulatedSource};
 use crate::endpoint::synthetic::{NullDestination, ZeroSource};
 use crate::endpoint::{Destination, Source};
 use crate::event::{Event, Events};
@@ -31,8 +32,8 @@ use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::System;
 use thalweg_wire::message::{
-    Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, Steer, Terms, Totals, TransferNumber,
-    VerifyLevel,
+    Check, Direction, Disk, FilterRule, Open, Place, Preserve, SourceForm, Steer, Terms, Totals,
+    TransferNumber, VerifyLevel,
 };
 use thalweg_wire::{Digest, RelativePath, limits};
 
@@ -43,6 +44,8 @@ pub enum From {
     Local(Vec<PathBuf>),
     /// So many zeros.
     Zero(u64),
+    /// A file on a simulated array.
+    Simulated(ArraySpec),
     /// Places at a far mover.
     Far(Arc<Far>, Vec<Place>),
 }
@@ -54,6 +57,8 @@ pub enum To {
     Local(PathBuf),
     /// Nowhere.
     Null,
+    /// Nowhere, by way of a simulated array.
+    Simulated(ArraySpec),
     /// A place at a far mover.
     Far(Arc<Far>, Place),
 }
@@ -93,6 +98,8 @@ pub struct Wishes {
     pub filter: Vec<FilterRule>,
     /// Only these names.
     pub only: Vec<RelativePath>,
+    /// How each side uses its disk.
+    pub disk: Disk,
     /// The link.
     pub link: LinkSettings,
     /// Where what destinations hold is remembered.
@@ -488,7 +495,10 @@ impl Job<'_> {
 
     fn planned(&self, path: Path) -> Plan {
         let rate_bits_per_s = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
-        let asked = Asked { rate_bits_per_s, yields: self.wishes.yields, ..self.wishes.asked.clone() };
+        // Whether there is an io_uring is found out by making one.
+        let no_io_uring = thalweg_sys::queue::io_uring_is_there().err().map(|error| error.to_string());
+        let (yields, disk) = (self.wishes.yields, self.wishes.disk);
+        let asked = Asked { rate_bits_per_s, yields, disk, no_io_uring, ..self.wishes.asked.clone() };
         let plan = plan::plan(&asked, &path);
         (self.watch.events)(Event::Planned(Box::new(plan.clone())));
         plan
@@ -531,6 +541,7 @@ impl Job<'_> {
             depth: wishes.asked.depth,
             window_bytes: plan.window_bytes.value,
             congestion: wishes.link.congestion.clone(),
+            disk: wishes.disk,
             share_bytes: plan.share_bytes.map(|bytes| bytes.min(limits::WINDOW_BYTES_MAX)),
             dscp: wishes.link.dscp,
             yields: wishes.yields,
@@ -550,7 +561,7 @@ impl Job<'_> {
         };
         match self.from {
             From::Far(_, places) => places.iter().for_each(&mut add_place),
-            From::Local(_) | From::Zero(_) => {}
+            From::Local(_) | From::Zero(_) | From::Simulated(_) => {}
         }
         if let To::Far(_, place) = self.to {
             add_place(place);
@@ -563,6 +574,10 @@ impl Job<'_> {
                 }
             }
             From::Zero(bytes) => add(&bytes.to_le_bytes()),
+            From::Simulated(spec) => {
+                add(&spec.bytes.to_le_bytes());
+                add(&spec.seed.to_le_bytes());
+            }
             From::Far(far, _) => add(far.name().as_bytes()),
         }
         if let To::Local(path) = self.to {
@@ -586,6 +601,10 @@ impl Job<'_> {
             From::Zero(bytes) => {
                 Ok((Arc::new(ZeroSource { bytes: *bytes }), SourceForm::Single { name: b"zero".to_vec() }))
             }
+            From::Simulated(spec) => {
+                let source = SimulatedSource::new(spec.clone())?;
+                Ok((Arc::new(source), SourceForm::Single { name: b"sim".to_vec() }))
+            }
             From::Local(paths) => {
                 let roots = paths
                     .iter()
@@ -601,6 +620,7 @@ impl Job<'_> {
                     preserve: self.wishes.preserve,
                     one_file_system: self.wishes.one_file_system,
                     follow_links: false,
+                    direct: self.wishes.disk.source.direct,
                 };
                 let source = LocalSource::open(roots, options)?;
                 if let To::Local(to) = self.to {
@@ -616,6 +636,7 @@ impl Job<'_> {
     fn destination(&self, form: &SourceForm, terms: &Terms) -> Result<Arc<dyn Destination>> {
         match self.to {
             To::Null => Ok(Arc::new(NullDestination::default())),
+            To::Simulated(spec) => Ok(Arc::new(NullDestination::on(SimulatedDisk::new(spec.clone())?))),
             To::Local(path) => {
                 let slash = ends_with_slash(path);
                 let place = DestinationPlace { path: path.clone(), below: None };

@@ -4,12 +4,16 @@
 use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Staged};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
+use crate::link::FrameBuffer;
+use crate::order;
 use crate::run::end::{self, End};
 use crate::run::expected::Expected;
 use crate::run::ledger::Ledger;
+use crate::run::session::payload_max;
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job, next_job};
+use crate::stage::turn::Gate;
 use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::receiver::{Action, Candidate, Claim, Decided, Limits, Receiver, RoundResult};
 use std::collections::HashMap;
@@ -17,6 +21,7 @@ use std::io;
 use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
+use thalweg_sys::Pool;
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{
@@ -47,7 +52,13 @@ pub struct ReceiveRun {
     /// A pull from somebody who may lie: what it asked for.
     expected: OnceLock<Expected>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    buffers: Pool,
+    gate: Option<Gate>,
 }
+
+/// Bytes of frames in the writes of one transfer, at most: eight streams with the usual four writes of 1 MiB in flight
+/// twice over. Streams that find none left write and wait.
+const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
 struct State {
     machine: Receiver,
@@ -82,6 +93,8 @@ impl ReceiveRun {
     ) -> io::Result<Arc<Self>> {
         let (decisions, decide_queue) = mpsc::channel();
         let (jobs, job_queue) = mpsc::channel();
+        let frame_bytes = FrameBuffer::memory_bytes(payload_max(&terms));
+        let buffers = Pool::new(frame_bytes, (IN_FLIGHT_BYTES_MAX / frame_bytes).max(1))?;
         let run = Arc::new(ReceiveRun {
             number,
             accounts: Accounts::default(),
@@ -98,6 +111,8 @@ impl ReceiveRun {
             busy: Mutex::default(),
             expected: OnceLock::new(),
             threads: Mutex::default(),
+            buffers,
+            gate: Gate::of(terms.disk.destination.order.unwrap_or(order::DESTINATION)),
             terms,
         });
         let decider = run.clone();
@@ -582,7 +597,23 @@ impl Receiving for ReceiveRun {
         twice.into_iter().for_each(|staged| self.destination.discard(Ready::Staged(staged)));
     }
 
-    fn claim_chunk(&self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> bool {
+    fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref()
+    }
+
+    fn buffers(&self) -> &Pool {
+        &self.buffers
+    }
+
+    fn claim_chunk(
+        &self,
+        writer: u64,
+        id: EntryId,
+        chunk: u64,
+        is_first: bool,
+        before_wait: &mut dyn FnMut(),
+    ) -> bool {
+        let mut is_settled = false;
         loop {
             let mut state = self.lock();
             let claim = state.machine.claim_chunk(writer, id, chunk, is_first);
@@ -593,6 +624,11 @@ impl Receiving for ReceiveRun {
                 // Another stream is inside a write of the same chunk: a matter of milliseconds, or of a disk that
                 // hangs, where waiting is all there is to do.
                 Claim::Busy if state.end.ended.is_some() => return false,
+                Claim::Busy if !is_settled => {
+                    drop(state);
+                    before_wait();
+                    is_settled = true;
+                }
                 Claim::Busy => {
                     let waited = self.changed.wait_timeout(state, Duration::from_millis(5));
                     drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));

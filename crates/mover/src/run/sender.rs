@@ -4,17 +4,21 @@ use crate::endpoint::{ScanSink, Source, SourceFile};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind};
 use crate::link::FrameBuffer;
+use crate::order::{self, Layout};
 use crate::run::end::{self, End};
 use crate::run::ledger::Ledger;
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
+use crate::stage::ahead::Ahead;
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
 use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
 use crate::stage::send::Outlet;
+use crate::stage::turn::{Gate, Turn};
 use crate::stage::{Accounts, Booking, Stage, Stopwatch};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Work};
 use crate::tune::ledbat::{Ledbat, Sample};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_sys::usage::thread_cpu;
@@ -22,10 +26,10 @@ use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest::chunk_length;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    Outcome, ScanTotals, Steer, Terms, TransferMessage, TransferNumber, VerifyLevel,
+    Order, Outcome, ScanTotals, Steer, Terms, TransferMessage, TransferNumber, VerifyLevel,
 };
 use thalweg_wire::receipt::Signed;
-use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath};
 
 /// A transfer's sending side. Shared by the scan thread, the stream threads and the control thread.
 pub struct SendRun {
@@ -37,6 +41,10 @@ pub struct SendRun {
     ledger: Ledger,
     source: Arc<dyn Source>,
     pace: Pace,
+    /// For orders that have turns.
+    gate: Option<Gate>,
+    /// The source does not say where files lie: told once.
+    layout_is_missed: AtomicBool,
     /// How much is left to it, if it yields.
     ledbat: Mutex<Ledbat>,
     outbox: Box<dyn Outbox>,
@@ -60,6 +68,7 @@ pub struct SendLane {
     buffer: FrameBuffer,
     /// Since when there is nothing to do, and whether that is because nothing more may be under way.
     idle: Option<(Instant, bool)>,
+    ahead: Ahead,
 }
 
 impl SendLane {
@@ -75,6 +84,7 @@ impl SendLane {
             packer: if terms.compress { Some(Packer::new(payload_bytes)?) } else { None },
             buffer: FrameBuffer::new(payload_bytes)?,
             idle: None,
+            ahead: Ahead::new(terms.disk, payload_bytes),
         })
     }
 }
@@ -109,6 +119,8 @@ impl SendRun {
             accounts: Accounts::default(),
             ledger: Ledger::begin(source.device()),
             source,
+            gate: Gate::of(terms.disk.source.order.unwrap_or(order::SOURCE)),
+            layout_is_missed: AtomicBool::new(false),
             pace,
             ledbat: Mutex::new(ledbat),
             outbox,
@@ -284,11 +296,14 @@ impl SendRun {
     /// # Errors
     /// When the stream is gone. Everything else is told to the machine.
     pub fn work(&self, lane: &mut SendLane, outlet: &mut dyn Outlet) -> io::Result<Did> {
-        let (next, is_held_back) = {
+        let (next, turn, is_held_back) = {
             let mut state = self.lock();
             let next = state.machine.next_work(lane.stream, self.clock.now());
+            // In the order in which chunks are handed out.
+            let is_read = matches!(next, Next::Work(Work::Chunk(..) | Work::Compare(..)));
+            let turn = self.gate.as_ref().filter(|_| is_read).map(Gate::draw);
             self.pump(&mut state);
-            (next, state.machine.is_held_back(lane.stream))
+            (next, turn, state.machine.is_held_back(lane.stream))
         };
         let idle = matches!(next, Next::Wait(_)).then(|| (Instant::now(), is_held_back));
         if let Some((since, was_held_back)) = std::mem::replace(&mut lane.idle, idle) {
@@ -304,8 +319,10 @@ impl SendRun {
             Next::Wait(until) => {
                 return Ok(Did::Nothing(until.map(|until| until.saturating_sub(self.clock.now()))));
             }
-            Next::Work(Work::Chunk(entry, chunk)) => self.send_chunk(lane, outlet, &entry, chunk)?,
-            Next::Work(Work::Compare(entry, chunk)) => self.compare_chunk(lane, outlet, &entry, chunk)?,
+            Next::Work(Work::Chunk(entry, chunk)) => self.send_chunk(lane, outlet, &entry, chunk, turn)?,
+            Next::Work(Work::Compare(entry, chunk)) => {
+                self.compare_chunk(lane, outlet, &entry, chunk, turn)?
+            }
             Next::Work(Work::Pack(entries)) => self.send_pack(lane, outlet, &entries)?,
             Next::Work(Work::Check(entry)) => self.check(lane, &entry),
         }
@@ -318,12 +335,18 @@ impl SendRun {
         outlet: &mut dyn Outlet,
         entry: &Arc<Entry>,
         chunk: u64,
+        mut turn: Option<Turn<'_>>,
     ) -> io::Result<()> {
         let mut watch = Stopwatch::start(&self.accounts);
         let Some(mut reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
         let mut digests = Vec::new();
+        // Of a chunk that was broken off.
+        lane.ahead.forget();
+        if let Some(turn) = &turn {
+            turn.issue();
+        }
         while let Some(offset) = reader.next_offset() {
-            let segment = match reader.read(lane.buffer.payload_mut()) {
+            let segment = match reader.read_ahead(&mut lane.buffer, &mut lane.ahead) {
                 Ok(segment) => segment,
                 // The receiver drops the beginning of the chunk when the next one starts.
                 Err(failure) => {
@@ -331,6 +354,10 @@ impl SendRun {
                     return Ok(());
                 }
             };
+            if reader.next_offset().is_none() {
+                // Its last read ended.
+                drop(turn.take());
+            }
             let (kind, raw, digest) = match segment {
                 Segment::Data(bytes) => {
                     watch.lap(Stage::Read, bytes as u64);
@@ -373,9 +400,13 @@ impl SendRun {
         outlet: &mut dyn Outlet,
         entry: &Arc<Entry>,
         chunk: u64,
+        turn: Option<Turn<'_>>,
     ) -> io::Result<()> {
         let mut watch = Stopwatch::start(&self.accounts);
         let Some(reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
+        if let Some(turn) = &turn {
+            turn.issue();
+        }
         let digest = match reader.digest(lane.buffer.payload_mut()) {
             Ok(digest) => digest,
             Err(failure) => {
@@ -383,6 +414,7 @@ impl SendRun {
                 return Ok(());
             }
         };
+        drop(turn);
         let inner = Inner {
             kind: FrameKind::Compare,
             encoding: Encoding::Raw,
@@ -568,6 +600,24 @@ impl SendRun {
         self.pump(&mut state);
     }
 
+    /// Where the chunks of an entry lie, if that is asked for and can be known.
+    fn layout(&self, entry: &Entry) -> Option<Layout> {
+        let size = entry.evidence.size;
+        let is_of_chunks = matches!(entry.kind, Kind::File { .. }) && size > self.terms.chunk_bytes;
+        if self.terms.disk.source.order != Some(Order::Layout) || !is_of_chunks {
+            return None;
+        }
+        match self.source.layout(entry) {
+            Ok(placed) => Some(Layout::of(&placed, size, self.terms.chunk_bytes)),
+            Err(failure) => {
+                if !self.layout_is_missed.swap(true, Ordering::Relaxed) {
+                    (self.events)(Event::Note(format!("order layout: by offset instead: {failure}")));
+                }
+                None
+            }
+        }
+    }
+
     fn scan(&self) {
         self.accounts.enter(Stage::Scan);
         let mut sink = Sink {
@@ -684,8 +734,12 @@ impl ScanSink for Sink<'_> {
         if self.items >= SCAN_ITEMS {
             self.book();
         }
+        let layout = run.layout(&entry);
         let mut state = self.room()?;
         let id = state.machine.offer_soon(entry);
+        if let Some(layout) = layout {
+            state.machine.lay_out(id, layout);
+        }
         run.pump(&mut state);
         Some(id)
     }

@@ -9,7 +9,7 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{
     Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer,
-    FrameReader, FrameWriter, Received, StopHandle,
+    FrameReader, FrameWriter, Meanwhile, Received, StopHandle,
 };
 use crate::run::Outbox;
 use crate::run::bell::Bell;
@@ -21,6 +21,7 @@ use crate::tune::ledbat::Sample;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -234,6 +235,13 @@ impl Session {
             let mut state = self.lock();
             if state.closed || state.control.is_none() {
                 return Err(Failure::new(FailureKind::Connection, "add a stream", "the session has no link"));
+            }
+            let frame_bytes = self.payload_max.load(Ordering::Acquire) as u64;
+            let is_new = !state.streams.contains_key(&stream);
+            if is_new && (state.streams.len() as u64 + 1) * frame_bytes > limits::STREAM_BYTES_MAX {
+                let cause =
+                    "more memory than a link has would go into frames: fewer streams, or a smaller --request";
+                return Err(Failure::new(FailureKind::Protocol, "add a stream", cause));
             }
             if stream >= limits::STREAMS_MAX {
                 return Err(Failure::new(FailureKind::Protocol, "add a stream", "too many streams"));
@@ -639,14 +647,15 @@ impl Session {
     fn receive_loop(&self, stream: u16, mut reader: FrameReader) -> Result<()> {
         let payload_max = || self.payload_max.load(Ordering::Acquire);
         let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_io("receive", &e))?;
-        let mut intakes: HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)> = HashMap::new();
+        let mut intakes = Intakes::default();
         loop {
             let (since, cpu_since) = (Instant::now(), thread_cpu());
-            let inner = match reader.receive_up_to(&mut buffer, payload_max)? {
+            let inner = match reader.receive_up_to(&mut buffer, payload_max, &mut intakes)? {
                 Received::Frame(inner) => inner,
                 Received::End => return Ok(()),
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
+            let intakes = &mut intakes.0;
             if !intakes.contains_key(&inner.transfer) {
                 // Its transfer may have been taken out meanwhile.
                 let Some(run) = self.receiver(inner.transfer) else { continue };
@@ -661,7 +670,8 @@ impl Session {
                 let booking =
                     Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
                 run.accounts.book(Stage::Receive, booking);
-                intake.take(&inner, buffer.payload())?;
+                let payload = buffer.payload().len();
+                intake.take(&inner, &mut buffer, payload)?;
             }
         }
     }
@@ -835,6 +845,25 @@ impl Session {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Receiving stages of one stream, by transfer.
+#[derive(Default)]
+struct Intakes(HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>);
+
+/// Their writes end while the stream waits for frames.
+impl Meanwhile for Intakes {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.0.values().filter_map(|(_, intake)| intake.fd()).collect()
+    }
+
+    fn notice(&mut self) {
+        self.0.values_mut().for_each(|(_, intake)| intake.notice());
+    }
+
+    fn settle(&mut self) {
+        self.0.values_mut().for_each(|(_, intake)| intake.settle());
     }
 }
 

@@ -18,6 +18,7 @@
 //! work back; a link that is lost gives back everything that is not settled.
 
 use crate::failure::{Failure, FailureKind, Result};
+use crate::order::{self, Dealer};
 use crate::transfer::runs::RunSet;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -164,6 +165,7 @@ pub struct Sender {
     end: End,
     progress: Progress,
     keeps_pieces: bool,
+    dealer: Dealer,
 }
 
 /// Counters, all growing; what the peer acknowledged among them.
@@ -261,6 +263,7 @@ impl Sender {
     /// A sender with nothing to send yet.
     pub fn new(terms: Terms, limits: Limits) -> Self {
         Sender {
+            dealer: Dealer::new(terms.disk.source.order.unwrap_or(order::SOURCE)),
             terms,
             limits,
             items: BTreeMap::new(),
@@ -536,6 +539,7 @@ impl Sender {
     }
 
     fn remove(&mut self, id: EntryId) -> Option<Item> {
+        self.dealer.forget(id);
         let item = self.items.remove(&id)?;
         self.item_bytes -= item.entry.heap_bytes();
         if let State::Large(large) = &item.state

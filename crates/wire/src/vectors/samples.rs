@@ -7,9 +7,9 @@ use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES}
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, Record};
 use crate::message::{
-    AckLevel, Check, Direction, Failure, FailureKind, FilterRule, Heartbeat, Loss, Message, Open, Opened,
-    Outcome, Place, Preserve, Question, Reply, Run, ScanTotals, Seal, SourceForm, Steer, Terms, Totals,
-    TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, Heartbeat, Loss,
+    Message, Open, Opened, Order, Outcome, Place, Preserve, Question, Reply, Run, ScanTotals, Seal,
+    SourceForm, Steer, Terms, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -436,10 +436,25 @@ fn opens() -> Vec<Sample<Open>> {
         Check::Digest => "digest": Check::Digest;
         Check::Nothing => "nothing": Check::Nothing;
     };
+    let directs = each! { Direct;
+        Direct::Auto => "auto": Direct::Auto;
+        Direct::On => "on": Direct::On;
+        Direct::Off => "off": Direct::Off;
+    };
+    let orders = each! { Order;
+        Order::Strict => "strict": Order::Strict;
+        Order::Serial => "serial": Order::Serial;
+        Order::Loose => "loose": Order::Loose;
+        Order::None => "none": Order::None;
+        Order::Layout => "layout": Order::Layout;
+    };
     let mut all = within(directions, "direction", |direction| Open { direction, ..open() });
     all.extend(within(sources, "source", |source| Open { source, ..open() }));
     all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
     all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
+    let with = |source| Open { terms: Terms { disk: Disk { source, ..terms().disk }, ..terms() }, ..open() };
+    all.extend(within(directs, "direct", |direct| with(DiskSide { direct, order: None })));
+    all.extend(within(orders, "order", |order| with(DiskSide { direct: Direct::Auto, order: Some(order) })));
     all
 }
 
@@ -488,6 +503,12 @@ fn terms() -> Terms {
         depth: Some(8),
         window_bytes: Some(64 << 20),
         congestion: Some("bbr".into()),
+        disk: Disk {
+            source: DiskSide { direct: Direct::On, order: Some(Order::Loose) },
+            destination: DiskSide::default(),
+            depth: Some(4),
+            no_io_uring: true,
+        },
         share_bytes: Some(5 << 20),
         dscp: Some(46),
         yields: true,

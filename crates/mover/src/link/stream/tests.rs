@@ -75,8 +75,8 @@ fn a_frame_that_does_not_fit_gets_a_larger_buffer_if_it_may_come_by_now_and_else
             send(&mut writer, &vec![9; length], 0).unwrap();
         }
         let mut buffer = FrameBuffer::new(1000).unwrap();
-        assert!(matches!(reader.receive_up_to(&mut buffer, || 0), Ok(Received::Frame(_))));
-        let received = reader.receive_up_to(&mut buffer, || payload_max);
+        assert!(matches!(reader.receive_up_to(&mut buffer, || 0, &mut Nothing), Ok(Received::Frame(_))));
+        let received = reader.receive_up_to(&mut buffer, || payload_max, &mut Nothing);
         match is_taken {
             true => {
                 assert!(matches!(received, Ok(Received::Frame(_))));
