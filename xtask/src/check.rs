@@ -48,7 +48,33 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "std::fs",
         ],
     ),
-    ("basin.rs", &["crate::run", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "std::fs"]),
+    (
+        "order",
+        &[
+            "crate::run",
+            "crate::stage",
+            "crate::link",
+            "crate::transfer",
+            "thalweg_sys",
+            "Instant::now",
+            "std::fs",
+            "std::thread",
+        ],
+    ),
+    (
+        "tune",
+        &[
+            "crate::run",
+            "crate::stage",
+            "crate::link",
+            "crate::endpoint",
+            "thalweg_sys",
+            "Instant::now",
+            "SystemTime::now",
+            "std::fs",
+        ],
+    ),
+    ("basin", &["crate::run", "crate::link", "crate::endpoint", "thalweg_sys", "Instant::now", "std::fs"]),
     (
         "model",
         &[
