@@ -67,7 +67,7 @@ pub enum Command {
     Testbed(TestbedCommand),
     /// Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it
     Advise(AdviseArgs),
-    /// Ask one law: windows, loss, volume, tails, stages, number of files
+    /// Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files
     #[command(subcommand)]
     Model(ModelCommand),
     /// The far side of a copy by ssh; not for people

@@ -8,12 +8,15 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 use thalweg_cli::model_args::{
-    BasinArgs, Control, FitArgs, LossArgs, ModelCommand, TailArgs, VolumeArgs, WindowArgs,
+    BasinArgs, Control, FitArgs, FramesArgs, LossArgs, ModelCommand, RepairArgs, TailArgs, VolumeArgs,
+    WindowArgs,
 };
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_mover::model::files::{Bound, Optimum, Work};
 use thalweg_mover::model::fit::{Condition, Fit, Measurement, Prediction, fit};
+use thalweg_mover::model::frames::Scan;
 use thalweg_mover::model::loss::CongestionControl;
+use thalweg_mover::model::repair::Damage;
 use thalweg_mover::model::{ModelError, basin, bit_error, loss, score, volume, window};
 use thalweg_wire::path::Escaped;
 
@@ -34,6 +37,8 @@ pub fn model(command: &ModelCommand) -> Result<Exit> {
         ModelCommand::Loss(args) => show_loss(args),
         ModelCommand::Volume(args) => show_volume(args),
         ModelCommand::Tail(args) => show_tail(args),
+        ModelCommand::Frames(args) => show_frames(args),
+        ModelCommand::Repair(args) => show_repair(args),
         ModelCommand::Basin(args) => show_basin(args),
     }?;
     out::flush()?;
@@ -186,6 +191,64 @@ fn show_tail(args: &TailArgs) -> Result<Exit> {
     if let (Some(ideal_s), Some(score)) = (ideal_s, score) {
         out::line(&format!("ideal  {}: Streaming Speed Score {score:.2}", units::time(ideal_s)))?;
     }
+    Ok(Exit::Done)
+}
+
+fn show_frames(args: &FramesArgs) -> Result<Exit> {
+    let of = |error: ModelError| of_model("ask about frames", &error);
+    let scan = Scan {
+        frames: args.frames as f64,
+        frame_bytes: args.frame as f64,
+        period_s: args.every.as_secs_f64(),
+        rate_bits_per_s: args.rate as f64,
+        file_start_s: args.per_file.as_secs_f64(),
+    };
+    let streamed_s = scan.streamed_s().map_err(of)?;
+    let mut in_files = Vec::new();
+    let tens = std::iter::successors(Some(1_u64), |files| files.checked_mul(10));
+    let usual: Vec<u64> = tens.take_while(|&files| files < args.frames).chain([args.frames]).collect();
+    for &files in if args.files.is_empty() { &usual } else { &args.files } {
+        in_files.push((files, scan.in_files_s(files as f64).map_err(of)?));
+    }
+    if args.json {
+        let rows: Vec<Value> =
+            in_files.iter().map(|(files, time_s)| json!({"files": files, "time_s": time_s})).collect();
+        json::line(&json!({
+            "event": "model", "law": "frames", "bytes": scan.bytes(), "acquisition_s": scan.acquisition_s(),
+            "streamed_s": streamed_s, "in_files": rows,
+        }))?;
+        return Ok(Exit::Done);
+    }
+    let (size, taken) = (units::decimal_size(scan.bytes()), units::time(scan.acquisition_s()));
+    out::line(&format!("{} frames, {size}, taken within {taken}; the last has arrived after", args.frames))?;
+    out::line(&format!("{:>14}  {}", "streamed", units::time(streamed_s)))?;
+    for (files, time_s) in &in_files {
+        let saved = units::share(1.0 - streamed_s / time_s);
+        let name = format!("{} {}", units::count(*files), if *files == 1 { "file" } else { "files" });
+        out::line(&format!("{name:>14}  {}; a stream saves {saved}", units::time(*time_s)))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn show_repair(args: &RepairArgs) -> Result<Exit> {
+    let of = |error: ModelError| of_model("ask what damage costs", &error);
+    let (files, rate) = (args.files as f64, args.rate as f64);
+    let damage = Damage { files, file_bytes: args.data as f64 / files, failures: args.failures as f64 };
+    let sound_s = volume::time_s(args.data as f64, rate).map_err(of)?;
+    let by_file_s = damage.time_s(rate).map_err(of)?;
+    let by_chunk_s = damage.time_by_chunk_s(args.chunk as f64, rate).map_err(of)?;
+    let effective = damage.effective_rate_bits_per_s(rate).map_err(of)?;
+    if args.json {
+        json::line(&json!({
+            "event": "model", "law": "repair", "sound_s": sound_s, "by_file_s": by_file_s,
+            "by_chunk_s": by_chunk_s, "effective_by_file_bits_per_s": effective,
+        }))?;
+        return Ok(Exit::Done);
+    }
+    out::line(&format!("without damage     {}", units::time(sound_s)))?;
+    let seen = units::bit_rate(effective);
+    out::line(&format!("whole files again  {}, as if the rate were {seen}", units::time(by_file_s)))?;
+    out::line(&format!("chunks again       {}", units::time(by_chunk_s)))?;
     Ok(Exit::Done)
 }
 

@@ -130,6 +130,10 @@ pub enum ModelCommand {
     Volume(VolumeArgs),
     /// P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score
     Tail(TailArgs),
+    /// Frames of a detector, gathered into files or streamed: when has the last one arrived?
+    Frames(FramesArgs),
+    /// What damage costs: whole files sent again, or only chunks
+    Repair(RepairArgs),
     /// What a row of stages carries, which is the narrowest, and what widening one would gain
     Basin(BasinArgs),
 }
@@ -143,6 +147,8 @@ impl ModelCommand {
             ModelCommand::Loss(args) => args.json,
             ModelCommand::Volume(args) => args.json,
             ModelCommand::Tail(args) => args.json,
+            ModelCommand::Frames(args) => args.json,
+            ModelCommand::Repair(args) => args.json,
             ModelCommand::Basin(args) => args.json,
         }
     }
@@ -240,6 +246,55 @@ pub struct TailArgs {
     /// Rate of the link
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate, requires = "data")]
     pub rate: Option<u64>,
+    /// Tell it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `thalweg model frames`.
+#[derive(Debug, clap::Args)]
+pub struct FramesArgs {
+    /// Number of frames
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub frames: u64,
+    /// Data of a frame
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub frame: u64,
+    /// A frame comes every so often
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub every: Duration,
+    /// Rate of the path
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub rate: u64,
+    /// What each file costs besides its bytes
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub per_file: Duration,
+    /// Numbers of files to compare with a stream [default: 1, 10, 100, ... and one for each frame]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub files: Vec<u64>,
+    /// Tell it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `thalweg model repair`.
+#[derive(Debug, clap::Args)]
+pub struct RepairArgs {
+    /// Number of files
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub files: u64,
+    /// Data in all of them
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub data: u64,
+    /// Rate, end to end
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub rate: u64,
+    /// So many times a verification fails
+    #[arg(long, value_name = "N")]
+    pub failures: u64,
+    /// What is sent again for each, if not the file
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, default_value = "4MiB")]
+    pub chunk: u64,
     /// Tell it as JSON
     #[arg(long)]
     pub json: bool,

@@ -113,6 +113,13 @@ fn single_laws_say_the_published_numbers() {
     let times = scratch.path("times").into_os_string().into_string().unwrap();
     let (_, tail) = asked(&scratch, &format!("model tail {times} --data 0.5GB --rate 25Gbit/s"));
     assert!(is_near(&tail["speed_score"], 31.25, 1e-9), "003 section 4.1");
+    let scan = "--frames 1440 --frame 8MiB --every 33ms --rate 25Gbit/s --per-file 1s";
+    let (_, frames) = asked(&scratch, &format!("model frames {scan} --files 1,10,144,1440"));
+    assert!(is_near(&frames["bytes"], 12.08e9, 1e-3), "003 section 4.2, its slip of 12.6 GB not repeated");
+    assert!(is_near(&frames["streamed_s"], 47.52, 1e-3));
+    assert_eq!(frames["in_files"].as_array().unwrap().len(), 4);
+    let (_, repair) = asked(&scratch, "model repair --files 100 --data 1TB --rate 72Gbit/s --failures 5");
+    assert!(is_near(&repair["effective_by_file_bits_per_s"], 72e9 / 1.05, 1e-9), "001 Eq 2");
     let (_, basin) = asked(&scratch, "model basin --stage read=829MB/s --stage wan=9.6Gbit/s,81ms");
     assert_eq!(basin["narrowest"], "read", "004");
     assert!(is_near(&basin["rate_bits_per_s"], 829e6 * 8.0, 1e-9));
@@ -172,6 +179,7 @@ fn what_cannot_be_fitted_or_read_is_said_with_its_line() {
     assert_eq!((code, &error["kind"]), (3, &Value::from("notfound")));
     for bad in [
         "model volume --data 1GB",
+        "model frames --frames 10 --frame 1MB --every 1s --rate 1Gbit/s --per-file 1s --files 11",
         "model window --rtt 100ms",
         "model basin --stage read",
         "model window --rtt 0 --window 1MiB",
