@@ -11,7 +11,8 @@
 //!   (write-back) are not in it, which favours tools that write through the page cache.
 //! - Each copy is compared with its source afterwards, outside the time.
 //! - All of it runs in a network name space of its own, with one congestion control for all tools (cubic, or reno where
-//!   only that is permitted): comparisons over loopback under bbr measure bbr.
+//!   there is no cubic): comparisons over loopback under bbr measure bbr. So that cubic can be used there, the machine's
+//!   list of what is permitted has it for the time of the run.
 //! - What cannot run is left out, and the result says so and why.
 //!
 //! It needs root, and installs the peers from Debian's packages. Everything is below `target/` and goes at the end.
@@ -131,6 +132,7 @@ pub fn run(args: &Args) -> Result<()> {
     if suite.has_own_network && !args.is_inside {
         tools::install(&peers::PACKAGES)?;
         tools::build_primitives()?;
+        let _permitted = Permitted::cubic();
         return enter_own_network();
     }
     if args.is_inside {
@@ -163,6 +165,26 @@ fn enter_own_network() -> Result<()> {
         bail!("the suite failed");
     }
     Ok(())
+}
+
+/// The machine's list of permitted congestion controls, with cubic; as it was when the value goes.
+struct Permitted(String);
+
+impl Permitted {
+    const LIST: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+
+    fn cubic() -> Permitted {
+        let before = fs::read_to_string(Self::LIST).unwrap_or_default().trim().to_owned();
+        // Where it cannot be, suites use what can and say so.
+        let _ = fs::write(Self::LIST, format!("{before} cubic"));
+        Permitted(before)
+    }
+}
+
+impl Drop for Permitted {
+    fn drop(&mut self) {
+        let _ = fs::write(Self::LIST, &self.0);
+    }
 }
 
 fn choose_congestion_control() -> Result<()> {

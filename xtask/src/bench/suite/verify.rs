@@ -24,7 +24,7 @@ pub const SUITE: Suite = Suite {
            (the default) at most 1 % more wall time than something that verifies nothing over the same link or disk; with \
            `--verify readback` at most 5 % more than `written` where the disk has the rate to spare; of n chunks, k \
            damaged ones cost k/n of the traffic.",
-    takes: "about 12 minutes, 3 GB of disk",
+    takes: "about 15 minutes, 4 GB of disk",
     runs: 5,
     has_own_network: true,
     run,
@@ -46,7 +46,7 @@ const CHUNK_BYTES: u64 = 4 << 20;
 const DAMAGED: [u64; 5] = [0, 1, 8, 32, 128];
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let bytes = bench.large_bytes(512);
+    let bytes = bench.large_bytes(1024);
     let source = bench.yard.directory("source")?;
     crate::demo::make_large_file(&tools::rust_toolchain()?, &source.join("file"), bytes)?;
     let export = bench.yard.directory("export")?;
