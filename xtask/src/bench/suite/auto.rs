@@ -104,9 +104,14 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 /// The search, then the rounds.
 fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
     let runs = bench.runs();
+    let each = match bench.args.large_mib {
+        Some(mib) if shape.files == 1 => mib << 20,
+        _ => shape.bytes,
+    };
+    let (bytes, files) = (each * shape.files, shape.files);
     let source = bench.yard.directory(&format!("source of {}", shape.name).replace(' ', "-"))?;
-    data::make_files(&tools::rust_toolchain()?, &source, shape.files, shape.bytes)?;
-    let volume = match shape.files > 1 {
+    data::make_files(&tools::rust_toolchain()?, &source, files, each)?;
+    let volume = match files > 1 {
         true => Some(Volume::new(&bench.yard.scratch, "volume", 10)?),
         false => None,
     };
@@ -116,7 +121,6 @@ fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
     };
     let site = Site::new(&bench.yard, shape, source, export)?;
     let search = format!("{}, search", shape.name);
-    let (bytes, files) = (shape.bytes * shape.files, shape.files);
     let mut found = Vec::new();
     for settings in all_settings() {
         let times = site.copy(&settings, found.len())?;

@@ -16,7 +16,7 @@ pub const SUITE: Suite = Suite {
            and syncs once (two threads, 16 directories), and beside other tools? Goals: at least 0.85 × the rate of the \
            bare loop; faster than every other tool; at least 1.7 × the best that encrypts. Each scenario has a fresh \
            ext4 of its own in a file, and each run a new directory, because creating after a mass deletion is slow.",
-    takes: "about 12 minutes, 18 GB of disk",
+    takes: "about 12 minutes, 17 GB of disk",
     runs: 5,
     has_own_network: true,
     run,
