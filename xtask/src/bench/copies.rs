@@ -10,7 +10,6 @@ use crate::tools;
 use anyhow::{Result, ensure};
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -102,9 +101,7 @@ pub fn compete(
             }
             (Err(error), _) => return Err(error),
         };
-        if is_removed_at_once(scenario.files) {
-            fs::remove_dir_all(&destination)?;
-        }
+        data::free(&destination)?;
         eprintln!("{} {name} {run}: {:.2} s", scenario.name, times.wall_s);
         if run == 0 {
             return Ok(());
@@ -112,12 +109,6 @@ pub fn compete(
         let Scenario { name: ref scenario, bytes, files, .. } = *scenario;
         log.sample(&Load { scenario, tool: name, run, bytes, files }.took(&times))
     })
-}
-
-/// Whether a copy of so many files goes before the next run: few large ones are deleted in no time and would fill the
-/// disk; creating after many were deleted is slow.
-pub fn is_removed_at_once(files: u64) -> bool {
-    files < 1000
 }
 
 fn bare(primitives: &Path, scenario: &Scenario, destination: &Path) -> Command {

@@ -49,3 +49,22 @@ pub const SUITES: [Suite; 8] = [
     auto::SUITE,
     beside_rsync::SUITE,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::record::Load;
+    use crate::bench::yard::Times;
+
+    #[test]
+    fn a_page_can_be_made_of_results_in_which_everything_is_missing() {
+        let times = Times { wall_s: 1.0, unsynced_s: 1.0, cpu_s: 1.0 };
+        let load = Load { scenario: "another", tool: "unknown", run: 1, bytes: 1 << 30, files: 1 };
+        for suite in SUITES.iter().filter(|suite| suite.title.is_some()) {
+            for samples in [Vec::new(), vec![load.took(&times)]] {
+                let told = (suite.tell)(&Results { samples, ..Results::default() });
+                assert!(told.is_ok_and(|text| !text.contains("met")), "{}", suite.name);
+            }
+        }
+    }
+}

@@ -97,28 +97,30 @@ pub fn rounds<T>(runs: usize, mut items: Vec<T>, mut one: impl FnMut(usize, &T) 
     Ok(())
 }
 
-/// A file system of its own in a file, for many small files: creating on ext4 after a mass deletion is slow, and one
-/// file is deleted in no time.
+/// A file system of its own in a file, for many small files: they all go with that one file in no time, and nothing that
+/// was deleted before slows it.
 pub struct Volume {
     pub path: PathBuf,
     image: PathBuf,
 }
 
 impl Volume {
-    /// ext4 with an inode for each 4 KiB, read and written past the page cache of the file system below.
+    /// ext4 of 4 GiB with room for so many files, of which not all have content at the same time; read and written past
+    /// the page cache of the file system below.
     ///
     /// # Errors
     /// If it cannot be made or mounted.
-    pub fn new(scratch: &Scratch, name: &str, gib: u64) -> Result<Volume> {
+    pub fn new(scratch: &Scratch, name: &str, files: u64) -> Result<Volume> {
         let (path, image) = (scratch.path(name), scratch.path(&format!("{name}.image")));
         fs::create_dir_all(&path)?;
         // Written in full, so that a sync above makes the file system below journal nothing of its own: a tool that
         // syncs more often than others would pay for that.
-        let blocks = format!("count={}", gib << 8);
         let mut zeros = Command::new("dd");
-        zeros.args(["if=/dev/zero", "bs=4M", &blocks, "oflag=direct", "conv=fsync", "status=none"]);
+        zeros.args(["if=/dev/zero", "bs=4M", "count=1024", "oflag=direct", "conv=fsync", "status=none"]);
         tools::run(zeros.arg(format!("of={}", image.display())))?;
-        let mkfs = ["-q", "-F", "-i", "4096", "-E", "lazy_itable_init=1,lazy_journal_init=1"];
+        // Some more for directories, and for what a mover keeps beside files.
+        let inodes = (files + files / 4).to_string();
+        let mkfs = ["-q", "-F", "-N", &inodes, "-E", "lazy_itable_init=1,lazy_journal_init=1"];
         tools::run(Command::new("mkfs.ext4").args(mkfs).arg(&image))?;
         let loop_device =
             Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&image).output()?;

@@ -61,9 +61,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                 };
                 let times = yard.time(tool.command(&servers, &job)?, Some(&destination))?;
                 tool.compare(&job)?;
-                if copies::is_removed_at_once(scenario.files) {
-                    fs::remove_dir_all(&destination)?;
-                }
+                data::free(&destination)?;
                 eprintln!("{} {cache} {} {run}: {:.2} s", scenario.name, tool.name, times.wall_s);
                 if run == 0 {
                     return Ok(());

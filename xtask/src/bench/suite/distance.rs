@@ -94,7 +94,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let toolchain = tools::rust_toolchain()?;
     let bytes = bench.large_bytes(LARGE_MIB);
     let runs = bench.runs();
-    let volume = Volume::new(&bench.yard.scratch, "volume", 8)?;
+    let copied = SMALL_FILES.iter().map(|files| u64::from(*files)).sum::<u64>() * 2;
+    let volume = Volume::new(&bench.yard.scratch, "volume", copied * (runs as u64 + 1))?;
     let export = volume.path.join("export");
     for (name, bytes) in [("long", bytes), ("short", bytes / 4), ("lossy", LOSS_MIB << 20)] {
         let source = bench.yard.directory(&format!("exported/{name}"))?;
@@ -121,7 +122,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let daemon = Daemon::start_at(&address, &yard.thalweg, &yard.scratch, &exports, enter)?;
     let mut iperf = Command::new("iperf3");
     let iperf = testbed.enter("right", iperf.arg("--server"));
-    let far = Far { yard, testbed: &testbed, daemon: &daemon, bytes, _iperf: Iperf::start(iperf)? };
+    let far = Far { yard, testbed: &testbed, daemon: &daemon, export, bytes, _iperf: Iperf::start(iperf)? };
     let log = &mut bench.log;
     yard::rounds(runs, cases, |run, case| {
         far.testbed.set(&case.path)?;
@@ -173,6 +174,8 @@ struct Far<'a> {
     yard: &'a yard::Yard,
     testbed: &'a Testbed<'a>,
     daemon: &'a Daemon,
+    /// Where small files go.
+    export: PathBuf,
     /// Of the long copy.
     bytes: u64,
     _iperf: Iperf,
@@ -217,8 +220,13 @@ impl Far<'_> {
     fn push(&self, files: u32, turn: &str) -> Result<Times> {
         let source: PathBuf = self.yard.scratch.path(&format!("small-{files}"));
         data::warm(&source)?;
-        let to = format!("tw://{}/small/{files}-{turn}", self.daemon.address);
-        self.copy(&[], [format!("{}/", source.display()), to])
+        let name = format!("{files}-{turn}");
+        let to = format!("tw://{}/small/{name}", self.daemon.address);
+        let times = self.copy(&[], [format!("{}/", source.display()), to])?;
+        let destination = self.export.join(name);
+        tools::same_tree(&source, &destination)?;
+        data::free(&destination)?;
+        Ok(times)
     }
 
     fn copy(&self, options: &[&str], places: [String; 2]) -> Result<Times> {

@@ -189,7 +189,10 @@ fn tell(results: &Results) -> Result<String> {
         for mode in MODES {
             let verdict = match mode {
                 "written" => Goal::AtMost(1.01).verdict(page::ratio_median(&wall(mode), &wall(control))),
-                "readback" => Goal::AtMost(1.05).verdict(page::ratio_median(&wall(mode), &wall(MODES[0]))),
+                // Elsewhere the disk has no rate to spare.
+                "readback" if scenario == THIN_LINK => {
+                    Goal::AtMost(1.05).verdict(page::ratio_median(&wall(mode), &wall(MODES[0])))
+                }
                 _ => String::new(),
             };
             writeln!(
