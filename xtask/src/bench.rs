@@ -130,7 +130,7 @@ pub fn run(args: &Args) -> Result<()> {
         None => tools::build_release()?,
     };
     if suite.has_own_network && !args.is_inside {
-        tools::install(&peers::PACKAGES)?;
+        install_peers();
         tools::build_primitives()?;
         let _permitted = Permitted::cubic();
         return enter_own_network();
@@ -149,6 +149,19 @@ pub fn run(args: &Args) -> Result<()> {
         println!("{}", (suite.tell)(&results)?);
     }
     Ok(())
+}
+
+/// All at once, or else one by one: a package that cannot be had must not keep the others away. Tools that are missing
+/// are left out later, and the result says so.
+fn install_peers() {
+    if tools::install(&peers::PACKAGES).is_ok() {
+        return;
+    }
+    for package in peers::PACKAGES {
+        if let Err(error) = tools::install(&[package]) {
+            eprintln!("{}: {error:#}", package.0);
+        }
+    }
 }
 
 /// What was typed.

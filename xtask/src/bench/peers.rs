@@ -70,8 +70,8 @@ const GRIDFTP: (&str, &str) = ("globus-gridftp-server-progs", "/usr/sbin/globus-
 const XROOTD: (&str, &str) = ("xrootd-server", "/usr/bin/xrootd");
 const RCLONE: (&str, &str) = ("rclone", "/usr/bin/rclone");
 
-/// Clients and servers of all of [`TOOLS`], each package with a program that shows that it is there.
-pub const PACKAGES: [(&str, &str); 11] = [
+/// Clients and servers of all of [`TOOLS`], and what makes paths; each package with a program that shows that it is there.
+pub const PACKAGES: [(&str, &str); 12] = [
     RSYNC,
     OPENSSH,
     ("openssh-client", "/usr/bin/ssh"),
@@ -83,6 +83,7 @@ pub const PACKAGES: [(&str, &str); 11] = [
     RCLONE,
     ("openssl", "/usr/bin/openssl"),
     ("iperf3", "/usr/bin/iperf3"),
+    ("iproute2", "/sbin/tc"),
 ];
 
 /// All of them.

@@ -20,7 +20,7 @@ pub const SUITE: Suite = Suite {
            round: read, BLAKE3, AES-128-GCM seal, TCP over loopback, open, BLAKE3 again (and the disk's direct write)? \
            Goals: pulled into `null:` at most 1.15 × L in CPU-s/GB; pushed to the disk at most 1.5 × L, at a rate of at \
            least 0.85 of the disk's own direct write; max/min of the wall time over seven runs at most 1.10.",
-    takes: "about 5 minutes, 13 GB of disk",
+    takes: "about 7 minutes, 9 GB of disk",
     runs: 7,
     has_own_network: true,
     run,
