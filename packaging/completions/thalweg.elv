@@ -34,6 +34,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand gc 'Find and remove what unfinished copies left behind'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
+            cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
             cand mover 'The far side of a copy by ssh; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -291,6 +292,149 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;testbed'= {
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand up 'Make hosts and join them by an emulated path'
+            cand run 'Run any program in a host; its exit code and signals are its own'
+            cand set 'Change the path while programs use it. What is not named stays'
+            cand status 'Show the path, what happened to packets, and what the wire costs'
+            cand check 'Measure how well the path keeps what was asked. Uses it for some seconds'
+            cand list 'Show all testbeds'
+            cand down 'End the programs in it and remove it, also one that was killed'
+            cand wire 'The process of a testbed; not for people'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;testbed;up'= {
+            cand --name 'Which testbed; several may be up at once'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
+            cand --preset 'A path from a paper: round trip time and rate; other options change it further'
+            cand --rtt 'Round trip time, half of it in each direction'
+            cand --forward-delay 'Delay from left to right'
+            cand --back-delay 'Delay from right to left'
+            cand --jitter 'Delay varies by so much to either side, evenly; packets keep their order'
+            cand --rate 'Rate of the line in each direction, Ethernet framing counted [default: no limit]'
+            cand --forward-rate 'Rate from left to right'
+            cand --back-rate 'Rate from right to left'
+            cand --loss 'Share of packets that are lost, in each direction'
+            cand --forward-loss 'Share of packets that are lost from left to right'
+            cand --back-loss 'Share of packets that are lost from right to left'
+            cand --reorder 'Share of packets that come late, so that others pass them'
+            cand --late-by 'How late [default: 1ms]'
+            cand --duplicate 'Share of packets that come twice'
+            cand --queue 'Bytes that may wait in front of the line in each direction; what does not fit is dropped [default: rate x round trip time, at least 256KiB]'
+            cand --framing 'Bytes that the line adds to each packet [default: 38, Ethernet]'
+            cand --hosts 'Hosts on the left and on the right'
+            cand --mtu 'MTU of every device, in bytes'
+            cand --sysctl 'A kernel setting in every host, for instance net.ipv4.tcp_congestion_control=bbr. May be given several times'
+            cand --seed 'Seed of chance: the same packets at the same times meet the same fate'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --stock 'Buffers and congestion control in the hosts as Linux has them where nobody tuned; else they are this machine''s'
+            cand --tuned 'Buffers and congestion control in the hosts as in 000 Table III'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;testbed;run'= {
+            cand --name 'Which testbed; several may be up at once'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;testbed;set'= {
+            cand --name 'Which testbed; several may be up at once'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
+            cand --preset 'A path from a paper: round trip time and rate; other options change it further'
+            cand --rtt 'Round trip time, half of it in each direction'
+            cand --forward-delay 'Delay from left to right'
+            cand --back-delay 'Delay from right to left'
+            cand --jitter 'Delay varies by so much to either side, evenly; packets keep their order'
+            cand --rate 'Rate of the line in each direction, Ethernet framing counted [default: no limit]'
+            cand --forward-rate 'Rate from left to right'
+            cand --back-rate 'Rate from right to left'
+            cand --loss 'Share of packets that are lost, in each direction'
+            cand --forward-loss 'Share of packets that are lost from left to right'
+            cand --back-loss 'Share of packets that are lost from right to left'
+            cand --reorder 'Share of packets that come late, so that others pass them'
+            cand --late-by 'How late [default: 1ms]'
+            cand --duplicate 'Share of packets that come twice'
+            cand --queue 'Bytes that may wait in front of the line in each direction; what does not fit is dropped [default: rate x round trip time, at least 256KiB]'
+            cand --framing 'Bytes that the line adds to each packet [default: 38, Ethernet]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --no-rate 'Take the limit of the rate away'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;testbed;status'= {
+            cand --name 'Which testbed; several may be up at once'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;testbed;check'= {
+            cand --name 'Which testbed; several may be up at once'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;testbed;list'= {
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;testbed;down'= {
+            cand --name 'Which testbed; several may be up at once'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --all 'All of them'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;testbed;wire'= {
+            cand --name 'Which testbed; several may be up at once'
+            cand --state 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;testbed;help'= {
+            cand up 'Make hosts and join them by an emulated path'
+            cand run 'Run any program in a host; its exit code and signals are its own'
+            cand set 'Change the path while programs use it. What is not named stays'
+            cand status 'Show the path, what happened to packets, and what the wire costs'
+            cand check 'Measure how well the path keeps what was asked. Uses it for some seconds'
+            cand list 'Show all testbeds'
+            cand down 'End the programs in it and remove it, also one that was killed'
+            cand wire 'The process of a testbed; not for people'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;testbed;help;up'= {
+        }
+        &'thalweg;testbed;help;run'= {
+        }
+        &'thalweg;testbed;help;set'= {
+        }
+        &'thalweg;testbed;help;status'= {
+        }
+        &'thalweg;testbed;help;check'= {
+        }
+        &'thalweg;testbed;help;list'= {
+        }
+        &'thalweg;testbed;help;down'= {
+        }
+        &'thalweg;testbed;help;wire'= {
+        }
+        &'thalweg;testbed;help;help'= {
+        }
         &'thalweg;mover'= {
             cand --bridge 'Bridge stdin and stdout to this port of the loopback'
             cand --state 'Where thalweg keeps its keys and what it remembers'
@@ -310,6 +454,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand gc 'Find and remove what unfinished copies left behind'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
+            cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
             cand mover 'The far side of a copy by ssh; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -334,6 +479,32 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;explain-filter'= {
         }
         &'thalweg;help;serve'= {
+        }
+        &'thalweg;help;testbed'= {
+            cand up 'Make hosts and join them by an emulated path'
+            cand run 'Run any program in a host; its exit code and signals are its own'
+            cand set 'Change the path while programs use it. What is not named stays'
+            cand status 'Show the path, what happened to packets, and what the wire costs'
+            cand check 'Measure how well the path keeps what was asked. Uses it for some seconds'
+            cand list 'Show all testbeds'
+            cand down 'End the programs in it and remove it, also one that was killed'
+            cand wire 'The process of a testbed; not for people'
+        }
+        &'thalweg;help;testbed;up'= {
+        }
+        &'thalweg;help;testbed;run'= {
+        }
+        &'thalweg;help;testbed;set'= {
+        }
+        &'thalweg;help;testbed;status'= {
+        }
+        &'thalweg;help;testbed;check'= {
+        }
+        &'thalweg;help;testbed;list'= {
+        }
+        &'thalweg;help;testbed;down'= {
+        }
+        &'thalweg;help;testbed;wire'= {
         }
         &'thalweg;help;mover'= {
         }

@@ -38,6 +38,7 @@ complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "rm" -d 'Remove file
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "serve" -d 'Serve directories to other machines'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l and -d 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command\'s' -r
@@ -237,20 +238,143 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l patience -d 'K
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l stall-timeout -d 'Without a sign of life for so long, a link counts as lost' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "up" -d 'Make hosts and join them by an emulated path'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "run" -d 'Run any program in a host; its exit code and signals are its own'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "status" -d 'Show the path, what happened to packets, and what the wire costs'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "check" -d 'Measure how well the path keeps what was asked. Uses it for some seconds'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "list" -d 'Show all testbeds'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "down" -d 'End the programs in it and remove it, also one that was killed'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "wire" -d 'The process of a testbed; not for people'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l name -d 'Which testbed; several may be up at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l preset -d 'A path from a paper: round trip time and rate; other options change it further' -r -f -a "metro\t'000 Table IV: metro, at its upper end'
+interstate\t'000 Table IV: interstate, at its upper end'
+continental\t'000 Table IV: continental, at its upper end'
+production-74ms\t'000 Figs 4 to 6: the production trial'
+petabyte\t'001 section 2: a petabyte in a day'
+streaming\t'003 Table 2: congestion experiment'
+usn-0.28ms\t'004 Table I: local loop, OC192'
+usn-26.8ms\t'004 Table I: loop, OC192'
+usn-128ms\t'004 Table I: loop, OC192'
+usn-163ms\t'004 Table I: loop, OC192'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l rtt -d 'Round trip time, half of it in each direction' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l forward-delay -d 'Delay from left to right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l back-delay -d 'Delay from right to left' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l jitter -d 'Delay varies by so much to either side, evenly; packets keep their order' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l rate -d 'Rate of the line in each direction, Ethernet framing counted [default: no limit]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l forward-rate -d 'Rate from left to right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l back-rate -d 'Rate from right to left' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l loss -d 'Share of packets that are lost, in each direction' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l forward-loss -d 'Share of packets that are lost from left to right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l back-loss -d 'Share of packets that are lost from right to left' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l reorder -d 'Share of packets that come late, so that others pass them' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l late-by -d 'How late [default: 1ms]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l duplicate -d 'Share of packets that come twice' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l queue -d 'Bytes that may wait in front of the line in each direction; what does not fit is dropped [default: rate x round trip time, at least 256KiB]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l framing -d 'Bytes that the line adds to each packet [default: 38, Ethernet]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l hosts -d 'Hosts on the left and on the right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l mtu -d 'MTU of every device, in bytes' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l sysctl -d 'A kernel setting in every host, for instance net.ipv4.tcp_congestion_control=bbr. May be given several times' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l seed -d 'Seed of chance: the same packets at the same times meet the same fate' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l stock -d 'Buffers and congestion control in the hosts as Linux has them where nobody tuned; else they are this machine\'s'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l tuned -d 'Buffers and congestion control in the hosts as in 000 Table III'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from run" -l name -d 'Which testbed; several may be up at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from run" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from run" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from run" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l name -d 'Which testbed; several may be up at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l preset -d 'A path from a paper: round trip time and rate; other options change it further' -r -f -a "metro\t'000 Table IV: metro, at its upper end'
+interstate\t'000 Table IV: interstate, at its upper end'
+continental\t'000 Table IV: continental, at its upper end'
+production-74ms\t'000 Figs 4 to 6: the production trial'
+petabyte\t'001 section 2: a petabyte in a day'
+streaming\t'003 Table 2: congestion experiment'
+usn-0.28ms\t'004 Table I: local loop, OC192'
+usn-26.8ms\t'004 Table I: loop, OC192'
+usn-128ms\t'004 Table I: loop, OC192'
+usn-163ms\t'004 Table I: loop, OC192'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l rtt -d 'Round trip time, half of it in each direction' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l forward-delay -d 'Delay from left to right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l back-delay -d 'Delay from right to left' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l jitter -d 'Delay varies by so much to either side, evenly; packets keep their order' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l rate -d 'Rate of the line in each direction, Ethernet framing counted [default: no limit]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l forward-rate -d 'Rate from left to right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l back-rate -d 'Rate from right to left' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l loss -d 'Share of packets that are lost, in each direction' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l forward-loss -d 'Share of packets that are lost from left to right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l back-loss -d 'Share of packets that are lost from right to left' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l reorder -d 'Share of packets that come late, so that others pass them' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l late-by -d 'How late [default: 1ms]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l duplicate -d 'Share of packets that come twice' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l queue -d 'Bytes that may wait in front of the line in each direction; what does not fit is dropped [default: rate x round trip time, at least 256KiB]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l framing -d 'Bytes that the line adds to each packet [default: 38, Ethernet]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l no-rate -d 'Take the limit of the rate away'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -l name -d 'Which testbed; several may be up at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -l name -d 'Which testbed; several may be up at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from list" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from list" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from list" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -l name -d 'Which testbed; several may be up at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -l all -d 'All of them'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from down" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from wire" -l name -d 'Which testbed; several may be up at once' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from wire" -l state -d 'Record testbeds in DIR/testbed [default: /run/thalweg, or $XDG_RUNTIME_DIR/thalweg]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from wire" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from wire" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "up" -d 'Make hosts and join them by an emulated path'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "run" -d 'Run any program in a host; its exit code and signals are its own'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "status" -d 'Show the path, what happened to packets, and what the wire costs'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "check" -d 'Measure how well the path keeps what was asked. Uses it for some seconds'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all testbeds'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "down" -d 'End the programs in it and remove it, also one that was killed'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "wire" -d 'The process of a testbed; not for people'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l bridge -d 'Bridge stdin and stdout to this port of the loopback' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -s h -l help -d 'Print help'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "cp" -d 'Copy files and trees'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "sync" -d 'Make a destination the same as a source'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "check" -d 'Compare two places by content, changing nothing'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "ls" -d 'List what is at a place'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "du" -d 'Sum up the bytes below a place'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "cat" -d 'Print files, compared with their digests'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "rm" -d 'Remove files and trees'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "serve" -d 'Serve directories to other machines'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "cp" -d 'Copy files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "sync" -d 'Make a destination the same as a source'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "check" -d 'Compare two places by content, changing nothing'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "ls" -d 'List what is at a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "du" -d 'Sum up the bytes below a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "cat" -d 'Print files, compared with their digests'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "rm" -d 'Remove files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "serve" -d 'Serve directories to other machines'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc explain-filter serve testbed mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "up" -d 'Make hosts and join them by an emulated path'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "run" -d 'Run any program in a host; its exit code and signals are its own'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "status" -d 'Show the path, what happened to packets, and what the wire costs'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "check" -d 'Measure how well the path keeps what was asked. Uses it for some seconds'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "list" -d 'Show all testbeds'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "down" -d 'End the programs in it and remove it, also one that was killed'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "wire" -d 'The process of a testbed; not for people'

@@ -15,7 +15,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sys", &[]),
     ("mover", &["wire", "sys"]),
     ("service", &["mover", "wire", "sys"]),
-    ("cli", &["service", "mover", "wire", "sys"]),
+    ("lab", &["mover", "wire", "sys"]),
+    ("cli", &["service", "lab", "mover", "wire", "sys"]),
 ];
 
 /// What modules of the mover must not mention.

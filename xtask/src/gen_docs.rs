@@ -131,19 +131,28 @@ fn reference(command: &Command) -> String {
         let _ = writeln!(page, "- [`thalweg {0}`](#thalweg-{0}): {1}", sub.get_name(), text(sub.get_about()));
     }
     for sub in visible(command) {
-        let _ = writeln!(page, "\n## thalweg {}\n\n{}\n", sub.get_name(), text(sub.get_about()));
-        let usage = sub.clone().render_usage().to_string();
-        let _ = writeln!(page, "```text\n{}\n```\n", usage.trim_start_matches("Usage: "));
-        for argument in sub.get_arguments().filter(|argument| !argument.is_hide_set()) {
-            option(&mut page, argument);
-        }
-        if let Some(after) = sub.get_after_help().filter(|after| !after.to_string().starts_with("Exit codes"))
-        {
-            let _ = writeln!(page, "\n{after}");
-        }
+        section(&mut page, "thalweg", sub);
     }
     let _ = writeln!(page, "\nExit codes: [exit-codes.md](exit-codes.md).");
     page
+}
+
+/// A command, then those below it.
+fn section(page: &mut String, above: &str, command: &Command) {
+    let name = format!("{above} {}", command.get_name());
+    let _ = writeln!(page, "\n## {name}\n\n{}\n", text(command.get_about()));
+    let usage = command.clone().bin_name(&name).render_usage().to_string();
+    let _ = writeln!(page, "```text\n{}\n```\n", usage.trim_start_matches("Usage: "));
+    for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+        option(page, argument);
+    }
+    if let Some(after) = command.get_after_help().filter(|after| !after.to_string().starts_with("Exit codes"))
+    {
+        let _ = writeln!(page, "\n{after}");
+    }
+    for sub in visible(command) {
+        section(page, &name, sub);
+    }
 }
 
 fn option(page: &mut String, argument: &clap::Arg) {

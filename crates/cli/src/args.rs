@@ -4,6 +4,7 @@ use crate::and::AndArgs;
 use crate::config;
 use crate::exit;
 use crate::filters::FilterArgs;
+use crate::testbed_args::TestbedCommand;
 use crate::units;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -54,6 +55,9 @@ pub enum Command {
     ExplainFilter(ExplainArgs),
     /// Serve directories to other machines
     Serve(ServeArgs),
+    /// Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program
+    #[command(subcommand)]
+    Testbed(TestbedCommand),
     /// The far side of a copy by ssh; not for people
     #[command(hide = true)]
     Mover(MoverArgs),
@@ -71,6 +75,7 @@ impl Command {
             Command::Cat(args) => args.ask.json,
             Command::Rm(args) => args.ask.json,
             Command::Gc(args) => args.json,
+            Command::Testbed(command) => command.wants_json(),
             Command::ExplainFilter(_) | Command::Serve(_) | Command::Mover(_) => false,
         }
     }

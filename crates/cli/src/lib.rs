@@ -6,6 +6,8 @@ pub mod args;
 
 pub mod and;
 
+pub mod testbed_args;
+
 pub mod config;
 
 pub mod filters;

@@ -34,16 +34,14 @@ mod check;
 
 mod gc;
 
+mod testbed;
+
 use clap::FromArgMatches;
 use std::ffi::OsString;
 use thalweg_cli::{args, config, exit, place, receipt_file, units};
 use thalweg_mover::failure::{Failure, FailureKind};
 
 fn main() -> std::process::ExitCode {
-    // Modes and sizes are what the source says; the limits of the shell are ours to meet with an error.
-    thalweg_sys::usage::clear_umask();
-    let _ = thalweg_sys::usage::ignore_file_size_signal();
-    let _ = thalweg_sys::usage::raise_open_files();
     let words: Vec<OsString> = std::env::args_os().collect();
     let wants_json = words.iter().any(|word| word == "--json");
     let (command, places) = match config::layered(&words) {
@@ -66,6 +64,10 @@ fn main() -> std::process::ExitCode {
         }
     };
     start_log();
+    // `testbed run` becomes another program, which is to find what the shell gave it.
+    if !matches!(args.command, args::Command::Testbed(_)) {
+        prepare_process();
+    }
     let json = args.command.wants_json();
     let result = match args.command {
         args::Command::Cp(args) => copy::cp(&args, &places),
@@ -79,12 +81,20 @@ fn main() -> std::process::ExitCode {
         args::Command::Gc(args) => gc::gc(&args, &places),
         args::Command::ExplainFilter(args) => tell::explain_filter(&args),
         args::Command::Serve(args) => serve::serve(&args),
+        args::Command::Testbed(command) => testbed::testbed(&command),
         args::Command::Mover(args) => mover::mover(&args),
     };
     match result {
         Ok(exit) => exit.into(),
         Err(failure) => failed(&failure, json),
     }
+}
+
+/// Modes and sizes are what the source says; the limits of the shell are ours to meet with an error.
+fn prepare_process() {
+    thalweg_sys::usage::clear_umask();
+    let _ = thalweg_sys::usage::ignore_file_size_signal();
+    let _ = thalweg_sys::usage::raise_open_files();
 }
 
 fn failed(failure: &Failure, json: bool) -> std::process::ExitCode {

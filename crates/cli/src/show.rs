@@ -44,6 +44,10 @@ pub fn hint(failure: &Failure) -> Option<&'static str> {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
         }
         (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes",
+        (FailureKind::Busy, "start a testbed") => return None,
+        (FailureKind::Permission, "make a network namespace") => {
+            "a testbed needs root; or, where user namespaces are permitted, a shell in one: unshare -Urm"
+        }
         (FailureKind::Busy, "listen") => {
             "another program has this port: choose one with --listen ADDRESS:PORT"
         }

@@ -48,21 +48,35 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     whole(number * factor)
 }
 
-/// Reads a time: `30`, `30s`, `10min`, `2h`, `500ms`.
+/// Reads a time: `30`, `30s`, `10min`, `2h`, `500ms`, `280us`.
 ///
 /// # Errors
 /// What is wrong, in words.
 pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let (number, unit) = split(text)?;
     let seconds = match unit {
+        "us" | "µs" => number / 1e6,
         "ms" => number / 1e3,
         "" | "s" => number,
         "m" | "min" => number * 60.0,
         "h" => number * 3600.0,
         "d" => number * 86400.0,
-        _ => return Err(format!("`{unit}` is not a unit of time (ms, s, min, h, d)")),
+        _ => return Err(format!("`{unit}` is not a unit of time (us, ms, s, min, h, d)")),
     };
     std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Reads a share: `0.001`, `1e-5`, `0.1%`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
+    let share: f64 = number.trim().parse().map_err(|_| format!("`{text}` is not a number"))?;
+    match (0.0..=1.0).contains(&(share * factor)) {
+        true => Ok(share * factor),
+        false => Err("a share is from 0 to 1, or 0% to 100%".into()),
+    }
 }
 
 /// A size for people: `1.50 GiB`.
@@ -169,6 +183,15 @@ mod tests {
         assert_eq!(parse_rate("10 MB/s"), Ok(80_000_000));
         assert!(parse_rate("100").is_err());
         assert!(parse_rate("100M").is_err());
+    }
+
+    #[test]
+    fn a_share_is_a_part_of_one_or_of_a_hundred() {
+        assert_eq!(parse_share("1e-5"), Ok(1e-5));
+        assert_eq!(parse_share("50%"), Ok(0.5));
+        for bad in ["1.5", "-0.1", "101%", "nan", "x"] {
+            assert!(parse_share(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

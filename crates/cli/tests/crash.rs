@@ -15,6 +15,7 @@ use support::chance::{Random, quick_or_torture};
 use support::copies::{
     CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, local_copy, make_source, pull, push, wrong_names,
 };
+use support::group::MemoryGroup;
 use support::job::{Ran, Running, Strace, bytes_written, signal, with};
 use support::proxy::Proxy;
 use support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
@@ -110,6 +111,33 @@ fn c1_a_local_copy_killed_at_any_moment_resumes() {
         std::fs::remove_dir_all(&to).unwrap();
     }
     sent_again.check();
+}
+
+/// C-9: too little memory kills the program, or slows it down; what was done before is exact.
+#[test]
+fn c9_a_copy_that_is_killed_for_want_of_memory_resumes() {
+    let row = "C-9";
+    let scratch = Scratch::new();
+    make_source(&scratch.path("from"));
+    let expected = digests(&scratch.path("from"));
+    let mebibytes: &[u64] = quick_or_torture(&[4, 16], &[2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48]);
+    let mut killed = 0;
+    for mebibytes in mebibytes {
+        let Some(group) = MemoryGroup::new(row, mebibytes << 20) else { return };
+        let to = scratch.path(&format!("to-{mebibytes}"));
+        let command = local_copy(&scratch, &to);
+        let mut job = Running::start(group.around(&command));
+        // One that only crawls is of no more use.
+        wait_until(Duration::from_secs(20), || job.is_over());
+        let ran = job.kill();
+        assert!(ran.code.is_none_or(|code| code == 0 || code == 137), "{:?}: {}", ran.code, ran.stderr);
+        killed += u32::from(ran.code != Some(0));
+        assert_eq!(wrong_names(&to, &expected, &mut BTreeMap::new()), Vec::<String>::new());
+        Running::start(command).end(LIMIT).expect(0);
+        assert_same(&scratch.path("from"), &to);
+        assert_no_litter(&to);
+    }
+    assert!(killed > 0, "it fits into {mebibytes:?} MiB each");
 }
 
 /// Bytes a second through the proxy in the first runs.

@@ -694,3 +694,32 @@ fn d1_what_is_whole_when_space_runs_out_is_kept() {
     assert_same(&from, &to);
     assert_no_litter(&to);
 }
+
+/// D-8: a file system that cannot reserve space, make links or keep modes and owners gets what it can hold, and the
+/// rest is listed.
+#[test]
+fn d8_a_file_system_of_few_abilities_gets_what_it_can_hold() {
+    let row = "D-8";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir_all(from.join("below")).unwrap();
+    std::fs::write(from.join("below/large"), noise(1, 5_000_000)).unwrap();
+    std::fs::write(from.join("small"), b"small").unwrap();
+    let Some(volume) = Volume::exfat(scratch.root(), "exfat", 64) else { return };
+    let to = volume.path.join("to");
+    let ran = Running::start(copy(&scratch, &slashed(&from), &to)).end(LIMIT).expect(0);
+    assert!(ran.stdout.contains("\"losses\":[{"), "nothing is said to be lost: {}", ran.stdout);
+    for file in ["below/large", "small"] {
+        assert!(std::fs::read(to.join(file)).unwrap() == std::fs::read(from.join(file)).unwrap(), "{file}");
+    }
+    let ran = Running::start(copy(&scratch, &slashed(&from), &to)).end(LIMIT).expect(0);
+    assert_eq!(ran.number("bytes_received"), 0, "the times are kept, coarsely: {}", ran.finished());
+    // What it cannot hold at all fails by name, and nothing else does.
+    std::os::unix::fs::symlink("small", from.join("link")).unwrap();
+    let ran = Running::start(copy(&scratch, &slashed(&from), &to)).end(LIMIT).expect(2);
+    assert_eq!(ran.number("failed"), 1, "{}", ran.finished());
+    assert!(ran.stderr.contains("`link`"), "{}", ran.stderr);
+}

@@ -55,6 +55,9 @@ pub mod socket;
 /// Time and memory used, limits, abilities.
 pub mod usage;
 
+/// Network and mount namespaces.
+pub mod namespace;
+
 mod argument;
 mod xattr;
 

@@ -62,6 +62,15 @@ pub fn set_window_clamp(fd: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }
 
+/// Has the kernel note when each packet came (`SO_TIMESTAMP`): on this socket, and as long as there is such a socket on
+/// any packet of the machine, for who else can read it.
+///
+/// # Errors
+/// What the kernel says.
+pub fn set_time_stamps(fd: impl AsFd) -> io::Result<()> {
+    set_number(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMP, 1 as c_int)
+}
+
 /// Fixes the send buffer (`SO_SNDBUF`), and switches its autotuning off. The kernel takes at most
 /// [`BufferLimits::wmem_max`], silently, and doubles it: see [`send_buffer`].
 pub fn set_send_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {

@@ -80,6 +80,21 @@ pub fn ignore_file_size_signal() -> io::Result<()> {
     }
 }
 
+/// Lets the calling thread run before all ordinary ones (`SCHED_FIFO`, lowest priority), as soon as it has something
+/// to do. It must sleep most of the time: on its CPU ordinary threads wait for it. What it starts is ordinary again.
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_SYS_NICE`, or where the control group has no real-time share.
+pub fn run_before_others() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // JUSTIFICATION: neither std nor rustix has sched_setscheduler.
+    // SAFETY: 0 is the calling thread; the kernel only reads the parameters, which live until it returns.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The user this process acts as.
 pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()

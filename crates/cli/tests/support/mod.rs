@@ -3,6 +3,8 @@
 
 pub mod chance;
 
+pub mod group;
+
 pub mod job;
 
 pub mod copies;

@@ -81,6 +81,20 @@ impl Volume {
         Volume { path, image: None, kind: "tmpfs".into(), mounted: true }
     }
 
+    /// exFAT by FUSE, as memory sticks have it: no owners, modes, links, reservations.
+    pub fn exfat(directory: &Path, name: &str, mebibytes: u64) -> Option<Volume> {
+        for program in ["mkfs.exfat", "mount.exfat-fuse"] {
+            if !chance::has(program) {
+                chance::skipped(name, &format!("no {program}"));
+                return None;
+            }
+        }
+        let image = directory.join(name);
+        std::fs::File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
+        run(Command::new("mkfs.exfat").arg(&image));
+        Some(Volume::mount_image(image, "exfat-fuse", ""))
+    }
+
     pub fn remount(&self, options: &str) {
         run(Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(&self.path));
     }

@@ -52,6 +52,12 @@ pub enum FileSystemKind {
     Gpfs,
     /// BeeGFS.
     BeeGfs,
+    /// FAT: memory sticks and cards.
+    Fat,
+    /// exFAT: larger ones.
+    ExFat,
+    /// NTFS, by the kernel's own driver.
+    Ntfs,
     /// Another one, by its magic number.
     Other(u64),
 }
@@ -60,6 +66,12 @@ impl FileSystemKind {
     /// Its usual name, as in `/proc/mounts`; `other` where it has none here.
     pub fn name(self) -> &'static str {
         KINDS.iter().find(|(_, kind, _)| *kind == self).map_or("other", |(_, _, name)| name)
+    }
+
+    /// Whether it may be without owners and modes of its own: one for all, from how it was mounted.
+    pub fn may_lack_modes(self) -> bool {
+        use FileSystemKind::{ExFat, Fat, Fuse, Ntfs, Smb};
+        matches!(self, Fat | ExFat | Ntfs | Smb | Fuse)
     }
 
     fn from_magic(magic: u64) -> FileSystemKind {
@@ -93,6 +105,9 @@ const KINDS: &[(u64, FileSystemKind, &str)] = &[
     (0x0bd0_0bd0, FileSystemKind::Lustre, "lustre"),
     (0x4750_4653, FileSystemKind::Gpfs, "gpfs"),
     (0x1983_0326, FileSystemKind::BeeGfs, "beegfs"),
+    (0x4d44, FileSystemKind::Fat, "vfat"),
+    (0x2011_bab0, FileSystemKind::ExFat, "exfat"),
+    (0x7366_746e, FileSystemKind::Ntfs, "ntfs3"),
 ];
 
 /// `ST_RDONLY` of `statfs`.

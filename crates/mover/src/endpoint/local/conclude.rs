@@ -1,7 +1,7 @@
 //! After the last entry: deletions, then the directories' own metadata, deepest first, then one sync of it all.
 
 use super::destination::LocalDestination;
-use super::metadata::{Has, apply, differs};
+use super::metadata::{Has, apply, differs, look_what_stayed};
 use super::spool::Spooled;
 use super::{failed, lock, sys_time};
 use crate::endpoint::Conclusion;
@@ -84,7 +84,11 @@ impl LocalDestination {
             return Ok(Vec::new());
         }
         let has = Has { may_have_xattrs: preserve.xattrs, ..Has::of(&stat) };
-        let (losses, is_changed) = apply(&dir, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?;
+        let (mut losses, is_changed) =
+            apply(&dir, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?;
+        if self.is_forgetful(&place) {
+            look_what_stayed(&dir, &wanted, preserve, self.grain(&place), &mut losses).map_err(of_io)?;
+        }
         if is_changed {
             self.changed_dir(item.path.as_bytes(), &place.dir, &place.territory);
         }

@@ -5,8 +5,8 @@ use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::metadata::{Has, Named, Target, Wanted, apply, differs};
 use super::partial::LocalPartial;
 use super::spool::Spooled;
-use super::staging::{Grain, partial_name};
-use super::{conflict, evidence_of, failed, lock, wire_time};
+use super::staging::{Abilities, Grain, partial_name};
+use super::{conflict, evidence_of, failed, is_no_room, lock, wire_time};
 use crate::endpoint::{Decision, Left, PartialFile};
 use crate::failure::{Failure, FailureKind};
 use crate::journal::catalogue::{Remembered, bind};
@@ -500,11 +500,17 @@ impl LocalDestination {
     }
 
     pub(super) fn grain(&self, place: &Place) -> Grain {
-        place
-            .territory
-            .open_staging()
-            .or_else(|| self.root.as_ref()?.territory.open_staging())
-            .map_or(Grain::FINEST, |staging| staging.abilities().grain)
+        self.abilities(place).grain
+    }
+
+    pub(super) fn is_forgetful(&self, place: &Place) -> bool {
+        self.abilities(place).is_forgetful
+    }
+
+    fn abilities(&self, place: &Place) -> Abilities {
+        let staging = place.territory.open_staging();
+        let staging = staging.or_else(|| self.root.as_ref()?.territory.open_staging());
+        staging.map(|staging| staging.abilities()).unwrap_or_default()
     }
 
     /// A partial of the same content from an earlier attempt, as far as it is sound, and what may be there in the
@@ -607,7 +613,7 @@ impl LocalDestination {
         }
         if !sparse {
             match file.preallocate(0, rule.file_bytes) {
-                Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
+                Err(error) if is_no_room(&error) => return Err(error),
                 _ => {}
             }
         }

@@ -1,10 +1,10 @@
 //! Content into hidden files, and hidden files under their names.
 
 use super::destination::{LocalDestination, Place, Seen};
-use super::metadata::{Has, Wanted, apply};
+use super::metadata::{Has, Named, Wanted, apply, look_what_stayed};
 use super::partial::{LocalPartial, read_back_whole, write_with_holes};
 use super::staging::{Staging, partial_name};
-use super::{conflict, evidence_of, failed, lock};
+use super::{conflict, evidence_of, failed, is_no_room, lock};
 use crate::endpoint::{PartialFile, Ready, Staged};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::catalogue::{Remembered, bind};
@@ -42,11 +42,12 @@ impl LocalDestination {
         let created = self.with_descriptors(|| staging.dir.create_new(name.as_bytes(), 0o600));
         let file = created.and_then(|file| {
             let size = entry.evidence.size;
-            let sized =
-                file.truncate(size).and_then(|()| match file.preallocate(0, if sparse { 0 } else { size }) {
-                    Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-                    other => other,
-                });
+            // The length must be right from the beginning, for writes come in any order; space may fail to be reserved.
+            let reserve = || match file.preallocate(0, if sparse { 0 } else { size }) {
+                Err(error) if is_no_room(&error) => Err(error),
+                _ => Ok(()),
+            };
+            let sized = file.truncate(size).and_then(|()| reserve());
             match sized {
                 Ok(()) => Ok(file),
                 Err(error) => {
@@ -150,7 +151,7 @@ impl LocalDestination {
         let path = &entry.path;
         let (place, name) = self.parent_of(path)?;
         let seen = self.seen(entry.id);
-        let losses = match ready {
+        let mut losses = match ready {
             Ready::Staged(staged) => {
                 let of_io = |error: io::Error| failed("finish", path, &error);
                 let staging = self.staging_at(&place).map_err(of_io)?;
@@ -165,6 +166,18 @@ impl LocalDestination {
             Ready::Partial(partial) => self.finish_partial(entry, partial.number(), &place, &name, seen)?,
         };
         self.changed_parent(path, &place);
+        if self.is_forgetful(&place) {
+            let named = Named(&place.dir, &name);
+            look_what_stayed(
+                &named,
+                &Wanted::of(entry),
+                &self.terms.preserve,
+                self.grain(&place),
+                &mut losses,
+            )
+            .map_err(|error| failed("set the metadata of", path, &error))?;
+            self.changed_loosely(&place.territory);
+        }
         if self.has_catalogue
             && let Ok(stat) = place.dir.stat(&name)
             && stat.size == entry.evidence.size

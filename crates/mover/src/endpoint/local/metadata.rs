@@ -62,7 +62,8 @@ pub(super) trait Target {
     fn look(&self) -> io::Result<Stat>;
     fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()>;
     fn permit(&self, mode: u32) -> io::Result<()>;
-    fn stamp(&self, mtime: Time) -> io::Result<()>;
+    /// Without `atime` that one stays as it is.
+    fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()>;
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
     fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()>;
     fn remove_attribute(&self, name: &[u8]) -> io::Result<()>;
@@ -78,8 +79,8 @@ impl Target for File {
     fn permit(&self, mode: u32) -> io::Result<()> {
         self.set_mode(mode)
     }
-    fn stamp(&self, mtime: Time) -> io::Result<()> {
-        self.set_times(None, Some(sys_time(mtime)))
+    fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()> {
+        self.set_times(atime, Some(sys_time(mtime)))
     }
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         self.xattrs()
@@ -105,8 +106,8 @@ impl Target for Named<'_> {
     fn permit(&self, mode: u32) -> io::Result<()> {
         self.0.set_mode(self.1, mode)
     }
-    fn stamp(&self, mtime: Time) -> io::Result<()> {
-        self.0.set_times(self.1, None, Some(sys_time(mtime)))
+    fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()> {
+        self.0.set_times(self.1, atime, Some(sys_time(mtime)))
     }
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         self.0.xattrs(self.1)
@@ -272,7 +273,7 @@ impl<T: Target> Applying<'_, T> {
     }
 
     fn times(&mut self, mtime: Time, had: Option<Time>) -> io::Result<()> {
-        match self.target.stamp(mtime) {
+        match self.target.stamp(None, mtime) {
             Ok(()) => self.is_changed |= had != Some(mtime),
             Err(error) if is_medium(&error) => return Err(error),
             Err(error) => {
@@ -297,6 +298,38 @@ impl<T: Target> Applying<'_, T> {
     fn lose(&mut self, what: &str, why: &str) {
         self.losses.push(Loss { what: what.to_owned(), why: why.to_owned() });
     }
+}
+
+/// What a name does not have in the end although the file system took it; adds it to `losses`, each kind once. For
+/// file systems that forget: see `Abilities::is_forgetful`. The time is given once more first, together with
+/// that of the last access: some of FUSE know only both at once, and closing a file may have changed it.
+///
+/// # Errors
+/// Only of the medium.
+pub(super) fn look_what_stayed(
+    target: &impl Target,
+    wanted: &Wanted,
+    preserve: &Preserve,
+    grain: Grain,
+    losses: &mut Vec<Loss>,
+) -> io::Result<()> {
+    let mut stat = target.look()?;
+    if preserve.times && !grain.is_same(wanted.mtime, stat.mtime) {
+        let _ = target.stamp(Some(stat.atime), wanted.mtime);
+        stat = target.look()?;
+    }
+    let lost = [
+        ("mode", preserve.mode && stat.mode != wanted.mode),
+        ("owner", preserve.owner && stat.uid != wanted.uid),
+        ("group", preserve.owner && stat.gid != wanted.gid),
+        ("time of change", preserve.times && !grain.is_same(wanted.mtime, stat.mtime)),
+    ];
+    for (what, _) in lost.into_iter().filter(|&(_, is_lost)| is_lost) {
+        if !losses.iter().any(|loss| loss.what == what) {
+            losses.push(Loss { what: what.to_owned(), why: "this file system did not keep it".to_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// Whether anything but content is not as wanted. Attributes are compared only if `xattrs` gives them.

@@ -64,6 +64,7 @@ pub const STAGING_NAME: &[u8] = b".thalweg-staging";
 
 /// Error numbers that `io::ErrorKind` does not tell apart (generic Linux; not MIPS, SPARC, Alpha).
 mod errno {
+    pub const IO: i32 = 5;
     pub const TABLE_FULL: i32 = 23;
     pub const TOO_MANY_OPEN: i32 = 24;
     pub const LOOP: i32 = 40;
@@ -106,6 +107,14 @@ fn failed_at_words(operation: &str, words: &std::path::Path, error: &io::Error) 
 fn at_words(mut failure: Failure, words: &std::path::Path) -> Failure {
     failure.cause = format!("{}: {}", shown(words), failure.cause);
     failure
+}
+
+/// Why a reservation of space that failed must not be passed over. File systems that cannot reserve say so in many
+/// ways (some of FUSE: not permitted), and the bytes come all the same.
+fn is_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind as E;
+    let refusals = [E::StorageFull, E::QuotaExceeded, E::FileTooLarge, E::ReadOnlyFilesystem];
+    refusals.contains(&error.kind()) || is_errno(error, errno::IO)
 }
 
 fn conflict(path: &RelativePath, cause: impl ToString) -> Failure {

@@ -161,6 +161,8 @@ pub(super) struct Abilities {
     pub(super) owner: Option<(u32, u32)>,
     /// What is left of mode 0777 when a file is created: the umask shows here.
     pub(super) mode_of_0777: Option<u32>,
+    /// It may take metadata without keeping them, and say nothing: what it has in the end must be looked at.
+    pub(super) is_forgetful: bool,
 }
 
 /// How finely a file system keeps times, in nanoseconds.
@@ -270,8 +272,10 @@ impl Staging {
             grain: Grain::FINEST,
             owner: Some((stat.uid, stat.gid)),
             mode_of_0777: Some(stat.mode),
+            is_forgetful: self.dir.file_system()?.kind.may_lack_modes(),
         };
-        if file.set_times(None, Some(TIME)).is_ok() {
+        // Both, because some of FUSE know only both at once.
+        if file.set_times(Some(TIME), Some(TIME)).is_ok() {
             let kept = file.stat()?.mtime;
             let grains = [1, 100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000];
             let wanted = thalweg_wire::Time { seconds: TIME.seconds, nanos: TIME.nanos };
@@ -318,15 +322,30 @@ fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
         }
         // Set-group-id is inherited too.
         if stat.mode != 0o700 {
-            own.set_mode(0o700)?;
+            // Where there are no modes this fails, or does nothing.
+            let set = own.set_mode(0o700);
             stat = dir.stat_self()?;
+            if stat.mode & 0o077 != 0 && !is_closed_as_its_parent(parent, &dir, &stat)? {
+                set?;
+            }
         }
     }
-    if stat.kind != Kind::Dir || stat.uid != usage::effective_uid() || stat.mode & 0o077 != 0 {
+    let is_ours_alone = stat.uid == usage::effective_uid() && stat.mode & 0o077 == 0;
+    if stat.kind != Kind::Dir || !(is_ours_alone || is_closed_as_its_parent(parent, &dir, &stat)?) {
         let cause = "the staging directory belongs to somebody else or is open to others";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, cause));
     }
     Ok(dir)
+}
+
+/// On a file system without modes (a memory stick): nobody gets in here who does not get in beside it.
+fn is_closed_as_its_parent(parent: &Dir, dir: &Dir, stat: &Stat) -> io::Result<bool> {
+    if !dir.file_system()?.kind.may_lack_modes() {
+        return Ok(false);
+    }
+    let beside = parent.stat_self()?;
+    let key = |stat: &Stat| (key_of(stat), stat.uid, stat.gid, stat.mode);
+    Ok(key(stat) == key(&beside))
 }
 
 /// Removes a directory of files.

@@ -549,6 +549,10 @@ fn open_file(place: &SurveyPlace) -> Result<File> {
             Ok(Spot::Directory(_)) => {
                 return Err(Failure::new(FailureKind::Conflict, "open", "it is a directory"));
             }
+            // By the name that was asked for: where a link leads is not told here.
+            Err(failure) if failure.kind == FailureKind::NotFound => {
+                return Err(place.failed("open", &io::ErrorKind::NotFound.into()));
+            }
             Err(failure) => return Err(failure),
         };
         if stat.kind != Kind::Symlink {

@@ -133,7 +133,8 @@ impl Sender {
         self.progress.bytes_sent += bytes;
         // Some may have arrived, or even be settled, by now.
         let is_under_way = |id: &EntryId| self.is_small(*id) && !damaged.contains(id);
-        let under_way: Vec<EntryId> = sent.iter().copied().filter(is_under_way).collect();
+        let mut under_way: Vec<EntryId> = sent.iter().copied().filter(is_under_way).collect();
+        under_way.sort_unstable();
         if let Some(handed) = self.streams.get_mut(&stream).filter(|_| !under_way.is_empty()) {
             // Age counts from the next look for idle work; the machine has no later time here.
             handed.push(Handed {
@@ -433,7 +434,10 @@ impl Sender {
         for handed in self.streams.values_mut() {
             handed.retain_mut(|handed| match &mut handed.task {
                 Task::Pack(ids) if handed.sent => {
-                    ids.retain(|&other| other != id);
+                    // In order since it was sent; a search, for this is asked of every small file.
+                    if let Ok(at) = ids.binary_search(&id) {
+                        ids.remove(at);
+                    }
                     !ids.is_empty()
                 }
                 _ => true,

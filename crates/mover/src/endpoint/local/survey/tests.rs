@@ -24,7 +24,8 @@ fn a_link_that_leads_out_of_an_export_is_as_absent_as_what_is_not_there() {
     let ask = |path: &str| {
         let below = Some(Dir::open(&export).unwrap());
         let place = SurveyPlace { path: path.into(), below };
-        read(&place, 0, 0, &mut |_| panic!("bytes of {path}")).unwrap_err()
+        let failure = read(&place, 0, 0, &mut |_| panic!("bytes of {path}")).unwrap_err();
+        Failure { cause: failure.cause.replace(path, "PATH"), ..failure }
     };
     let absent = ask("not-there");
     for path in ["up", "away", "dir/secret", "gone", "../secret", ".thalweg-staging/x"] {

@@ -1,0 +1,430 @@
+//! The testbed does what it was asked to, seen by other people's programs (ping, iperf3), and leaves nothing behind.
+//!
+//! These are measurements on a machine that has other things to do: each may be made again, three times in all, and
+//! where more than twice as many programs want to run as there are cores, less is asked, and that is told. What cannot
+//! come from a busy machine (a rate above the line's, a packet too early) is never excused.
+
+mod support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+use support::chance::{Random, has, is_root, quick_or_torture, say, skipped};
+use support::{Scratch, finish, wait_until};
+
+/// Measurements one after another: they would disturb each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+const TRIES: usize = 3;
+
+/// A testbed that is up, and goes with the value.
+struct Testbed {
+    scratch: Scratch,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Testbed {
+    /// `None`, with the reason told, where it cannot be had.
+    fn up(row: &str, options: &[&str]) -> Option<Testbed> {
+        let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let missing = ["ip", "ping", "iperf3", "chrt"].iter().find(|program| !has(program));
+        if let Some(program) = missing {
+            skipped(row, &format!("needs {program}"));
+            return None;
+        }
+        if !is_root() {
+            skipped(row, "needs root");
+            return None;
+        }
+        let testbed = Testbed { scratch: Scratch::new(), _alone: alone };
+        let output = finish(testbed.command("up", options).spawn().expect("start"));
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        if words.contains("the kernel needs") {
+            skipped(row, words.trim());
+            return None;
+        }
+        assert!(output.status.success(), "{words}");
+        Some(testbed)
+    }
+
+    fn command(&self, what: &str, options: &[&str]) -> Command {
+        let mut command = self.scratch.thalweg();
+        command.args(["testbed", what, "--state"]).arg(self.scratch.path("testbeds")).args(options);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn do_it(&self, what: &str, options: &[&str]) -> Output {
+        finish(self.command(what, options).spawn().expect("start"))
+    }
+
+    fn run(&self, words: &[&str]) -> String {
+        let output = self.do_it("run", words);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {stderr}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn json(&self, what: &str, options: &[&str]) -> Value {
+        let output = self.do_it(what, &[&["--json"], options].concat());
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    fn set(&self, options: &[&str]) {
+        let output = self.do_it("set", options);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn pid(&self) -> Pid {
+        let pid = self.json("status", &[])["pid"].as_i64().expect("a process number");
+        Pid::from_raw(i32::try_from(pid).unwrap())
+    }
+
+    /// Round trip times in milliseconds, sorted.
+    fn ping_ms(&self, count: &str) -> Vec<f64> {
+        // Before other programs, or it measures how long it waits for a core.
+        let text = self.run(&["left", "chrt", "-f", "1", "ping", "-n", "-i", "0.01", "-c", count, "right"]);
+        let mut times: Vec<f64> = text
+            .lines()
+            .filter_map(|line| line.split_once("time=")?.1.split(' ').next()?.parse().ok())
+            .collect();
+        times.sort_by(f64::total_cmp);
+        times
+    }
+
+    /// What iperf3 says at its end, a server of it being on the right.
+    fn iperf3(&self, options: &[&str]) -> Value {
+        let serve = ["right", "iperf3", "--server", "--one-off"];
+        let mut server = self.command("run", &serve).stdout(Stdio::null()).spawn().expect("start");
+        let words = [&["left", "iperf3", "--client", "right", "--json"], options].concat();
+        let mut answer = Value::Null;
+        eventually("iperf3 answers", || {
+            let output = self.do_it("run", &words);
+            answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            answer["error"].is_null()
+        });
+        let _ = server.kill();
+        let _ = server.wait();
+        answer
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        let _ = self.do_it("down", &[]);
+    }
+}
+
+/// What may be asked of a machine: the first where it has room for the programs that are measured, else the second.
+fn as_busy_as_it_is(idle: f64, busy: f64) -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    if load <= 2.0 * cores {
+        return idle;
+    }
+    say(&format!("a load of {load} on {cores} cores: {busy} is asked instead of {idle}"));
+    busy
+}
+
+fn eventually(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(wait_until(Duration::from_secs(30), is_so), "not so in 30 s: {what}");
+}
+
+/// Until it is as it should be, at most [`TRIES`] times.
+fn within(mut measure: impl FnMut() -> Result<(), String>) {
+    let mut said = Vec::new();
+    for _ in 0..TRIES {
+        match measure() {
+            Ok(()) => return,
+            Err(why) => said.push(why),
+        }
+    }
+    panic!("{}", said.join("; "));
+}
+
+#[test]
+fn a_ping_takes_the_round_trip_time() {
+    let Some(testbed) = Testbed::up("round trip time", &["--rtt", "10ms"]) else { return };
+    for (option, ms) in [("10ms", 10.0), ("100ms", 100.0)] {
+        testbed.set(&["--rtt", option]);
+        within(|| {
+            let times = testbed.ping_ms("30");
+            assert_eq!(times.len(), 30);
+            // What is taken off for this machine's own part is never more than a fifth of a millisecond too much.
+            assert!(times[0] > ms - 0.2, "{times:?}");
+            let (median, tolerance) =
+                (times[times.len() / 2], f64::max(as_busy_as_it_is(0.2, 2.0), ms * 0.01));
+            if (median - ms).abs() <= tolerance { Ok(()) } else { Err(format!("{median} ms at {option}")) }
+        });
+    }
+}
+
+#[test]
+fn the_line_carries_its_rate() {
+    let options = ["--rtt", "20ms", "--rate", "100Mbit/s", "--stock"];
+    let Some(testbed) = Testbed::up("rate", &options) else { return };
+    for (rate, mbit_per_s) in [("100Mbit/s", 100.0), ("1Gbit/s", 1000.0)] {
+        testbed.set(&["--rate", rate]);
+        // Payload of TCP with time stamps in an Ethernet frame of 1500 bytes.
+        let expected = mbit_per_s * 1448.0 / 1538.0;
+        for streams in ["1", "4"] {
+            within(|| {
+                let told = testbed.iperf3(&["-t", "3", "-O", "2", "-C", "cubic", "-P", streams]);
+                let bits = told["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate");
+                let share = bits / 1e6 / expected;
+                // 3 %: iperf3 counts what arrived up to a moment somewhat after its last second.
+                assert!(share < 1.03, "{streams} streams at {rate}: {share}");
+                if share > as_busy_as_it_is(0.98, 0.85) {
+                    Ok(())
+                } else {
+                    Err(format!("{streams} streams at {rate}: {share}"))
+                }
+            });
+        }
+    }
+    let status = testbed.json("status", &[]);
+    let forward = &status["status"]["forward"];
+    let number = |value: &Value| value.as_u64().expect("a number");
+    assert_eq!(number(&forward["trouble"]), 0, "{status}");
+    let counters = &forward["counters"];
+    assert!(
+        number(&counters["handled"]) * 3 < number(&counters["packets"]),
+        "super-packets come whole: {status}"
+    );
+    assert!(number(&counters["queued_bytes_max"]) <= 2_500_000, "one bandwidth-delay product: {status}");
+    assert!(status["status"]["cpu_seconds_per_gb"].as_f64().is_some_and(|cost| cost > 0.0));
+}
+
+#[test]
+fn each_direction_has_its_own_delay_and_rate() {
+    let options = [
+        "--forward-delay",
+        "15ms",
+        "--back-delay",
+        "5ms",
+        "--forward-rate",
+        "200Mbit/s",
+        "--back-rate",
+        "20Mbit/s",
+    ];
+    let Some(testbed) = Testbed::up("asymmetric", &[&options[..], &["--stock"]].concat()) else { return };
+    within(|| {
+        let median = testbed.ping_ms("20")[10];
+        if (median - 20.0).abs() < as_busy_as_it_is(0.3, 2.0) { Ok(()) } else { Err(format!("{median} ms")) }
+    });
+    for (turned, mbit_per_s) in [(&[][..], 200.0), (&["--reverse"][..], 20.0)] {
+        within(|| {
+            let told = testbed.iperf3(&[&["-t", "2", "-O", "1", "-C", "cubic"], turned].concat());
+            let bits = told["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate");
+            let share = bits / 1e6 / (mbit_per_s * 1448.0 / 1538.0);
+            if (as_busy_as_it_is(0.95, 0.8)..1.03).contains(&share) {
+                Ok(())
+            } else {
+                Err(format!("{turned:?}: {share}"))
+            }
+        });
+    }
+}
+
+#[test]
+fn loss_lies_in_the_binomial_interval_and_late_and_double_packets_are_seen() {
+    let options = ["--rtt", "4ms", "--loss", "1%", "--reorder", "1%", "--duplicate", "1%", "--stock"];
+    let Some(testbed) = Testbed::up("loss", &options) else { return };
+    // By iperf3: 100-byte packets, 5,000 a second.
+    testbed.set(&["--reorder", "0", "--duplicate", "0"]);
+    within(|| {
+        let told = testbed.iperf3(&["-u", "-l", "100", "-b", "4M", "-t", "3"]);
+        let number = |name: &str| told["end"]["sum"][name].as_f64().expect("a number");
+        let (packets, lost) = (number("packets"), number("lost_packets"));
+        let deviation = (packets * 0.01 * 0.99).sqrt();
+        let is_within = packets > 10_000.0 && (lost - packets * 0.01).abs() <= 4.0 * deviation;
+        if is_within { Ok(()) } else { Err(format!("{lost} of {packets}")) }
+    });
+    testbed.set(&["--reorder", "1%", "--duplicate", "1%"]);
+    within(|| {
+        let told = testbed.json("check", &[]);
+        // Round trips and rates have tests of their own.
+        let lines = told["report"]["lines"].as_array().expect("lines");
+        let counts = lines.iter().filter(|line| line["unit"] == "packets");
+        let number = |line: &Value, name: &str| line[name].as_f64().expect("a number");
+        let is_off = |line: &&Value| {
+            (number(line, "measured") - number(line, "expected")).abs() > number(line, "tolerance")
+        };
+        let off: Vec<&Value> = counts.clone().filter(is_off).collect();
+        assert!(counts.count() == 7, "{told}");
+        if off.is_empty() { Ok(()) } else { Err(format!("{off:?}")) }
+    });
+    // A share of the packets on the wire, not of the super-packets that the kernel hands over.
+    testbed.set(&["--loss", "1e-3", "--reorder", "0", "--duplicate", "0", "--rate", "500Mbit/s"]);
+    let before = testbed.json("status", &[])["status"]["forward"]["counters"].clone();
+    let told = testbed.iperf3(&["-t", "3", "-C", "cubic", "-P", "4"]);
+    let after = testbed.json("status", &[])["status"]["forward"].clone();
+    let grown = |name: &str| after["counters"][name].as_f64().unwrap() - before[name].as_f64().unwrap();
+    let (packets, lost, handled) = (grown("packets"), grown("lost"), grown("handled"));
+    assert!(handled < packets, "super-packets: {handled} of {packets}");
+    assert!((lost - packets * 1e-3).abs() <= 4.0 * (packets * 1e-3).sqrt() + 1.0, "{lost} of {packets}");
+    // Nothing else was lost: TCP sends again what is lost, and hardly more.
+    let again = told["end"]["sum_sent"]["retransmits"].as_f64().expect("retransmits");
+    let dropped = lost + grown("overflowed");
+    assert!(again >= dropped * 0.9 && again <= dropped * 1.5 + 20.0, "{again} sent again, {dropped} dropped");
+    assert_eq!(after["trouble"], 0);
+}
+
+#[test]
+fn a_change_takes_effect_while_programs_run() {
+    let Some(testbed) = Testbed::up("set", &["--rtt", "10ms"]) else { return };
+    let mut ping = testbed.command("run", &["left", "ping", "-n", "-i", "0.02", "-c", "100", "right"]);
+    let ping = ping.spawn().expect("start");
+    std::thread::sleep(Duration::from_millis(700));
+    testbed.set(&["--rtt", "60ms"]);
+    let output = finish(ping);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let seen = |low: f64, high: f64| {
+        let time = |line: &str| line.split_once("time=")?.1.split(' ').next()?.parse::<f64>().ok();
+        text.lines().filter_map(time).filter(|time| (low..high).contains(time)).count()
+    };
+    assert!(seen(9.8, 30.0) >= 5, "before: {text}");
+    assert!(seen(59.8, 90.0) >= 5, "after: {text}");
+}
+
+#[test]
+fn a_program_keeps_its_exit_code_its_signals_and_its_hosts() {
+    let Some(testbed) =
+        Testbed::up("run", &["--hosts", "2+1", "--sysctl", "net.ipv4.tcp_rmem=4096 8192 16384"])
+    else {
+        return;
+    };
+    let output = testbed.do_it("run", &["left", "sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7));
+    let buffers = testbed.run(&["left-2", "cat", "/proc/sys/net/ipv4/tcp_rmem"]);
+    assert_eq!(buffers.split_whitespace().collect::<Vec<_>>(), ["4096", "8192", "16384"]);
+    assert!(testbed.run(&["right", "getent", "hosts", "left-2"]).contains("10.77.1.2"));
+    // Hosts of one side reach each other, and not by way of the path.
+    testbed.run(&["left-2", "ping", "-c", "1", "left"]);
+    assert_eq!(testbed.json("status", &[])["status"]["forward"]["counters"]["packets"], 0);
+
+    let sleeping = testbed.command("run", &["left", "sleep", "600"]).spawn().expect("start");
+    let process = Pid::from_raw(sleeping.id() as i32);
+    let command_line = format!("/proc/{process}/cmdline");
+    eventually("the program runs", || {
+        std::fs::read(&command_line).is_ok_and(|bytes| bytes.starts_with(b"sleep"))
+    });
+    kill(process, Signal::SIGTERM).unwrap();
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(finish(sleeping).status.signal(), Some(Signal::SIGTERM as i32));
+
+    let again = testbed.do_it("up", &[]);
+    assert_eq!(again.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("a testbed `testbed` is up"));
+    let other = testbed.do_it("up", &["--name", "other"]);
+    assert!(other.status.success(), "several at once: {}", String::from_utf8_lossy(&other.stderr));
+    assert_eq!(String::from_utf8_lossy(&testbed.do_it("list", &[]).stdout).lines().count(), 2);
+    assert!(testbed.do_it("down", &["--all"]).status.success());
+    assert!(testbed.do_it("list", &[]).stdout.is_empty());
+}
+
+#[test]
+fn down_leaves_nothing_and_ends_what_runs_inside() {
+    let Some(testbed) = Testbed::up("down", &["--rtt", "4ms"]) else { return };
+    assert!(testbed.do_it("down", &[]).status.success());
+    // In a namespace of its own, where nobody else makes devices.
+    let program = env!("CARGO_BIN_EXE_thalweg");
+    let state = testbed.scratch.path("testbeds");
+    let script = format!(
+        "look() {{ ip netns list; ip -o link; nft list ruleset; ls -A {0}/testbed; }}
+         mkdir -p -m 700 {0}/testbed; look > $1/before
+         {program} testbed up --state {0} --rtt 4ms && {program} testbed run --state {0} left ping -c 1 right
+         {program} testbed run --state {0} right sleep 600 & sleep 0.3
+         {program} testbed down --state {0} && wait
+         look > $1/after; cat $1/before; cmp $1/before $1/after",
+        state.display()
+    );
+    let mut command = Command::new("unshare");
+    let scratch = testbed.scratch.path("");
+    command.args(["--net", "sh", "-c", &script, "sh"]).arg(&scratch);
+    let output = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("unshare"));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains("1 program in it was ended") && stdout.contains("1 received"), "{stdout}");
+}
+
+#[test]
+fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_remove() {
+    let Some(testbed) = Testbed::up("kill", &["--rtt", "4ms"]) else { return };
+    let mut random = Random::new("kill");
+    // One that runs, with a program inside.
+    let mut inside = testbed.command("run", &["left", "sleep", "600"]).spawn().expect("start");
+    let command_line = format!("/proc/{}/cmdline", inside.id());
+    eventually("the program runs", || {
+        std::fs::read(&command_line).is_ok_and(|bytes| bytes.starts_with(b"sleep"))
+    });
+    kill(testbed.pid(), Signal::SIGKILL).unwrap();
+    eventually("it is dead", || {
+        String::from_utf8_lossy(&testbed.do_it("list", &[]).stdout).starts_with("dead")
+    });
+    let down = testbed.do_it("down", &[]);
+    assert!(String::from_utf8_lossy(&down.stdout).contains("1 program in it was ended"), "{down:?}");
+    assert!(!inside.wait().unwrap().success());
+    // One that comes up: the daemon, or who starts it, dies somewhere on the way.
+    for round in 0..quick_or_torture(20, 200) {
+        let mut up = testbed.command("up", &["--rtt", "4ms"]).spawn().expect("start");
+        std::thread::sleep(Duration::from_micros(random.below(80_000)));
+        if round % 2 == 0 {
+            let _ = up.kill();
+        }
+        for process in wires(&testbed) {
+            let _ = kill(process, Signal::SIGKILL);
+        }
+        let _ = up.wait();
+        let down = testbed.do_it("down", &[]);
+        assert!(down.status.success(), "round {round}: {}", String::from_utf8_lossy(&down.stderr));
+        // One that was just being started finds its directory gone.
+        eventually("its process is gone", || {
+            wires(&testbed).is_empty() || testbed.do_it("down", &[]).status.code() != Some(0)
+        });
+        let left = std::fs::read_dir(testbed.scratch.path("testbeds/testbed")).unwrap().count();
+        assert_eq!(left, 0, "round {round}");
+    }
+    assert!(testbed.do_it("up", &[]).status.success());
+}
+
+/// Processes of testbeds that are recorded in this test's directory.
+fn wires(testbed: &Testbed) -> Vec<Pid> {
+    let state = testbed.scratch.path("testbeds").into_os_string().into_encoded_bytes();
+    let all = std::fs::read_dir("/proc").expect("/proc").flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let has = |word: &[u8]| words.split(|byte| *byte == 0).any(|one| one == word);
+            has(b"wire") && has(&state)
+        })
+        .map(Pid::from_raw)
+        .collect()
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_is_made() {
+    let scratch = Scratch::new();
+    for (options, word) in [
+        (&["--rate", "100"][..], "unit"),
+        (&["--loss", "2"], "share"),
+        (&["--mtu", "100"], "MTU"),
+        (&["--hosts", "0+1"], "hosts"),
+        (&["--name", "../x"], "name"),
+        (&["--sysctl", "kernel.panic=1"], "network namespace"),
+        (&["--rtt", "1ms", "--jitter", "1s"], "jitter"),
+        (&["--preset", "folklore"], "continental"),
+    ] {
+        let mut command = scratch.thalweg();
+        command.args(["testbed", "up", "--state"]).arg(scratch.path("testbeds")).args(options);
+        let output = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start"));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{options:?}: {stderr}");
+        assert!(stderr.contains(word), "{options:?}: {stderr}");
+        assert!(!scratch.path("testbeds").exists());
+    }
+}

@@ -1,0 +1,411 @@
+//! How well the path keeps what was asked, measured by ordinary sockets in the first hosts of both sides. Other
+//! traffic on the path disturbs it.
+
+use super::daemon::{Request, Status};
+use super::place::{HostRecord, Place, Record};
+use super::wire::Path;
+use serde::Serialize;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_sys::namespace::NetworkNamespace;
+
+/// Round trips that are measured.
+const ECHOES: usize = 50;
+
+/// Bytes behind the headers of an echo and of a packet that is counted.
+const SMALL_BYTES: usize = 32;
+
+/// The same with the headers of IP and UDP.
+const SMALL_PACKET_BYTES: u64 = SMALL_BYTES as u64 + 28;
+
+/// Small packets of which the lost ones are counted, at most.
+const COUNTED_PACKETS: f64 = 20_000.0;
+
+/// Of these so many a second at most: a slow machine's wire keeps up with them.
+const COUNTED_PACKETS_PER_S: f64 = 10_000.0;
+
+/// The counting takes no longer.
+const COUNTING_TIME: Duration = Duration::from_secs(4);
+
+/// Streams of the measurement of rate, so that the window of one is not the limit.
+const STREAMS: usize = 4;
+
+/// The streams may take so many round trips to fill the path, and at least [`WARM_UP_MIN`].
+const WARM_UP_RTTS: u32 = 30;
+const WARM_UP_MIN: Duration = Duration::from_secs(1);
+
+/// The measurement of rate proper.
+const RATE_TIME: Duration = Duration::from_secs(3);
+
+/// What one direction's delay may add to a wait before a packet counts as lost.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// IP and TCP headers with time stamps, as Linux sends them.
+const TCP_HEADER_BYTES: f64 = 52.0;
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Accuracy {
+    /// One for each thing measured.
+    pub lines: Vec<Line>,
+    /// What the wire used meanwhile, in CPU-seconds for each 10^9 bytes carried.
+    pub wire_cpu_seconds_per_gb: f64,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, Serialize)]
+pub struct Line {
+    /// What was measured.
+    pub what: String,
+    /// What it should be, in [`Line::unit`].
+    pub expected: f64,
+    /// What it is.
+    pub measured: f64,
+    /// How far apart they may be.
+    pub tolerance: f64,
+    /// `ms`, `packets`, `Mbit/s`.
+    pub unit: &'static str,
+    /// In words: of how many, or why nothing was to be expected.
+    pub note: String,
+}
+
+impl Line {
+    /// Whether it is as it should be.
+    pub fn is_within(&self) -> bool {
+        (self.measured - self.expected).abs() <= self.tolerance
+    }
+}
+
+/// Measures round trip time, loss, order, copies and rate.
+///
+/// # Errors
+/// `NotFound` if no such testbed is up; what the kernel says.
+pub fn measure(place: &Place, name: &str) -> Result<Accuracy> {
+    let record = place.running(name)?;
+    let (left, right) = (End::of(&record, "left")?, End::of(&record, "right")?);
+    let before = place.ask(name, &Request::Status)?;
+    let (paths, mtu_bytes) = (&before.spec.paths, before.spec.mtu_bytes);
+    let rtt = Duration::from_nanos(paths.rtt_ns());
+    let round_trips = round_trips(&left, &right, rtt)?;
+    let median = round_trips[round_trips.len() / 2];
+    let mut lines = vec![rtt_line(&paths.forward, &paths.back, median)];
+    for (direction, path, from, to) in
+        [("forward", &paths.forward, &left, &right), ("back", &paths.back, &right, &left)]
+    {
+        let counted = count(from, to, path, rtt)?;
+        lines.extend(counted.lines(direction, path));
+        // With loss, TCP's rate says more about TCP than about the line.
+        if let (Some(rate), 0.0) = (path.rate_bits_per_s, path.loss) {
+            let measured = tcp_rate(from, to, rtt)?;
+            lines.push(rate_line(direction, rate as f64, path.framing_bytes, mtu_bytes, measured));
+        }
+    }
+    let after = place.ask(name, &Request::Status)?;
+    let cpu_seconds = after.cpu_seconds - before.cpu_seconds;
+    let wire_cpu_seconds_per_gb = cpu_seconds / ((carried(&after) - carried(&before)).max(1) as f64 / 1e9);
+    lines.push(Line {
+        what: "lost by the wire itself".into(),
+        expected: 0.0,
+        measured: (trouble(&after) - trouble(&before)) as f64,
+        tolerance: 0.0,
+        unit: "packets",
+        note: "anything but 0: this machine was too slow".into(),
+    });
+    Ok(Accuracy { lines, wire_cpu_seconds_per_gb })
+}
+
+fn carried(status: &Status) -> u64 {
+    status.forward.counters.bytes + status.back.counters.bytes
+}
+
+fn trouble(status: &Status) -> u64 {
+    status.forward.trouble + status.back.trouble
+}
+
+/// A host that takes part.
+pub(super) struct End {
+    /// Where it is.
+    pub namespace: NetworkNamespace,
+    /// Its address.
+    pub address: Ipv4Addr,
+}
+
+impl End {
+    fn of(record: &Record, name: &str) -> Result<End> {
+        let host: &HostRecord = record.host(name)?;
+        Ok(End { namespace: record.namespace(host.fd)?, address: host.address })
+    }
+
+    fn udp(&self) -> Result<UdpSocket> {
+        let made = self.namespace.inside(|| {
+            let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+            socket.set_read_timeout(Some(Duration::from_millis(20)))?;
+            // As much as the default if more is not permitted.
+            let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 16 << 20);
+            Ok(socket)
+        });
+        made.map_err(|error| of_io("open a socket in a host", &error))
+    }
+
+    fn at(&self, port: u16) -> SocketAddrV4 {
+        SocketAddrV4::new(self.address, port)
+    }
+}
+
+fn port(socket: &UdpSocket) -> Result<u16> {
+    Ok(socket.local_addr().map_err(|error| of_io("look at a socket", &error))?.port())
+}
+
+/// A thread reads what comes until told that no more will.
+fn while_reading<T>(
+    mut read: impl FnMut() -> io::Result<()> + Send,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // Timeouts are how it notices the end.
+                let _ = read();
+            }
+        });
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// Round trip times of [`ECHOES`] small packets, least first; those of lost ones are missing, but not all.
+///
+/// # Errors
+/// `Connection` if none comes back.
+pub(super) fn round_trips(left: &End, right: &End, rtt: Duration) -> Result<Vec<Duration>> {
+    let failed = |error: io::Error| of_io("measure the round trip time", &error);
+    let (asks, answers) = (left.udp()?, right.udp()?);
+    let to = right.at(port(&answers)?);
+    asks.set_read_timeout(Some(rtt + PATIENCE)).map_err(failed)?;
+    let ask = || {
+        at_once();
+        let mut seen = Vec::new();
+        for number in 0..ECHOES {
+            let begun = Instant::now();
+            let mut bytes = [number as u8; SMALL_BYTES];
+            asks.send_to(&bytes, to).map_err(failed)?;
+            // A late answer to an earlier one is not this one's.
+            while asks.recv(&mut bytes).is_ok() {
+                if usize::from(bytes[0]) == number {
+                    seen.push(begun.elapsed());
+                    break;
+                }
+            }
+        }
+        Ok(seen)
+    };
+    let mut seen = while_reading(
+        || {
+            at_once();
+            let mut bytes = [0; SMALL_BYTES];
+            let (length, from) = answers.recv_from(&mut bytes)?;
+            answers.send_to(&bytes[..length], from).map(drop)
+        },
+        || in_a_thread(ask),
+    )?;
+    seen.sort();
+    match seen.is_empty() {
+        true => {
+            Err(Failure::new(FailureKind::Connection, "measure the round trip time", "no packet came back"))
+        }
+        false => Ok(seen),
+    }
+}
+
+/// What is measured is the path, not how long this thread waits for a core.
+fn at_once() {
+    // Where that is not permitted, a busy machine shows.
+    let _ = thalweg_sys::usage::run_before_others();
+}
+
+fn in_a_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let ended = std::thread::scope(|scope| scope.spawn(work).join());
+    ended
+        .unwrap_or_else(|_| Err(Failure::new(FailureKind::Internal, "measure the path", "a thread panicked")))
+}
+
+fn rtt_line(forward: &Path, back: &Path, measured: Duration) -> Line {
+    let line_ms = |path: &Path| {
+        let bits = (SMALL_PACKET_BYTES + u64::from(path.framing_bytes)) as f64 * 8e3;
+        path.rate_bits_per_s.map_or(0.0, |rate| bits / rate as f64)
+    };
+    let expected = (forward.delay_ns + back.delay_ns) as f64 / 1e6 + line_ms(forward) + line_ms(back);
+    let jitter_ms = (forward.jitter_ns + back.jitter_ns) as f64 / 1e6;
+    Line {
+        what: "round trip time".into(),
+        expected,
+        measured: measured.as_secs_f64() * 1e3,
+        tolerance: (expected * 0.01).max(0.2) + jitter_ms,
+        unit: "ms",
+        note: format!("median of {ECHOES}"),
+    }
+}
+
+/// What became of small packets.
+#[derive(Debug, Default)]
+struct Counted {
+    sent: u64,
+    lost: u64,
+    passed_by_later: u64,
+    twice: u64,
+}
+
+fn count(from: &End, to: &End, path: &Path, rtt: Duration) -> Result<Counted> {
+    let failed = |error: io::Error| of_io("count lost packets", &error);
+    let (sends, receives) = (from.udp()?, to.udp()?);
+    let target = to.at(port(&receives)?);
+    // Half of the line at most, so that its queue drops none.
+    let bits = (SMALL_PACKET_BYTES + u64::from(path.framing_bytes)) as f64 * 8.0;
+    let per_s =
+        path.rate_bits_per_s.map_or(f64::MAX, |rate| rate as f64 / bits / 2.0).min(COUNTED_PACKETS_PER_S);
+    let sent = (per_s * COUNTING_TIME.as_secs_f64()).min(COUNTED_PACKETS) as u64;
+    let mut times = vec![0u8; sent as usize];
+    let (mut highest, mut passed_by_later) = (0, 0);
+    while_reading(
+        || {
+            let mut bytes = [0; SMALL_BYTES];
+            receives.recv(&mut bytes)?;
+            let number = u64::from_be_bytes(bytes[..8].try_into().unwrap_or_default());
+            if let Some(times) = times.get_mut(number as usize) {
+                *times = times.saturating_add(1);
+                passed_by_later += u64::from(number < highest && *times == 1);
+                highest = highest.max(number);
+            }
+            Ok(())
+        },
+        || {
+            let begun = Instant::now();
+            for number in 0..sent {
+                let due = Duration::from_secs_f64(number as f64 / per_s);
+                // A millisecond's worth at a time: sleeps are no finer.
+                if let Some(left) = due.checked_sub(begun.elapsed() + Duration::from_millis(1)) {
+                    std::thread::sleep(left);
+                }
+                let mut bytes = [0; SMALL_BYTES];
+                bytes[..8].copy_from_slice(&number.to_be_bytes());
+                sends.send_to(&bytes, target).map_err(failed)?;
+            }
+            std::thread::sleep(rtt + PATIENCE);
+            Ok(())
+        },
+    )?;
+    let lost = times.iter().filter(|times| **times == 0).count() as u64;
+    let twice = times.iter().filter(|times| **times > 1).count() as u64;
+    Ok(Counted { sent, lost, passed_by_later, twice })
+}
+
+impl Counted {
+    fn lines(&self, direction: &str, path: &Path) -> Vec<Line> {
+        let line = |what: &str, share: f64, measured: u64| Line {
+            what: format!("{direction}: {what}"),
+            expected: self.sent as f64 * share,
+            measured: measured as f64,
+            tolerance: binomial_tolerance(self.sent, share),
+            unit: "packets",
+            note: format!("of {}", self.sent),
+        };
+        let mut lines = vec![line("lost", path.loss, self.lost)];
+        if path.duplicate > 0.0 {
+            lines.push(line("came twice", path.duplicate * (1.0 - path.loss), self.twice));
+        }
+        if path.reorder > 0.0 {
+            lines.push(line("passed by later ones", path.reorder * (1.0 - path.loss), self.passed_by_later));
+        }
+        lines
+    }
+}
+
+/// Four standard deviations of a binomial distribution: outside of it once in 16,000 times; and one packet, since
+/// few hits are not distributed normally.
+fn binomial_tolerance(draws: u64, share: f64) -> f64 {
+    4.0 * (draws as f64 * share * (1.0 - share)).sqrt() + 1.0
+}
+
+/// Payload of [`STREAMS`] connections together, in bits per second, once they fill the path.
+fn tcp_rate(from: &End, to: &End, rtt: Duration) -> Result<f64> {
+    let failed = |error: io::Error| of_io("measure the rate", &error);
+    let listener = to.namespace.inside(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).map_err(failed)?;
+    let target = to.at(listener.local_addr().map_err(failed)?.port());
+    let mut pairs = Vec::new();
+    for _ in 0..STREAMS {
+        let connect = || TcpStream::connect_timeout(&target.into(), rtt * 4 + PATIENCE);
+        let sends = from.namespace.inside(connect).map_err(failed)?;
+        let (receives, _) = listener.accept().map_err(failed)?;
+        for stream in [&sends, &receives] {
+            stream.set_read_timeout(Some(Duration::from_millis(100))).map_err(failed)?;
+            stream.set_write_timeout(Some(Duration::from_millis(100))).map_err(failed)?;
+        }
+        pairs.push((sends, receives));
+    }
+    let (received, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let rate = std::thread::scope(|scope| {
+        for (mut sends, mut receives) in pairs {
+            let (received, is_over) = (&received, &is_over);
+            scope.spawn(move || {
+                let bytes = vec![0; 256 << 10];
+                while !is_over.load(Ordering::Relaxed) {
+                    let _ = sends.write(&bytes);
+                }
+            });
+            scope.spawn(move || {
+                let mut bytes = vec![0; 256 << 10];
+                while !is_over.load(Ordering::Relaxed) {
+                    if let Ok(length) = receives.read(&mut bytes) {
+                        received.fetch_add(length as u64, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+        std::thread::sleep((rtt * WARM_UP_RTTS).max(WARM_UP_MIN));
+        let (begun, before) = (Instant::now(), received.load(Ordering::Relaxed));
+        std::thread::sleep(RATE_TIME);
+        let (seconds, after) = (begun.elapsed().as_secs_f64(), received.load(Ordering::Relaxed));
+        is_over.store(true, Ordering::Relaxed);
+        (after - before) as f64 * 8.0 / seconds
+    });
+    Ok(rate)
+}
+
+fn rate_line(direction: &str, rate: f64, framing_bytes: u32, mtu_bytes: u32, measured: f64) -> Line {
+    let mtu_bytes = f64::from(mtu_bytes);
+    let expected = rate / 1e6 * (mtu_bytes - TCP_HEADER_BYTES) / (mtu_bytes + f64::from(framing_bytes));
+    Line {
+        what: format!("{direction}: rate of TCP's payload"),
+        expected,
+        measured: measured / 1e6,
+        tolerance: expected * 0.02,
+        unit: "Mbit/s",
+        note: format!("{STREAMS} streams, {RATE_TIME:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gigabit_of_ethernet_carries_941_megabits_of_tcp() {
+        let line = rate_line("forward", 1e9, 38, 1500, 930e6);
+        assert!((line.expected - 941.48).abs() < 0.01, "{}", line.expected);
+        assert!(line.is_within());
+        assert!(!rate_line("forward", 1e9, 38, 1500, 900e6).is_within());
+    }
+
+    #[test]
+    fn the_round_trip_has_a_tolerance_of_a_fifth_of_a_millisecond_or_a_hundredth() {
+        let path = Path { delay_ns: 50_000_000, ..Path::default() };
+        assert_eq!(rtt_line(&path, &path, Duration::from_millis(101)).tolerance, 1.0);
+        let path = Path { delay_ns: 140_000, ..path };
+        assert_eq!(rtt_line(&path, &path, Duration::ZERO).tolerance, 0.2);
+    }
+}

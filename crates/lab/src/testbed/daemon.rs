@@ -1,0 +1,270 @@
+//! The testbed's own process: makes the hosts, carries the packets, answers `status` and `set`, and takes all of it
+//! with it when it ends.
+
+use super::check::{End, round_trips};
+use super::hosts::{self, Hosts, QUEUE_BACK, QUEUE_FORWARD};
+use super::lane::{Lane, Numbers, Shared};
+use super::place::{HostRecord, Record, own_start_ticks};
+use super::spec::{Paths, Side, Spec};
+use super::wire::{Counters, Path, Wire};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+
+/// What a request may have.
+pub const REQUEST_BYTES_MAX: u64 = 64 << 10;
+
+/// More than this is never taken off a direction's delay: a machine that is so slow is to be seen.
+const OWN_NS_MAX: u64 = 300_000;
+
+/// How long who asks may take to say what.
+const REQUEST_WAIT: Duration = Duration::from_secs(5);
+
+/// A question to a running testbed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Request {
+    /// How are you?
+    Status,
+    /// Do this from now on.
+    Set(Paths),
+}
+
+/// What a running testbed says of itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Status {
+    /// What it was asked to be, with the path as it is now.
+    pub spec: Spec,
+    /// Since it is up, in seconds.
+    pub seconds: f64,
+    /// CPU time of its process, user and system, in seconds. The kernel books on it most of what the receiving
+    /// host's TCP does, since packets go on from here.
+    pub cpu_seconds: f64,
+    /// CPU-seconds for each 10^9 bytes carried, both directions together; `None` before the first.
+    pub cpu_seconds_per_gb: Option<f64>,
+    /// From left to right.
+    pub forward: LaneStatus,
+    /// From right to left.
+    pub back: LaneStatus,
+}
+
+/// One direction.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LaneStatus {
+    /// What happened to packets.
+    pub counters: Counters,
+    /// What a packet takes without any delay of the wire's, in nanoseconds, measured when the testbed came up; taken
+    /// off the delay.
+    pub own_ns: u64,
+    /// Packets and super-packets that the kernel holds for the wire now: in the queue and on the way.
+    pub held: u64,
+    /// The most of them at a time.
+    pub held_max: u64,
+    /// Packets lost because the wire was too slow, or refused verdicts: anything but 0 spoils a measurement.
+    pub trouble: u64,
+}
+
+/// Runs a testbed until its process is ended. `directory` is its own; `spec` was checked.
+///
+/// # Errors
+/// If it cannot begin, or a lane ends.
+pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
+    // Ends with its starter's terminal otherwise.
+    let _ = rustix::process::setsid();
+    let mut record = Record {
+        id: new_id()?,
+        pid: std::process::id(),
+        start_ticks: own_start_ticks()?,
+        router_fd: -1,
+        hosts: Vec::new(),
+        spec: spec.clone(),
+    };
+    record.write(directory)?;
+    let hosts = hosts::build(&spec)?;
+    let lanes = Lanes::open(&spec, &hosts)?;
+    write_hosts_file(&hosts, directory)?;
+    record.router_fd = hosts.router.number();
+    for host in &hosts.hosts {
+        let inode = host.namespace.inode().map_err(|error| of_io("look at a network namespace", &error))?;
+        record.hosts.push(HostRecord {
+            name: host.name.clone(),
+            side: host.side,
+            address: host.address,
+            fd: host.namespace.number(),
+            inode,
+        });
+    }
+    let listener =
+        UnixListener::bind(directory.join("socket")).map_err(|error| of_io("listen for requests", &error))?;
+    record.write(directory)?;
+    let begun = Instant::now();
+    // One that cannot be heard is the asker's loss.
+    for stream in listener.incoming().flatten() {
+        let _ = lanes.answer(&stream, &spec, begun);
+    }
+    Ok(())
+}
+
+struct Lanes {
+    forward: Arc<Shared>,
+    back: Arc<Shared>,
+    router_queues: std::path::PathBuf,
+}
+
+impl Lanes {
+    /// Both directions at work, each in a thread of its own in the router.
+    fn open(spec: &Spec, hosts: &Hosts) -> Result<Lanes> {
+        let idle = || Arc::new(Shared::new(Wire::new(Path::default(), 0)));
+        let (forward, back) = (idle(), idle());
+        let mut router_queues = None;
+        for (shared, queue) in [(&forward, QUEUE_FORWARD), (&back, QUEUE_BACK)] {
+            let numbers = Numbers { whole: queue, parts: queue + 1 };
+            let opened = hosts.router.inside(|| Lane::open(numbers, spec.mtu_bytes, Arc::clone(shared)));
+            let lane = opened.map_err(|error| {
+                let kind = thalweg_mover::failure::kind_of_io(&error);
+                Failure::new(kind, "open the wire", error.to_string())
+            })?;
+            let told = start(lane, hosts, queue)?;
+            router_queues.get_or_insert(told);
+        }
+        let router_queues = router_queues.unwrap_or_default();
+        let lanes = Lanes { forward, back, router_queues };
+        lanes.calibrate(hosts)?;
+        *lanes.forward.wire() = Wire::new(spec.paths.forward.clone(), spec.seed);
+        // Another stream of chance for the way back.
+        *lanes.back.wire() = Wire::new(spec.paths.back.clone(), !spec.seed);
+        Ok(lanes)
+    }
+
+    /// Measures what a round trip takes on this machine through a wire that does nothing; half of it is taken off each
+    /// direction's delay.
+    fn calibrate(&self, hosts: &Hosts) -> Result<()> {
+        let end = |side: Side| -> Result<End> {
+            let host = hosts.hosts.iter().find(|host| host.side == side);
+            let host = host.ok_or_else(|| {
+                Failure::new(FailureKind::Internal, "calibrate the wire", "there are no hosts")
+            })?;
+            Ok(End { namespace: super::place::reopen(&host.namespace)?, address: host.address })
+        };
+        // The quickest: the others tell how busy the machine is now.
+        let rtt = round_trips(&end(Side::Left)?, &end(Side::Right)?, Duration::ZERO)?[0];
+        let own_ns = (rtt.as_nanos() as u64 / 2).min(OWN_NS_MAX);
+        self.forward.set_own_ns(own_ns);
+        self.back.set_own_ns(own_ns);
+        Ok(())
+    }
+
+    fn answer(&self, stream: &UnixStream, spec: &Spec, begun: Instant) -> std::io::Result<()> {
+        stream.set_read_timeout(Some(REQUEST_WAIT))?;
+        stream.set_write_timeout(Some(REQUEST_WAIT))?;
+        let mut line = String::new();
+        BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
+        let answer: std::result::Result<Status, String> = match serde_json::from_str(&line) {
+            Ok(Request::Status) => Ok(self.status(spec, begun)),
+            Ok(Request::Set(paths)) => paths.check().map(|()| {
+                self.forward.wire().set(paths.forward);
+                self.back.wire().set(paths.back);
+                self.status(spec, begun)
+            }),
+            Err(error) => Err(error.to_string()),
+        };
+        let mut text = serde_json::to_string(&answer)?;
+        text.push('\n');
+        (&mut &*stream).write_all(text.as_bytes())
+    }
+
+    fn status(&self, spec: &Spec, begun: Instant) -> Status {
+        let (forward_path, forward) = self.lane_status(&self.forward, QUEUE_FORWARD);
+        let (back_path, back) = self.lane_status(&self.back, QUEUE_BACK);
+        let cpu_seconds = thalweg_sys::usage::process_cpu().as_secs_f64();
+        let bytes = forward.counters.bytes + back.counters.bytes;
+        let mut spec = spec.clone();
+        spec.paths = Paths { forward: forward_path, back: back_path };
+        Status {
+            spec,
+            seconds: begun.elapsed().as_secs_f64(),
+            cpu_seconds,
+            cpu_seconds_per_gb: (bytes > 0).then(|| cpu_seconds / (bytes as f64 / 1e9)),
+            forward,
+            back,
+        }
+    }
+
+    fn lane_status(&self, shared: &Shared, queue: u16) -> (Path, LaneStatus) {
+        let (path, counters) = {
+            let wire = shared.wire();
+            (wire.path().clone(), wire.counters())
+        };
+        let lane = LaneStatus {
+            counters,
+            own_ns: shared.own_ns(),
+            held: shared.held.load(Ordering::Relaxed),
+            held_max: shared.held_max.load(Ordering::Relaxed),
+            trouble: shared.errors.load(Ordering::Relaxed) + self.dropped_by_kernel(queue),
+        };
+        (path, lane)
+    }
+
+    /// Packets that the kernel could not queue, or not tell of.
+    fn dropped_by_kernel(&self, queue: u16) -> u64 {
+        let text = std::fs::read_to_string(&self.router_queues).unwrap_or_default();
+        text.lines()
+            .map(|line| {
+                line.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0)).collect::<Vec<u64>>()
+            })
+            .filter(|row| row.len() > 6 && (row[0] == u64::from(queue) || row[0] == u64::from(queue) + 1))
+            .map(|row| row[5] + row[6])
+            .sum()
+    }
+}
+
+/// Starts a lane's thread; returns where that thread's view of the kernel's queues is.
+fn start(lane: Lane, hosts: &Hosts, queue: u16) -> Result<std::path::PathBuf> {
+    let router = super::place::reopen(&hosts.router)?;
+    let (told, hears) = std::sync::mpsc::channel();
+    let carry = move || {
+        let entered = router.enter().and_then(|()| {
+            // Packets are late otherwise when programs in the hosts keep all cores busy; without the right to it, as
+            // good as it gets.
+            let _ = thalweg_sys::usage::run_before_others();
+            let tid = rustix::thread::gettid().as_raw_nonzero();
+            let _ = told.send(format!("/proc/self/task/{tid}/net/netfilter/nfnetlink_queue").into());
+            lane.carry()
+        });
+        // Half a path is no path.
+        eprintln!("error: carry packets failed: {entered:?}");
+        std::process::exit(1);
+    };
+    std::thread::Builder::new()
+        .name(format!("wire-{queue}"))
+        .spawn(carry)
+        .map_err(|error| of_io("start a thread", &error))?;
+    hears
+        .recv_timeout(REQUEST_WAIT)
+        .map_err(|error| Failure::new(FailureKind::Internal, "start the wire", error.to_string()))
+}
+
+/// `/etc/hosts` of the hosts: `left` and `right` are the first of each side.
+fn write_hosts_file(hosts: &Hosts, directory: &std::path::Path) -> Result<()> {
+    let mut text = "127.0.0.1 localhost\n".to_owned();
+    for host in &hosts.hosts {
+        let short = host.name.strip_suffix("-1").map(|short| format!(" {short}")).unwrap_or_default();
+        text += &format!("{} {}{short}\n", host.address, host.name);
+    }
+    let path = directory.join("hosts");
+    // Programs of any user look up names; the umask may say otherwise.
+    std::fs::write(&path, text)
+        .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)))
+        .map_err(|error| of_io("write the hosts file", &error))
+}
+
+fn new_id() -> Result<String> {
+    std::fs::read_to_string("/proc/sys/kernel/random/uuid")
+        .map(|text| text.trim().to_owned())
+        .map_err(|error| of_io("read /proc/sys/kernel/random/uuid", &error))
+}

@@ -1,0 +1,186 @@
+//! Makes the namespaces, and in them devices, addresses, routes and the rule that hands packets to the wire.
+//!
+//! Neighbours are entered by hand, so that no packet of a measurement waits for an address to be resolved. IPv6 is
+//! off: nothing travels that the user did not send.
+
+use super::netlink::{Forwarded, queue_forwarded};
+use super::spec::{ROUTER, Side, Spec, sysctl_path};
+use std::fmt::Write;
+use std::io::{self, Write as _};
+use std::net::Ipv4Addr;
+use std::process::{Command, Stdio};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_sys::namespace::NetworkNamespace;
+
+/// Device groups of the router, by which the rule knows the sides.
+const GROUP_LEFT: u32 = 1;
+const GROUP_RIGHT: u32 = 2;
+
+/// Queue numbers. They are of the router's namespace, so every testbed has the same.
+pub const QUEUE_FORWARD: u16 = 0;
+/// See [`QUEUE_FORWARD`].
+pub const QUEUE_BACK: u16 = 2;
+
+/// A host.
+#[derive(Debug)]
+pub struct Host {
+    /// `left-1`.
+    pub name: String,
+    /// Where it stands.
+    pub side: Side,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Its namespace.
+    pub namespace: NetworkNamespace,
+}
+
+/// All namespaces of a testbed.
+#[derive(Debug)]
+pub struct Hosts {
+    /// Where the wire is.
+    pub router: NetworkNamespace,
+    /// Left ones first.
+    pub hosts: Vec<Host>,
+}
+
+/// Makes them.
+///
+/// # Errors
+/// `Permission` without root; `NotFound` without `ip`; `Unsupported` where the kernel lacks something.
+pub fn build(spec: &Spec) -> Result<Hosts> {
+    let new = || NetworkNamespace::new().map_err(|error| of_io("make a network namespace", &error));
+    let router = new()?;
+    let mut hosts = Vec::new();
+    let mut at_router = format!("link set lo up\naddr add {ROUTER}/32 dev lo\n");
+    for (side, number, name, address) in spec.hosts() {
+        let namespace = new()?;
+        let (group, ours, theirs) = match side {
+            Side::Left => (GROUP_LEFT, mac(1, 0, number), mac(1, 1, number)),
+            Side::Right => (GROUP_RIGHT, mac(2, 0, number), mac(2, 1, number)),
+        };
+        let (mtu, pid, fd) = (spec.mtu_bytes, std::process::id(), namespace.number());
+        // Written into a String: cannot fail.
+        let _ = write!(
+            at_router,
+            "link add {name} mtu {mtu} address {ours} type veth peer name eth0 mtu {mtu} address {theirs} \
+             netns /proc/{pid}/fd/{fd}\n\
+             link set {name} group {group} up\n\
+             route add {address}/32 dev {name}\n\
+             neigh add {address} lladdr {theirs} dev {name} nud permanent\n"
+        );
+        hosts.push((Host { name, side, address, namespace }, ours));
+    }
+    set_up(&router, "the router", &at_router, &router_sysctls())?;
+    for (host, router_mac) in &hosts {
+        let lines = format!(
+            "link set lo up\n\
+             link set eth0 up\n\
+             addr add {}/32 dev eth0\n\
+             neigh add {ROUTER} lladdr {router_mac} dev eth0 nud permanent\n\
+             route add {ROUTER} dev eth0\n\
+             route add default via {ROUTER} dev eth0{}\n",
+            host.address,
+            of_the_route(&spec.sysctls)
+        );
+        // What earlier connections learned about the path would change the next measurement.
+        let mut sysctls = quiet_sysctls();
+        sysctls.push(("net.ipv4.tcp_no_metrics_save".into(), "1".into()));
+        sysctls.extend(spec.sysctls.iter().cloned());
+        set_up(&host.namespace, &host.name, &lines, &sysctls)?;
+    }
+    let lanes = [
+        Forwarded { from_group: GROUP_LEFT, to_group: GROUP_RIGHT, queue: QUEUE_FORWARD },
+        Forwarded { from_group: GROUP_RIGHT, to_group: GROUP_LEFT, queue: QUEUE_BACK },
+    ];
+    router.inside(|| queue_forwarded(&lanes)).map_err(|error| {
+        let cause = format!(
+            "{error}; the kernel needs nf_tables, and for queueing CONFIG_NFT_QUEUE, or CONFIG_NFT_COMPAT with \
+             CONFIG_NETFILTER_XT_TARGET_NFQUEUE"
+        );
+        Failure::new(thalweg_mover::failure::kind_of_io(&error), "queue what is forwarded", cause)
+    })?;
+    Ok(Hosts { router, hosts: hosts.into_iter().map(|(host, _)| host).collect() })
+}
+
+fn mac(side: u8, end: u8, number: u8) -> String {
+    // Locally administered.
+    format!("02:77:00:{side:02x}:{end:02x}:{number:02x}")
+}
+
+fn quiet_sysctls() -> Vec<(String, String)> {
+    ["all", "default"]
+        .map(|which| (format!("net.ipv6.conf.{which}.disable_ipv6"), "1".to_owned()))
+        .into_iter()
+        .filter(|(key, _)| sysctl_path(key).is_some_and(|path| std::path::Path::new(&path).exists()))
+        .collect()
+}
+
+fn router_sysctls() -> Vec<(String, String)> {
+    let mut sysctls = quiet_sysctls();
+    sysctls.push(("net.ipv4.ip_forward".into(), "1".into()));
+    sysctls
+}
+
+/// Settings first: a device takes its defaults when it is made.
+fn set_up(space: &NetworkNamespace, whose: &str, lines: &str, sysctls: &[(String, String)]) -> Result<()> {
+    let done = space.inside(|| Ok(write_sysctls(whose, sysctls).and_then(|()| ip(lines))));
+    done.map_err(|error| of_io("enter a network namespace", &error))?
+}
+
+/// A kernel lets only the first namespace make a congestion control the default that it does not allow to
+/// everybody (`tcp_allowed_congestion_control`); a route may name any.
+const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
+
+fn of_the_route(sysctls: &[(String, String)]) -> String {
+    let chosen = sysctls.iter().rev().find(|(key, _)| key == CONGESTION_CONTROL);
+    chosen.map(|(_, name)| format!(" congctl {name}")).unwrap_or_default()
+}
+
+fn write_sysctls(whose: &str, sysctls: &[(String, String)]) -> Result<()> {
+    for (key, value) in sysctls {
+        let Some(path) = sysctl_path(key) else { continue };
+        let written = std::fs::write(&path, value);
+        if key == CONGESTION_CONTROL
+            && written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        {
+            continue;
+        }
+        written.map_err(|error| {
+            let operation = format!("set {key} of {whose} to `{}`", value.escape_debug());
+            let mut failure = of_io(&operation, &error);
+            if error.kind() == io::ErrorKind::NotFound {
+                failure.cause = "this kernel has no such setting of a network namespace".into();
+            }
+            failure
+        })?;
+    }
+    Ok(())
+}
+
+/// Runs lines of `ip` where the calling thread is.
+fn ip(lines: &str) -> Result<()> {
+    let failed = |error: &io::Error| {
+        let mut failure = of_io("run ip", error);
+        if error.kind() == io::ErrorKind::NotFound {
+            failure.cause = "there is no program `ip` (package iproute2)".into();
+        }
+        failure
+    };
+    let mut child = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(&error))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(lines.as_bytes()).map_err(|error| failed(&error))?;
+    }
+    let output = child.wait_with_output().map_err(|error| failed(&error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr);
+    let cause = words.trim().lines().collect::<Vec<_>>().join("; ");
+    Err(Failure::new(FailureKind::Unsupported, "set up devices with ip", cause))
+}

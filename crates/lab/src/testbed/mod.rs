@@ -1,0 +1,41 @@
+//! Two hosts, or more, as network namespaces on this machine, joined by an emulated path. Any program runs in them.
+//!
+//! ```text
+//! left-1  eth0 ─┐ veth                                        veth ┌─ eth0  right-1
+//!               ├──── router: forward hook ── queue ── wire ───────┤
+//! left-2  eth0 ─┘                                                  └─ eth0  right-2
+//! ```
+//!
+//! Between the sides every packet goes through the wire ([`wire`] decides, [`lane`] does). Hosts of one side reach
+//! each other without it.
+//!
+//! **Nothing is left behind.** The namespaces have no names: they live by descriptors that the testbed's own process
+//! holds, and all devices, rules and queues live in them. When that process ends, of whatever, the kernel takes all
+//! of it away. What is left then is a directory with its record, which the next `up`, `down` or `list` removes.
+
+/// What becomes of each packet, and when: decides.
+pub mod wire;
+
+/// The papers' paths.
+pub mod presets;
+
+/// What a testbed is to be.
+pub mod spec;
+
+/// Where testbeds are recorded, and how they are found, asked and removed.
+pub mod place;
+
+/// The testbed's own process.
+pub mod daemon;
+
+/// The hosts: namespaces, devices, addresses.
+mod hosts;
+
+/// One direction of the path: does.
+mod lane;
+
+/// Messages to netfilter.
+mod netlink;
+
+/// How well the path keeps what was asked, measured.
+pub mod check;

@@ -1,0 +1,496 @@
+//! Where testbeds are recorded, and how they are found, asked, entered and removed.
+//!
+//! Each has a directory `ROOT/NAME` (0700) with `record.json`, `socket`, `hosts` and `log`. Whether it runs is never
+//! believed from the record alone: the process must be there *and* have been started at the recorded moment.
+//! `up` and `down` hold a lock on `ROOT`, so that two of them do not meet half-way.
+
+use super::daemon::{REQUEST_BYTES_MAX, Request, Status};
+use super::spec::{Side, Spec, check_name};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_sys::namespace::{self, NetworkNamespace};
+
+/// Set for every program that `run` starts: by it they are found when their testbed has died.
+pub const ID_VARIABLE: &str = "THALWEG_TESTBED";
+
+/// How long a testbed may take to come up.
+const UP_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a program, or the testbed itself, may take to end when asked to; then it is killed.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a running testbed may take to answer.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
+
+const POLL: Duration = Duration::from_millis(5);
+
+/// What is recorded of a testbed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Record {
+    /// Unlike any other testbed's, at any time.
+    pub id: String,
+    /// Its process.
+    pub pid: u32,
+    /// When that began, in clock ticks since boot: another process of the same number began at another moment.
+    pub start_ticks: u64,
+    /// Descriptor of the router's namespace in that process.
+    pub router_fd: i32,
+    /// Its hosts; none while it comes up.
+    pub hosts: Vec<HostRecord>,
+    /// What it was asked to be.
+    pub spec: Spec,
+}
+
+/// A host, as recorded.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// `left-1`.
+    pub name: String,
+    /// Where it stands.
+    pub side: Side,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Descriptor of its namespace in the testbed's process.
+    pub fd: i32,
+    /// Inode of its namespace.
+    pub inode: u64,
+}
+
+impl Record {
+    /// Writes it into the testbed's directory, whole or not at all.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        let failed = |error: io::Error| of_io("write the testbed's record", &error);
+        let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
+        fs::write(directory.join("record.new"), text).map_err(failed)?;
+        fs::rename(directory.join("record.new"), directory.join("record.json")).map_err(failed)
+    }
+
+    fn read(directory: &Path) -> Option<Record> {
+        serde_json::from_str(&fs::read_to_string(directory.join("record.json")).ok()?).ok()
+    }
+
+    /// Whether its process still is the one that was recorded.
+    pub fn is_running(&self) -> bool {
+        start_ticks(self.pid) == Some(self.start_ticks)
+    }
+
+    /// The host called so: `left-2`, or `left` for the first.
+    ///
+    /// # Errors
+    /// `NotFound`, with the names there are.
+    pub fn host(&self, name: &str) -> Result<&HostRecord> {
+        let full = if name == "left" || name == "right" { format!("{name}-1") } else { name.to_owned() };
+        self.hosts.iter().find(|host| host.name == full).ok_or_else(|| {
+            let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+            let cause = format!("there is no host `{}`, but {}", name.escape_debug(), names.join(", "));
+            Failure::new(FailureKind::NotFound, "find a host of the testbed", cause)
+        })
+    }
+
+    /// A host's namespace, or the router's by its descriptor.
+    ///
+    /// # Errors
+    /// `NotFound` if the testbed ended meanwhile; `Permission`.
+    pub fn namespace(&self, fd: i32) -> Result<NetworkNamespace> {
+        let path = PathBuf::from(format!("/proc/{}/fd/{fd}", self.pid));
+        let opened = NetworkNamespace::open(&path)
+            .map_err(|error| of_io("open a host's network namespace", &error))?;
+        // The number may be another process's by now.
+        match self.is_running() {
+            true => Ok(opened),
+            false => Err(Failure::new(FailureKind::NotFound, "enter the testbed", "it ended just now")),
+        }
+    }
+}
+
+/// A directory entry of a testbed.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Its name.
+    pub name: String,
+    /// What is recorded; `None` if it died before it could record anything.
+    pub record: Option<Record>,
+}
+
+impl Found {
+    /// Whether it runs.
+    pub fn is_running(&self) -> bool {
+        self.record.as_ref().is_some_and(Record::is_running)
+    }
+}
+
+/// What `down` did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// The testbed had died before.
+    pub was_dead: bool,
+    /// Programs in its hosts that had to be ended.
+    pub programs: usize,
+}
+
+/// All testbeds recorded in one place.
+#[derive(Debug)]
+pub struct Place(PathBuf);
+
+impl Place {
+    /// `directory`, or the default: `/run/thalweg/testbed` for root, else below `$XDG_RUNTIME_DIR`.
+    ///
+    /// # Errors
+    /// `NotFound` without a default.
+    pub fn new(directory: Option<&Path>) -> Result<Place> {
+        if let Some(directory) = directory {
+            let absolute = std::path::absolute(directory)
+                .map_err(|error| of_io("find the directory of testbeds", &error))?;
+            return Ok(Place(absolute));
+        }
+        if thalweg_sys::usage::effective_uid() == 0 {
+            return Ok(Place("/run/thalweg/testbed".into()));
+        }
+        match std::env::var_os("XDG_RUNTIME_DIR") {
+            Some(base) => Ok(Place(PathBuf::from(base).join("thalweg/testbed"))),
+            None => {
+                let cause = "XDG_RUNTIME_DIR is not set: name a directory with --state";
+                Err(Failure::new(FailureKind::NotFound, "find the directory of testbeds", cause))
+            }
+        }
+    }
+
+    /// Starts a testbed and waits until it is up. `command` is a program that calls [`super::daemon::serve`] with the
+    /// specification on its standard input and [`Self::directory`].
+    ///
+    /// # Errors
+    /// `Permission` without root; `Busy` if one of this name runs; what it says if it cannot come up.
+    pub fn up(&self, spec: &Spec, mut command: Command) -> Result<Record> {
+        spec.check().map_err(|why| Failure::new(FailureKind::Usage, "read the testbed's options", why))?;
+        NetworkNamespace::new().map_err(|error| of_io("make a network namespace", &error))?;
+        let _lock = self.lock()?;
+        if let Some(found) = self.look(&spec.name) {
+            if found.is_running() {
+                let cause = format!(
+                    "a testbed `{0}` is up: `thalweg testbed status --name {0}` shows it, `set` changes its path, \
+                     `down` removes it; another --name makes another",
+                    spec.name
+                );
+                return Err(Failure::new(FailureKind::Busy, "start a testbed", cause));
+            }
+            self.clear(&found)?;
+        }
+        let directory = self.directory(&spec.name);
+        let failed = |error: io::Error| of_io("start a testbed", &error);
+        DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+        let log = File::create(directory.join("log")).map_err(failed)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).current_dir("/");
+        let mut child = command.spawn().map_err(failed)?;
+        let text = serde_json::to_string(spec).map_err(|error| failed(error.into()))?;
+        let said = child.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));
+        if let Some(Err(error)) = said {
+            end(&mut child);
+            return Err(failed(error));
+        }
+        let until = Instant::now() + UP_WAIT;
+        loop {
+            if let Some(record) = Record::read(&directory).filter(|record| !record.hosts.is_empty()) {
+                return Ok(record);
+            }
+            let ended = child.try_wait().map_err(failed)?;
+            if ended.is_some() || Instant::now() > until {
+                end(&mut child);
+                let failure = last_words(&directory);
+                let _ = fs::remove_dir_all(&directory);
+                return Err(failure);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Where the testbed of this name keeps its things.
+    pub fn directory(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// All that are recorded, by name, dead ones too.
+    ///
+    /// # Errors
+    /// What the file system says; that there is no directory is no error.
+    pub fn list(&self) -> Result<Vec<Found>> {
+        let entries = match fs::read_dir(&self.0) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(of_io("list testbeds", &error)),
+        };
+        let mut all = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| of_io("list testbeds", &error))?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if check_name(&name).is_ok() {
+                all.extend(self.look(&name));
+            }
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    /// A testbed that is up.
+    ///
+    /// # Errors
+    /// `NotFound`, which says what there is instead; `Usage` of a name that cannot be one.
+    pub fn running(&self, name: &str) -> Result<Record> {
+        check_name(name).map_err(|why| Failure::new(FailureKind::Usage, "find a testbed", why))?;
+        let not_found = |cause: String| Failure::new(FailureKind::NotFound, "find a testbed", cause);
+        let Some(found) = self.look(name) else {
+            return Err(not_found(format!("no testbed `{name}` is up: `thalweg testbed up` starts one")));
+        };
+        match found.record {
+            Some(record) if record.is_running() && !record.hosts.is_empty() => Ok(record),
+            Some(record) if record.is_running() => Err(not_found(format!("testbed `{name}` is coming up"))),
+            _ => {
+                Err(not_found(format!("testbed `{name}` has died; `down` or a new `up` clears what it left")))
+            }
+        }
+    }
+
+    /// Asks a running testbed.
+    ///
+    /// # Errors
+    /// `NotFound`, `Connection`, `Usage` if it does not like what was asked.
+    pub fn ask(&self, name: &str, request: &Request) -> Result<Status> {
+        self.running(name)?;
+        let failed = |error: io::Error| of_io("ask the testbed", &error);
+        let stream = UnixStream::connect(self.directory(name).join("socket")).map_err(failed)?;
+        stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(failed)?;
+        stream.set_write_timeout(Some(ANSWER_WAIT)).map_err(failed)?;
+        let mut text = serde_json::to_string(request).map_err(|error| failed(error.into()))?;
+        text.push('\n');
+        (&stream).write_all(text.as_bytes()).map_err(failed)?;
+        let mut line = String::new();
+        BufReader::new((&stream).take(REQUEST_BYTES_MAX * 16)).read_line(&mut line).map_err(failed)?;
+        let answer: std::result::Result<Status, String> =
+            serde_json::from_str(&line).map_err(|error| failed(error.into()))?;
+        answer.map_err(|why| Failure::new(FailureKind::Usage, "ask the testbed", why))
+    }
+
+    /// Ends the programs in its hosts and the testbed, and removes its directory. `None` if there is none.
+    ///
+    /// # Errors
+    /// If something cannot be ended or removed.
+    pub fn down(&self, name: &str) -> Result<Option<Removed>> {
+        check_name(name).map_err(|why| Failure::new(FailureKind::Usage, "find a testbed", why))?;
+        if !self.0.exists() {
+            return Ok(None);
+        }
+        let _lock = self.lock()?;
+        self.look(name).map(|found| self.clear(&found)).transpose()
+    }
+
+    fn clear(&self, found: &Found) -> Result<Removed> {
+        let mut removed = Removed { was_dead: !found.is_running(), programs: 0 };
+        if let Some(record) = &found.record {
+            let inside = programs_inside(record);
+            removed.programs = inside.len();
+            end_all(inside)?;
+            if record.is_running()
+                && let Some(process) = open_process(record.pid)
+            {
+                end_all(vec![process])?;
+            }
+        }
+        let directory = self.directory(&found.name);
+        fs::remove_dir_all(&directory).map_err(|error| of_io("remove the testbed's directory", &error))?;
+        Ok(removed)
+    }
+
+    fn look(&self, name: &str) -> Option<Found> {
+        let directory = self.directory(name);
+        directory.is_dir().then(|| Found { name: name.to_owned(), record: Record::read(&directory) })
+    }
+
+    fn lock(&self) -> Result<OwnedFd> {
+        let failed = |error: io::Error| of_io("open the directory of testbeds", &error);
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(failed)?;
+        let directory = File::open(&self.0).map_err(failed)?;
+        let metadata = directory.metadata().map_err(failed)?;
+        // Who could write here could have us run a program in a namespace of theirs.
+        if metadata.uid() != thalweg_sys::usage::effective_uid() || metadata.mode() & 0o022 != 0 {
+            let cause = format!("{} is, or may be changed by, somebody else", self.0.display());
+            return Err(Failure::new(FailureKind::Permission, "open the directory of testbeds", cause));
+        }
+        flock(&directory, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+        Ok(directory.into())
+    }
+}
+
+/// Becomes `program`, in a host of a running testbed. Returns only if that fails.
+///
+/// The program keeps the caller's process number, terminal, directory and files, so its exit code and signals are its
+/// own. `/etc/hosts` shows the testbed's names.
+pub fn become_program(place: &Place, record: &Record, host: &HostRecord, mut program: Command) -> Failure {
+    use std::os::unix::process::CommandExt;
+    let entered = record.namespace(host.fd).and_then(|space| {
+        space.enter().map_err(|error| of_io("enter a host's network namespace", &error))?;
+        // A program without names of hosts still runs.
+        let _ = namespace::private_mounts().and_then(|()| {
+            let names = place.directory(&record.spec.name).join("hosts");
+            namespace::show_in_place(&names, Path::new("/etc/hosts"))
+        });
+        Ok(())
+    });
+    if let Err(failure) = entered {
+        return failure;
+    }
+    program.env(ID_VARIABLE, &record.id).env("THALWEG_TESTBED_HOST", &host.name);
+    let name = program.get_program().to_string_lossy().escape_debug().to_string();
+    of_io(&format!("run `{name}`"), &program.exec())
+}
+
+/// Another descriptor of a namespace of this process.
+pub(super) fn reopen(space: &NetworkNamespace) -> Result<NetworkNamespace> {
+    NetworkNamespace::open(Path::new(&format!("/proc/self/fd/{}", space.number())))
+        .map_err(|error| of_io("open a network namespace", &error))
+}
+
+/// When this process began, in clock ticks since boot.
+///
+/// # Errors
+/// Where `/proc` is not there.
+pub fn own_start_ticks() -> Result<u64> {
+    start_ticks(std::process::id()).ok_or_else(|| {
+        Failure::new(
+            FailureKind::Unsupported,
+            "read /proc/self/stat",
+            "the start of this process is not told",
+        )
+    })
+}
+
+/// `None` if there is no such process, or it has ended and only waits for its parent.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may hold anything.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    (state != "Z" && state != "X").then(|| fields.nth(18)?.parse().ok()).flatten()
+}
+
+/// Processes in the hosts of a testbed. Of one that has died the kernel may have given the inodes to others, so there
+/// the mark in the environment decides as well.
+fn programs_inside(record: &Record) -> Vec<OwnedFd> {
+    let is_running = record.is_running();
+    let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
+    let mark = format!("{ID_VARIABLE}={}", record.id).into_bytes();
+    all.flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter_map(|pid| {
+            // The descriptor first: what is looked at then is this process or nothing.
+            let process = open_process(pid)?;
+            let inode = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?.ino();
+            let is_there = record.hosts.iter().any(|host| host.inode == inode);
+            let is_marked = || {
+                fs::read(format!("/proc/{pid}/environ"))
+                    .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|one| one == mark))
+            };
+            (is_there && (is_running || is_marked())).then_some(process)
+        })
+        .collect()
+}
+
+fn open_process(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
+}
+
+/// Asks processes to end, then ends them.
+fn end_all(mut processes: Vec<OwnedFd>) -> Result<()> {
+    for signal in [Signal::TERM, Signal::KILL] {
+        for process in &processes {
+            // One that has ended meanwhile is what was wanted.
+            let _ = pidfd_send_signal(process, signal);
+        }
+        let until = Instant::now() + END_WAIT;
+        while !processes.is_empty() && Instant::now() < until {
+            processes.retain(|process| !has_ended(process));
+            if !processes.is_empty() {
+                std::thread::sleep(POLL);
+            }
+        }
+    }
+    match processes.len() {
+        0 => Ok(()),
+        left => {
+            let cause = format!("{left} still there after SIGKILL");
+            Err(Failure::new(FailureKind::Busy, "end the testbed's programs", cause))
+        }
+    }
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut wanted = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
+    poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+/// What a testbed that did not come up has said.
+fn last_words(directory: &Path) -> Failure {
+    let text = fs::read_to_string(directory.join("log")).unwrap_or_default();
+    let words: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let cause = match words.iter().find_map(|line| line.strip_prefix("error: ")) {
+        Some(error) => error.to_owned(),
+        None if words.is_empty() => "it said nothing".to_owned(),
+        None => words.join("; "),
+    };
+    Failure::new(FailureKind::Unsupported, "start a testbed", cause)
+}
+
+fn end(child: &mut std::process::Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_number_and_its_beginning() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let begun = start_ticks(child.id());
+        assert!(begun.is_some() && own_start_ticks().unwrap() <= begun.unwrap());
+        child.kill().unwrap();
+        std::thread::sleep(POLL);
+        assert_eq!(start_ticks(child.id()), None, "it waits for its parent only");
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let scratch = tempfile::tempdir().unwrap();
+        let place = Place::new(Some(scratch.path())).unwrap();
+        assert_eq!(place.down("x").unwrap(), None);
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(place.down("x").unwrap_err().kind, FailureKind::Permission);
+    }
+
+    #[test]
+    fn what_died_before_it_recorded_anything_is_cleared() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = Place::new(Some(scratch.path())).unwrap();
+        fs::create_dir(place.directory("x")).unwrap();
+        assert!(!place.list().unwrap()[0].is_running());
+        assert_eq!(place.running("x").unwrap_err().kind, FailureKind::NotFound);
+        assert_eq!(place.down("x").unwrap(), Some(Removed { was_dead: true, programs: 0 }));
+        assert!(place.list().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,203 @@
+//! What a testbed is to be: hosts, path, settings of the hosts' kernels.
+
+use super::wire::{Path, default_queue_bytes};
+use serde::{Deserialize, Serialize};
+use std::net::Ipv4Addr;
+
+/// Hosts of one side at most.
+pub const HOSTS_MAX: u8 = 64;
+
+/// The sides of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Where `forward` begins.
+    Left,
+    /// Where `back` begins.
+    Right,
+}
+
+/// Both directions of a path.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Paths {
+    /// From left to right.
+    pub forward: Path,
+    /// From right to left.
+    pub back: Path,
+}
+
+/// What a testbed is to be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    /// What the user calls it: letters, digits, `-`, `_`; 1 to 32 of them.
+    pub name: String,
+    /// Hosts on the left, 1 to [`HOSTS_MAX`].
+    pub left: u8,
+    /// Hosts on the right, 1 to [`HOSTS_MAX`].
+    pub right: u8,
+    /// Of every device, in bytes; 576 (RFC 791) to 65535.
+    pub mtu_bytes: u32,
+    /// The path.
+    pub paths: Paths,
+    /// Of chance: the same seed and the same packets at the same times meet the same fate.
+    pub seed: u64,
+    /// Kernel settings in each host, in the order in which they are written: `net.ipv4.tcp_rmem`, value. A congestion
+    /// control becomes that of the route to the others as well.
+    pub sysctls: Vec<(String, String)>,
+}
+
+/// Limits of one direction: refused before anything is made.
+pub const DELAY_NS_MAX: u64 = 60_000_000_000;
+
+impl Spec {
+    /// What is wrong with it, in words.
+    ///
+    /// # Errors
+    /// The first thing found.
+    pub fn check(&self) -> Result<(), String> {
+        check_name(&self.name)?;
+        for (side, hosts) in [("left", self.left), ("right", self.right)] {
+            if !(1..=HOSTS_MAX).contains(&hosts) {
+                return Err(format!("{hosts} hosts on the {side}: it must be 1 to {HOSTS_MAX}"));
+            }
+        }
+        if !(576..=65535).contains(&self.mtu_bytes) {
+            return Err(format!("an MTU of {} bytes: it must be 576 to 65535", self.mtu_bytes));
+        }
+        // Becomes a word of a command.
+        let is_plain =
+            |value: &str| value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_- .".contains(&byte));
+        if let Some((key, value)) = self.sysctls.iter().find(|(_, value)| !is_plain(value)) {
+            return Err(format!("`{}` is no value of {key}", value.escape_debug()));
+        }
+        if let Some((key, _)) = self.sysctls.iter().find(|(key, _)| sysctl_path(key).is_none()) {
+            return Err(format!("`{key}` is no setting of a network namespace (net.…)"));
+        }
+        self.paths.check()
+    }
+
+    /// All hosts with their addresses, left ones first.
+    pub fn hosts(&self) -> impl Iterator<Item = (Side, u8, String, Ipv4Addr)> {
+        let of = |side: Side, count: u8| {
+            (1..=count).map(move |number| (side, number, host_name(side, number), address(side, number)))
+        };
+        of(Side::Left, self.left).chain(of(Side::Right, self.right))
+    }
+}
+
+impl Paths {
+    /// What is wrong with them, in words.
+    ///
+    /// # Errors
+    /// The first thing found.
+    pub fn check(&self) -> Result<(), String> {
+        for (direction, path) in [("forward", &self.forward), ("back", &self.back)] {
+            if path.delay_ns > DELAY_NS_MAX || path.jitter_ns > path.delay_ns {
+                return Err(format!(
+                    "{direction}: delay must be at most 60 s, and jitter no more than the delay of one direction"
+                ));
+            }
+            if path.rate_bits_per_s.is_some_and(|rate| rate < 1000) {
+                return Err(format!("{direction}: a rate below 1 kbit/s"));
+            }
+            for share in [path.loss, path.reorder, path.duplicate] {
+                if !(0.0..=1.0).contains(&share) {
+                    return Err(format!("{direction}: a share of packets must be 0 to 1"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Delay of both directions together, in nanoseconds.
+    pub fn rtt_ns(&self) -> u64 {
+        self.forward.delay_ns + self.back.delay_ns
+    }
+
+    /// Gives both directions the default queue for their rate and round trip time.
+    pub fn set_default_queues(&mut self) {
+        let rtt_ns = self.rtt_ns();
+        for path in [&mut self.forward, &mut self.back] {
+            path.queue_bytes = default_queue_bytes(path.rate_bits_per_s.unwrap_or(0), rtt_ns);
+        }
+    }
+}
+
+/// Whether this may be the name of a testbed: it becomes a file name.
+///
+/// # Errors
+/// Why not, in words.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    if is_plain && (1..=32).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(format!("`{}` is no name of a testbed: 1 to 32 letters, digits, `-`, `_`", name.escape_debug()))
+}
+
+/// `left-2`.
+pub fn host_name(side: Side, number: u8) -> String {
+    let side = match side {
+        Side::Left => "left",
+        Side::Right => "right",
+    };
+    format!("{side}-{number}")
+}
+
+/// The router's address, next hop of all hosts.
+pub const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+
+/// `10.77.1.N` on the left, `10.77.2.N` on the right.
+pub fn address(side: Side, number: u8) -> Ipv4Addr {
+    let third = match side {
+        Side::Left => 1,
+        Side::Right => 2,
+    };
+    Ipv4Addr::new(10, 77, third, number)
+}
+
+/// The file of a setting: `net.ipv4.tcp_rmem`. Only settings of the network: all others are of the whole machine.
+pub fn sysctl_path(key: &str) -> Option<String> {
+    let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    let is_beneath = key.split('.').all(|part| !part.is_empty());
+    (key.starts_with("net.") && is_plain && is_beneath)
+        .then(|| format!("/proc/sys/{}", key.replace('.', "/")))
+}
+
+/// What Linux sets where nobody has tuned it (ip-sysctl.rst; buffers of a machine with a few GB).
+pub const STOCK: &[(&str, &str)] = &[
+    ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
+    ("net.ipv4.tcp_wmem", "4096 16384 4194304"),
+    ("net.ipv4.tcp_congestion_control", "cubic"),
+    ("net.ipv4.tcp_mtu_probing", "0"),
+];
+
+/// 000 Table III, as far as it is of a network namespace. `net.core.rmem_max`, `wmem_max`, `netdev_max_backlog` and
+/// `default_qdisc` are of the whole machine and stay as they are.
+pub const TUNED: &[(&str, &str)] = &[
+    ("net.ipv4.tcp_rmem", "4096 67108864 1073741824"),
+    ("net.ipv4.tcp_wmem", "4096 67108864 1073741824"),
+    ("net.ipv4.tcp_congestion_control", "cubic"),
+    ("net.ipv4.tcp_mtu_probing", "1"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_leave_the_directory_are_refused() {
+        assert!(check_name("wan-100_ms").is_ok());
+        for bad in ["", "..", "a/b", "a b", &"x".repeat(33)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_settings_of_the_network_are_taken() {
+        assert_eq!(sysctl_path("net.ipv4.tcp_rmem").as_deref(), Some("/proc/sys/net/ipv4/tcp_rmem"));
+        for bad in ["kernel.panic", "net..x", "net.ipv4/../../kernel", "net."] {
+            assert_eq!(sysctl_path(bad), None, "{bad}");
+        }
+    }
+}
