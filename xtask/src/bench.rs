@@ -10,18 +10,23 @@
 //! - CPU is that of all processes of both sides, read from a control group that they run in. The kernel's own threads
 //!   (write-back) are not in it, which favours tools that write through the page cache.
 //! - Each copy is compared with its source afterwards, outside the time.
-//! - All of it runs in a network name space of its own, with one congestion control for all tools (cubic, or reno where
+//! - All of it runs in name spaces of its own (network, mounts, processes), with one congestion control for all tools (cubic, or reno where
 //!   there is no cubic): comparisons over loopback under bbr measure bbr. So that cubic can be used there, the machine's
 //!   list of what is permitted has it for the time of the run.
 //! - What cannot run is left out, and the result says so and why.
 //!
 //! It needs root, and installs the peers from Debian's packages. Everything is below `target/` and goes at the end.
 
-use crate::tools;
-use anyhow::{Context, Result, bail};
+use crate::servers;
+use crate::tools::{self, Scratch};
+use anyhow::{Context, Result, bail, ensure};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 pub mod group;
 
@@ -82,9 +87,9 @@ pub struct Args {
     /// The program to measure (default: this checkout's, built for release)
     #[arg(long, value_name = "PROGRAM")]
     thalweg: Option<PathBuf>,
-    /// Already in a network name space of its own
-    #[arg(long, hide = true)]
-    is_inside: bool,
+    /// Already in name spaces of its own, with this scratch directory
+    #[arg(long, hide = true, value_name = "DIR")]
+    inside: Option<PathBuf>,
 }
 
 /// What a suite runs with.
@@ -129,19 +134,21 @@ pub fn run(args: &Args) -> Result<()> {
         Some(program) => fs::canonicalize(program).with_context(|| program.display().to_string())?,
         None => tools::build_release()?,
     };
-    if suite.has_own_network && !args.is_inside {
+    let Some(scratch) = &args.inside else {
         install_peers();
         tools::build_primitives()?;
-        let _permitted = Permitted::cubic();
-        return enter_own_network();
-    }
-    if args.is_inside {
-        tools::run(Command::new("ip").args(["link", "set", "lo", "up"]))?;
-        choose_congestion_control()?;
-    }
+        return go_inside();
+    };
+    tools::run(Command::new("ip").args(["link", "set", "lo", "up"]))?;
+    choose_congestion_control()?;
     let about = record::about(suite.name, &command())?;
     let name = args.name.as_deref().unwrap_or(suite.name);
-    let mut bench = Bench { args, suite, yard: Yard::new(thalweg)?, log: Log::begin(name, &about)? };
+    let mut bench = Bench {
+        args,
+        suite,
+        yard: Yard::new(thalweg, Scratch::at(scratch))?,
+        log: Log::begin(name, &about)?,
+    };
     (suite.run)(&mut bench)?;
     let path = bench.log.end()?;
     println!("{}", path.display());
@@ -166,18 +173,36 @@ fn install_peers() {
 
 /// What was typed.
 fn command() -> String {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--is-inside").collect();
+    let words: Vec<String> = std::env::args().skip(1).take_while(|word| word != INSIDE).collect();
     format!("cargo xtask {}", words.join(" "))
 }
 
-fn enter_own_network() -> Result<()> {
-    let mut again = Command::new("unshare");
-    again.arg("--net").arg(std::env::current_exe()?).args(std::env::args_os().skip(1)).arg("--is-inside");
-    let status = again.status().context("unshare (util-linux)")?;
-    if !status.success() {
-        bail!("the suite failed");
+const INSIDE: &str = "--inside";
+
+/// Runs this program again in name spaces of its own: network, mounts and processes, so that nothing stays when it ends
+/// or is stopped.
+fn go_inside() -> Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
     }
-    Ok(())
+    let scratch = Scratch::new("bench")?;
+    let _permitted = Permitted::cubic();
+    let mut again = Command::new("unshare");
+    again.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    again.arg(std::env::current_exe()?).args(std::env::args_os().skip(1)).arg(INSIDE).arg(scratch.path(""));
+    let mut inside = again.spawn().context("unshare (util-linux)")?;
+    loop {
+        if let Some(status) = inside.try_wait()? {
+            ensure!(status.success(), "the suite failed");
+            return Ok(());
+        }
+        if stop.load(Ordering::Relaxed) {
+            servers::end(&mut inside);
+            bail!("stopped");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// The machine's list of permitted congestion controls, with cubic; as it was when the value goes.

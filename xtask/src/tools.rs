@@ -126,6 +126,11 @@ impl Scratch {
         Ok(Scratch(path))
     }
 
+    /// One that is there already.
+    pub fn at(path: &Path) -> Scratch {
+        Scratch(path.to_owned())
+    }
+
     /// A path in it.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)

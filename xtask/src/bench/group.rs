@@ -23,7 +23,7 @@ impl Group {
         let v1 = Path::new("/sys/fs/cgroup/cpuacct");
         let (parent, is_v1) = if v1.is_dir() { (v1, true) } else { (Path::new("/sys/fs/cgroup"), false) };
         let directory = parent.join(name);
-        fs::create_dir(&directory).context("making a control group to count CPU time (needs root)")?;
+        make(&directory).context("making a control group to count CPU time (needs root)")?;
         Ok(Group { directory, is_v1 })
     }
 
@@ -82,7 +82,7 @@ impl SlowDisk {
             true => fs::read_to_string(block.join("../dev"))?.trim().to_owned(),
             false => findmnt,
         };
-        fs::create_dir(&directory)?;
+        make(&directory)?;
         let slow = SlowDisk { directory };
         let file = match way {
             Way::Read => "blkio.throttle.read_bps_device",
@@ -116,6 +116,12 @@ fn enter(directory: &Path, command: &Command) -> Command {
         }
     }
     wrapped
+}
+
+/// One of this name is left if its maker was killed; it is empty then.
+fn make(directory: &Path) -> std::io::Result<()> {
+    let _ = fs::remove_dir(directory);
+    fs::create_dir(directory)
 }
 
 /// Its processes were ended before; the kernel needs a moment to notice.

@@ -32,8 +32,6 @@ pub struct Suite {
     pub takes: &'static str,
     /// Counted runs, unless others are asked for.
     pub runs: usize,
-    /// Whether it wants a network name space of its own.
-    pub has_own_network: bool,
     pub run: fn(&mut Bench<'_>) -> Result<()>,
     pub tell: fn(&Results) -> Result<String>,
 }

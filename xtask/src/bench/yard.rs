@@ -29,8 +29,8 @@ impl Yard {
     ///
     /// # Errors
     /// Without the right to make a control group.
-    pub fn new(thalweg: PathBuf) -> Result<Yard> {
-        Ok(Yard { thalweg, group: Group::new()?, scratch: Scratch::new("bench")? })
+    pub fn new(thalweg: PathBuf, scratch: Scratch) -> Result<Yard> {
+        Ok(Yard { thalweg, group: Group::new()?, scratch })
     }
 
     /// An empty directory below the scratch directory.

@@ -22,7 +22,6 @@ pub const SUITE: Suite = Suite {
            1.05 × the wall time of the best, on six shapes.",
     takes: "about 30 minutes, 5 GB of disk; the long links need `thalweg testbed`",
     runs: 5,
-    has_own_network: true,
     run,
     tell,
 };

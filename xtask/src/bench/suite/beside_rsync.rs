@@ -19,7 +19,6 @@ pub const SUITE: Suite = Suite {
            README.md.",
     takes: "about 15 minutes, 15 GB of disk",
     runs: 5,
-    has_own_network: true,
     run,
     tell: |results| table::table(&results.path),
 };

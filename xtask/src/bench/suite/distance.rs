@@ -26,7 +26,6 @@ pub const SUITE: Suite = Suite {
            whole, slow start and handshakes included, stands beside it.",
     takes: "about 30 minutes, 8 GB of disk; needs `thalweg testbed`",
     runs: 3,
-    has_own_network: true,
     run,
     tell,
 };

@@ -17,7 +17,6 @@ pub const SUITE: Suite = Suite {
            as the best that encrypts; at least six times as fast as the best that compares both ends as well.",
     takes: "about 20 minutes, 9 GB of disk",
     runs: 5,
-    has_own_network: true,
     run,
     tell,
 };

@@ -22,7 +22,6 @@ pub const SUITE: Suite = Suite {
            least 0.85 of the disk's own direct write; max/min of the wall time over seven runs at most 1.10.",
     takes: "about 7 minutes, 9 GB of disk",
     runs: 7,
-    has_own_network: true,
     run,
     tell,
 };

@@ -18,7 +18,6 @@ pub const SUITE: Suite = Suite {
            ext4 of its own in a file, and each run a new directory, because creating after a mass deletion is slow.",
     takes: "about 12 minutes, 5 GB of disk",
     runs: 5,
-    has_own_network: true,
     run,
     tell,
 };

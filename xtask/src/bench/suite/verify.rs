@@ -26,7 +26,6 @@ pub const SUITE: Suite = Suite {
            damaged ones cost k/n of the traffic.",
     takes: "about 15 minutes, 4 GB of disk",
     runs: 5,
-    has_own_network: true,
     run,
     tell,
 };
