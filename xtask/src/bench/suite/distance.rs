@@ -80,9 +80,11 @@ enum What {
         has_short: bool,
     },
     Small,
+    /// Of so many bytes, start and all; without, a while after the start.
     Iperf {
         congestion: &'static str,
         streams: &'static str,
+        bytes: Option<u64>,
     },
 }
 
@@ -141,7 +143,7 @@ fn cases() -> Vec<Case> {
         for rtt in [NEAR, FAR] {
             let scenario = format!("{congestion}, {rtt}");
             let large = What::Large { options: vec!["--cca", congestion], has_short: true };
-            let iperf = What::Iperf { congestion, streams: IPERF_STREAMS };
+            let iperf = What::Iperf { congestion, streams: IPERF_STREAMS, bytes: None };
             let path = path_of(rtt, "0");
             cases.push(Case { scenario: scenario.clone(), tool: OURS, path: path.clone(), what: large });
             cases.push(Case { scenario, tool: IPERF, path, what: iperf });
@@ -162,7 +164,7 @@ fn cases() -> Vec<Case> {
         cases.push(Case { scenario: LOSS.to_owned(), tool, path: lossy(), what });
     }
     for (tool, streams) in [("iperf3, 1 stream", "1"), ("iperf3, 8 streams", "8")] {
-        let what = What::Iperf { congestion, streams };
+        let what = What::Iperf { congestion, streams, bytes: Some(LOSS_MIB << 20) };
         cases.push(Case { scenario: LOSS.to_owned(), tool, path: lossy(), what });
     }
     cases
@@ -201,10 +203,15 @@ impl Far<'_> {
                 let bytes = u64::from(many) * SMALL_BYTES as u64;
                 Ok(Sample { more, ..load(bytes, many.into()).took(&long) })
             }
-            What::Iperf { congestion, streams } => {
-                let bits_per_s = self.iperf(congestion, streams)?;
-                let wall_s: f64 = IPERF_S[1].parse()?;
-                let bytes = (bits_per_s / 8.0 * wall_s) as u64;
+            What::Iperf { congestion, streams, bytes } => {
+                let bits_per_s = self.iperf(congestion, streams, *bytes)?;
+                let (bytes, wall_s) = match bytes {
+                    Some(bytes) => (*bytes, *bytes as f64 * 8.0 / bits_per_s),
+                    None => {
+                        let wall_s: f64 = IPERF_S[1].parse()?;
+                        ((bits_per_s / 8.0 * wall_s) as u64, wall_s)
+                    }
+                };
                 Ok(load(bytes, 0).took(&Times { wall_s, unsynced_s: wall_s, cpu_s: 0.0 }))
             }
         }
@@ -235,19 +242,15 @@ impl Far<'_> {
     }
 
     /// Payload that arrives, in bit/s; sent by the server, as in a pull.
-    fn iperf(&self, congestion: &str, streams: &str) -> Result<f64> {
+    fn iperf(&self, congestion: &str, streams: &str, bytes: Option<u64>) -> Result<f64> {
         let mut client = Command::new("iperf3");
         client.args(["--client", &self.testbed.address, "--reverse", "--json"]);
-        client.args([
-            "--congestion",
-            congestion,
-            "--parallel",
-            streams,
-            "--omit",
-            IPERF_S[0],
-            "--time",
-            IPERF_S[1],
-        ]);
+        client.args(["--congestion", congestion, "--parallel", streams]);
+        match bytes {
+            // It counts them for all streams together.
+            Some(bytes) => client.args(["--bytes", &bytes.to_string()]),
+            None => client.args(["--omit", IPERF_S[0], "--time", IPERF_S[1]]),
+        };
         // Its server takes one client at a time, and is busy for a moment after the last one.
         let mut why = String::new();
         for _ in 0..IPERF_TRIES {
