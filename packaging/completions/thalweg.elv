@@ -32,6 +32,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand cat 'Print files, compared with their digests'
             cand rm 'Remove files and trees'
             cand gc 'Find and remove what unfinished copies left behind'
+            cand limit 'Give copies that run another rate'
+            cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
@@ -40,7 +42,13 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;cp'= {
             cand --and 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command''s'
-            cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s'
+            cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s). `thalweg limit` changes it while the copy runs'
+            cand --class 'scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19 and idle I/O priority on this machine'
+            cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
+            cand --via 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names'
+            cand --bind 'Addresses or network cards of this machine over which data streams are spread'
+            cand --nice 'Take less of the CPU than others on this machine, up to 19'
+            cand --ionice 'Take the disk after others: idle, or best-effort[:0-7]'
             cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -54,6 +62,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --concurrency 'Files in flight at once'
             cand --depth 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)'
             cand --chunk 'Bytes of a chunk: a power of two from 64KiB to 64MiB'
+            cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)'
+            cand --io-depth 'Requests to a disk in flight for each stream (default: 4)'
+            cand --direct 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off'
+            cand --order 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
             cand --cca 'Congestion control of the side that sends, for instance cubic or bbr'
             cand --cipher 'Protection of the data streams'
@@ -89,6 +101,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --progress 'Show progress even when stderr is no terminal'
             cand -z 'Compress where it pays'
             cand --compress 'Compress where it pays'
+            cand --no-tune 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
             cand -u 'Leave alone what is newer at the destination'
             cand --update 'Leave alone what is newer at the destination'
             cand --ignore-existing 'Leave alone what exists at the destination'
@@ -97,6 +110,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --delete 'sync: remove what the source does not have'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
+            cand --no-io-uring 'Helper threads for requests in flight, even where there is an io_uring'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
@@ -105,7 +119,13 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;sync'= {
             cand --and 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command''s'
-            cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s'
+            cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s). `thalweg limit` changes it while the copy runs'
+            cand --class 'scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19 and idle I/O priority on this machine'
+            cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
+            cand --via 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names'
+            cand --bind 'Addresses or network cards of this machine over which data streams are spread'
+            cand --nice 'Take less of the CPU than others on this machine, up to 19'
+            cand --ionice 'Take the disk after others: idle, or best-effort[:0-7]'
             cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -119,6 +139,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --concurrency 'Files in flight at once'
             cand --depth 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)'
             cand --chunk 'Bytes of a chunk: a power of two from 64KiB to 64MiB'
+            cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)'
+            cand --io-depth 'Requests to a disk in flight for each stream (default: 4)'
+            cand --direct 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off'
+            cand --order 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
             cand --cca 'Congestion control of the side that sends, for instance cubic or bbr'
             cand --cipher 'Protection of the data streams'
@@ -154,6 +178,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --progress 'Show progress even when stderr is no terminal'
             cand -z 'Compress where it pays'
             cand --compress 'Compress where it pays'
+            cand --no-tune 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
             cand -u 'Leave alone what is newer at the destination'
             cand --update 'Leave alone what is newer at the destination'
             cand --ignore-existing 'Leave alone what exists at the destination'
@@ -162,6 +187,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --delete 'sync: remove what the source does not have'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
+            cand --no-io-uring 'Helper threads for requests in flight, even where there is an io_uring'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
@@ -264,6 +290,25 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --yes 'Remove what no copy uses; without it only list. Copies that would resume from it begin anew'
             cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;limit'= {
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;why'= {
+            cand --state 'Where thalweg keeps its keys and what it remembers: of a daemon, what it serves'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -v 'With a table of all stages of both sides; twice: also streams, processes and disks'
+            cand --verbose 'With a table of all stages of both sides; twice: also streams, processes and disks'
+            cand -q 'Only the sentence'
+            cand --quiet 'Only the sentence'
+            cand --watch 'Look again every second until the transfer is over'
+            cand --list 'All transfers that are known, a line each'
+            cand --json 'The answer as JSON, one a line, on stdout'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -452,6 +497,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand cat 'Print files, compared with their digests'
             cand rm 'Remove files and trees'
             cand gc 'Find and remove what unfinished copies left behind'
+            cand limit 'Give copies that run another rate'
+            cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
@@ -475,6 +522,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;rm'= {
         }
         &'thalweg;help;gc'= {
+        }
+        &'thalweg;help;limit'= {
+        }
+        &'thalweg;help;why'= {
         }
         &'thalweg;help;explain-filter'= {
         }

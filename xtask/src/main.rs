@@ -16,6 +16,8 @@ mod bench;
 
 mod entries;
 
+mod bottlenecks;
+
 mod instructions;
 
 mod real;
@@ -49,6 +51,8 @@ enum Chore {
     Entries(entries::Args),
     /// thalweg beside rsync: wall time and CPU of both sides
     Bench(bench::Args),
+    /// Bottlenecks made on purpose, and whether `thalweg why` names them
+    Bottlenecks(bottlenecks::Args),
     /// Instructions that a chunk costs, counted by callgrind and held against a budget
     Instructions(instructions::Args),
     /// Man pages, completions and the reference, made from the code
@@ -79,6 +83,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Real(args) => real::run(&args),
         Chore::Entries(args) => entries::run(&args),
         Chore::Bench(args) => bench::run(&args),
+        Chore::Bottlenecks(args) => bottlenecks::run(&args),
         Chore::Instructions(args) => instructions::run(&args),
         Chore::Sim(args) => sim::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),

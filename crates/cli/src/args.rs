@@ -10,8 +10,10 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_mover::run::spread::Local;
+use thalweg_sys::priority::IoPriority;
 use thalweg_wire::limits;
-use thalweg_wire::message::is_congestion_name;
+use thalweg_wire::message::{Direct, Order, is_congestion_name};
 
 /// Moves huge data sets: encrypted, verified, durable, resumable, and says which stage is the narrowest.
 #[derive(Debug, Parser)]
@@ -51,6 +53,10 @@ pub enum Command {
     Rm(RmArgs),
     /// Find and remove what unfinished copies left behind
     Gc(GcArgs),
+    /// Give copies that run another rate
+    Limit(LimitArgs),
+    /// Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn
+    Why(WhyArgs),
     /// Say which rule takes a path in or leaves it out
     ExplainFilter(ExplainArgs),
     /// Serve directories to other machines
@@ -75,8 +81,9 @@ impl Command {
             Command::Cat(args) => args.ask.json,
             Command::Rm(args) => args.ask.json,
             Command::Gc(args) => args.json,
+            Command::Why(args) => args.json,
             Command::Testbed(command) => command.wants_json(),
-            Command::ExplainFilter(_) | Command::Serve(_) | Command::Mover(_) => false,
+            Command::Limit(_) | Command::ExplainFilter(_) | Command::Serve(_) | Command::Mover(_) => false,
         }
     }
 }
@@ -86,7 +93,7 @@ impl Command {
 #[command(after_help = exit::help())]
 pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
-    /// place of the configuration), zero:SIZE, null:.
+    /// place of the configuration), zero:SIZE, sim:seek=8ms,rate=100MB,devices=4 (a simulated array), null:.
     /// A trailing slash on a source means its contents
     #[arg(required = true, num_args = 1.., value_name = "PLACE")]
     pub places: Vec<OsString>,
@@ -124,9 +131,33 @@ pub struct CopyArgs {
     /// Compress where it pays
     #[arg(short = 'z', long)]
     pub compress: bool,
-    /// Send no faster than this, each copy for itself; for instance 500Mbit/s or 50MB/s
+    /// Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s).
+    /// `thalweg limit` changes it while the copy runs
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
+    /// scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19
+    /// and idle I/O priority on this machine
+    #[arg(long, value_enum, default_value_t = Class::Normal)]
+    pub class: Class,
+    /// Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63
+    #[arg(long, value_name = "DSCP", value_parser = units::parse_dscp)]
+    pub dscp: Option<u8>,
+    /// Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the
+    /// ticket names
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub via: Vec<String>,
+    /// Addresses or network cards of this machine over which data streams are spread
+    #[arg(long, value_name = "ADDRESS|CARD", value_delimiter = ',', value_parser = parse_local)]
+    pub bind: Vec<Local>,
+    /// Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route
+    #[arg(long)]
+    pub no_tune: bool,
+    /// Take less of the CPU than others on this machine, up to 19
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(-20..=19), allow_negative_numbers = true)]
+    pub nice: Option<i32>,
+    /// Take the disk after others: idle, or best-effort[:0-7]
+    #[arg(long, value_name = "CLASS", value_parser = parse_io_priority)]
+    pub ionice: Option<IoPriority>,
     /// Leave alone what is newer at the destination
     #[arg(short = 'u', long)]
     pub update: bool,
@@ -163,6 +194,24 @@ pub struct CopyArgs {
     /// Bytes of a chunk: a power of two from 64KiB to 64MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
     pub chunk: Option<u64>,
+    /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)
+    #[arg(long, value_name = "SIZE", value_parser = parse_request)]
+    pub request: Option<u32>,
+    /// Requests to a disk in flight for each stream (default: 4)
+    #[arg(long, value_name = "N", value_parser = parse_io_depth)]
+    pub io_depth: Option<u16>,
+    /// Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both
+    /// source=on,destination=off
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = parse_direct)]
+    pub direct: Sides<Direct>,
+    /// Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial,
+    /// for both source=layout,destination=serial. At the destination serial, loose or none (default:
+    /// source=loose,destination=none)
+    #[arg(long, value_name = "ORDER", value_parser = parse_order)]
+    pub order: Option<Sides<Order>>,
+    /// Helper threads for requests in flight, even where there is an io_uring
+    #[arg(long)]
+    pub no_io_uring: bool,
     /// Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)
     #[arg(long, value_name = "SIZE", value_parser = parse_window)]
     pub window: Option<u64>,
@@ -197,6 +246,26 @@ pub struct CopyArgs {
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of limit.
+#[derive(Debug, clap::Args)]
+pub struct LimitArgs {
+    /// Process numbers of the copies (without: all that you run), then the rate: for instance 500Mbit/s, or none
+    #[arg(value_name = "PID... RATE", required = true, num_args = 1..)]
+    pub words: Vec<String>,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+}
+
+/// How a copy stands to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Class {
+    /// As fast as the path carries, fair as TCP is
+    Normal,
+    /// What others leave
+    Scavenger,
 }
 
 /// Options of everything that only asks.
@@ -316,6 +385,33 @@ pub struct GcArgs {
     #[arg(long)]
     pub yes: bool,
     /// Events as JSON, one a line, on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of why.
+#[derive(Debug, clap::Args)]
+pub struct WhyArgs {
+    /// Process number of a running copy, a file with the output of cp --json, or the beginning of a job's name (default:
+    /// the last transfer)
+    #[arg(value_name = "PID|FILE|JOB")]
+    pub transfer: Option<OsString>,
+    /// With a table of all stages of both sides; twice: also streams, processes and disks
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Only the sentence
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Look again every second until the transfer is over
+    #[arg(long)]
+    pub watch: bool,
+    /// All transfers that are known, a line each
+    #[arg(long, conflicts_with_all = ["watch", "transfer"])]
+    pub list: bool,
+    /// Where thalweg keeps its keys and what it remembers: of a daemon, what it serves
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// The answer as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,
 }
@@ -444,6 +540,28 @@ fn parse_key(text: &str) -> Result<String, String> {
     }
 }
 
+fn parse_local(text: &str) -> Result<Local, String> {
+    match (text.parse(), text.len()) {
+        (Ok(address), _) => Ok(Local::Address(address)),
+        // IFNAMSIZ, the final NUL not counted.
+        (Err(_), 1..=15) => Ok(Local::Interface(text.to_owned())),
+        (Err(_), _) => Err("an address of this machine, or the name of a network card".into()),
+    }
+}
+
+fn parse_io_priority(text: &str) -> Result<IoPriority, String> {
+    let odd = || "idle, or best-effort:0 (first) to best-effort:7 (last)".to_owned();
+    match text.split_once(':') {
+        None if text == "idle" => Ok(IoPriority::Idle),
+        None if text == "best-effort" => Ok(IoPriority::BestEffort(4)),
+        Some(("best-effort", level)) => {
+            let level = level.parse().ok().filter(|level| *level <= 7);
+            level.map(IoPriority::BestEffort).ok_or_else(odd)
+        }
+        _ => Err(odd()),
+    }
+}
+
 fn parse_ports(text: &str) -> Result<(u16, u16), String> {
     let odd = || "two ports, LOW-HIGH".to_owned();
     let (low, high) = text.split_once('-').ok_or_else(odd)?;
@@ -464,6 +582,76 @@ fn parse_depth(text: &str) -> Result<u32, String> {
 fn parse_count(text: &str, high: u32) -> Result<u32, String> {
     let count = text.parse().ok().filter(|count| (1..=high).contains(count));
     count.ok_or_else(|| format!("a number from 1 to {high}"))
+}
+
+fn parse_request(text: &str) -> Result<u32, String> {
+    let bytes = units::parse_size(text)?;
+    let sizes = limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX;
+    match bytes.is_power_of_two() && sizes.contains(&bytes) {
+        true => Ok(bytes as u32),
+        false => Err("a request is a power of two from 64KiB to 64MiB".into()),
+    }
+}
+
+fn parse_io_depth(text: &str) -> Result<u16, String> {
+    parse_count(text, u32::from(limits::IO_DEPTH_MAX)).map(|count| count as u16)
+}
+
+/// A value for each side; `None`: nothing was said of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sides<T> {
+    /// Of the source.
+    pub source: Option<T>,
+    /// Of the destination.
+    pub destination: Option<T>,
+}
+
+/// `VALUE` for both sides, or `source=VALUE`, `destination=VALUE`, with a comma between them.
+fn parse_sides<T: Copy>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Sides<T>, String> {
+    let mut sides = Sides { source: None, destination: None };
+    for part in text.split(',') {
+        let (place, value) = match part.split_once('=') {
+            Some(("source", value)) => (&mut sides.source, value),
+            Some(("destination", value)) => (&mut sides.destination, value),
+            Some((other, _)) => return Err(format!("`{other}` is no side: source or destination")),
+            None if part.len() == text.len() => {
+                let value = Some(parse(part)?);
+                return Ok(Sides { source: value, destination: value });
+            }
+            None => return Err(format!("`{part}`: of which side? source={part} or destination={part}")),
+        };
+        if place.replace(parse(value)?).is_some() {
+            return Err("a side is named twice".into());
+        }
+    }
+    Ok(sides)
+}
+
+fn parse_direct(text: &str) -> Result<Sides<Direct>, String> {
+    parse_sides(text, |word| match word {
+        "auto" => Ok(Direct::Auto),
+        "on" => Ok(Direct::On),
+        "off" => Ok(Direct::Off),
+        _ => Err(format!("`{word}`: auto, on or off")),
+    })
+}
+
+fn parse_order(text: &str) -> Result<Sides<Order>, String> {
+    let sides = parse_sides(text, |word| match word {
+        "strict" => Ok(Order::Strict),
+        "serial" => Ok(Order::Serial),
+        "loose" => Ok(Order::Loose),
+        "none" => Ok(Order::None),
+        "layout" => Ok(Order::Layout),
+        _ => Err(format!("`{word}`: strict, serial, loose, none or layout")),
+    })?;
+    // A destination writes what comes: which chunk next is the source's choice.
+    let is_of_source = |order| matches!(order, Some(Order::Strict | Order::Layout));
+    match (text.contains('='), is_of_source(sides.destination)) {
+        (true, true) => Err("strict and layout are orders of the source".into()),
+        (false, true) => Ok(Sides { destination: None, ..sides }),
+        _ => Ok(sides),
+    }
 }
 
 fn parse_window(text: &str) -> Result<u64, String> {

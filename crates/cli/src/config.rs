@@ -24,26 +24,37 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 27] = [
+pub const OPTIONS: [&str; 39] = [
     "advertise",
+    "bind",
     "bootstrap",
     "bwlimit",
     "cca",
     "check",
     "chunk",
     "cipher",
+    "class",
     "compress",
     "concurrency",
     "depth",
+    "direct",
+    "dscp",
     "export",
     "far-path",
     "far-ports",
+    "io-depth",
+    "ionice",
     "listen",
     "max-delete",
+    "nice",
+    "no-io-uring",
+    "no-tune",
     "one-file-system",
+    "order",
     "patience",
     "progress",
     "quiet",
+    "request",
     "rsh",
     "stall-timeout",
     "state",
@@ -51,6 +62,7 @@ pub const OPTIONS: [&str; 27] = [
     "ticket",
     "ticket-file",
     "verify",
+    "via",
     "window",
 ];
 

@@ -11,6 +11,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
 use thalweg_mover::run::client::TcpConnect;
 use thalweg_mover::run::far::Far;
+use thalweg_mover::run::spread::Local;
 use thalweg_wire::message::Place;
 
 /// How a command reaches far movers.
@@ -29,6 +30,10 @@ pub struct How<'a> {
     pub state: Option<&'a Path>,
     /// Tell nothing of the way.
     pub quiet: bool,
+    /// Addresses of the far side for data streams.
+    pub via: &'a [String],
+    /// Addresses and cards of this machine for them.
+    pub bind: &'a [Local],
 }
 
 /// What tells one far mover from another.
@@ -61,7 +66,7 @@ impl Whom {
         match place {
             Named::Daemon { address, ticket, .. } => Some(Whom::Daemon(address.clone(), ticket.clone())),
             Named::Ssh { host, port, .. } => Some(Whom::Ssh(host.clone(), *port)),
-            Named::Local(_) | Named::Zero(_) | Named::Null => None,
+            Named::Local(_) | Named::Zero(_) | Named::Simulated(_) | Named::Null => None,
         }
     }
 }
@@ -73,7 +78,7 @@ pub fn place_there(place: &Named) -> Option<Place> {
             Some(Place { export: Some(export.clone()), path: path.clone() })
         }
         Named::Ssh { path, .. } => Some(ssh::place(path.clone())),
-        Named::Local(_) | Named::Zero(_) | Named::Null => None,
+        Named::Local(_) | Named::Zero(_) | Named::Simulated(_) | Named::Null => None,
     }
 }
 
@@ -101,9 +106,16 @@ impl<'a> Fars<'a> {
             return Ok(reached.clone());
         }
         let reached = match whom {
-            Whom::Daemon(address, ticket) => daemon(address, ticket.as_deref().or(self.how.ticket))?,
+            Whom::Daemon(address, ticket) => {
+                daemon(address, ticket.as_deref().or(self.how.ticket), &self.how)?
+            }
             Whom::Ssh(host, port) => {
+                if self.how.via.iter().any(|via| via == TICKET) {
+                    let cause = "`--via ticket` is for daemons: by ssh there is no ticket";
+                    return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+                }
                 let (far, identity) = ssh::far(host, *port, &self.how)?;
+                let far = far.spread(self.how.via.to_vec(), self.how.bind.to_vec())?;
                 Reached { far: Arc::new(far), identity: Arc::new(identity) }
             }
         };
@@ -120,7 +132,10 @@ impl Drop for Fars<'_> {
     }
 }
 
-fn daemon(address: &str, ticket: Option<&Path>) -> Result<Reached> {
+/// In `--via`: all addresses of the ticket.
+const TICKET: &str = "ticket";
+
+fn daemon(address: &str, ticket: Option<&Path>, how: &How<'_>) -> Result<Reached> {
     let path = ticket.ok_or_else(|| {
         let cause =
             "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
@@ -130,6 +145,10 @@ fn daemon(address: &str, ticket: Option<&Path>) -> Result<Reached> {
     let identity = ticket.identity()?;
     let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;
     let connect = Arc::new(TcpConnect { addresses: vec![address.to_owned()] });
-    let far = Arc::new(Far::new(connect, tls, "thalweg"));
-    Ok(Reached { far, identity: Arc::new(identity) })
+    let via = how.via.iter().flat_map(|via| match via.as_str() {
+        TICKET => ticket.addresses.clone(),
+        _ => vec![via.clone()],
+    });
+    let far = Far::new(connect, tls, "thalweg").spread(via.collect(), how.bind.to_vec())?;
+    Ok(Reached { far: Arc::new(far), identity: Arc::new(identity) })
 }

@@ -4,7 +4,9 @@ use crate::exit::Exit;
 pub use crate::receipt_file::{hex, totals};
 use crate::{out, show};
 use serde_json::{Map, Value, json};
+use thalweg_mover::basin::{Evidence, Verdict, width};
 use thalweg_mover::failure::Result;
+use thalweg_mover::plan::Chosen;
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_wire::message::{Failure, Outcome};
 use thalweg_wire::path::Escaped;
@@ -128,9 +130,23 @@ pub fn finished(report: &Report, dry_run: bool, exit: Exit) -> Value {
     put("root", report.agreed.receiver.statement.root.to_string().into());
     put("attempts", report.attempts.into());
     put("plan", plan(report));
-    let narrowest = report.narrowest.as_ref();
-    put("narrowest", json!(narrowest.map(|n| json!({"stage": n.stage, "place": n.place, "busy": n.busy}))));
+    object.extend(why(report.verdict.as_ref(), &report.evidence));
     Value::Object(object)
+}
+
+/// Which stage was the narrowest, and all that this was judged by.
+pub fn why(verdict: Option<&Verdict>, evidence: &Evidence) -> Map<String, Value> {
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
+    put("narrowest", json!(verdict.map(|verdict| &verdict.narrowest)));
+    put("next", json!(verdict.map(|verdict| &verdict.next)));
+    put("factor", json!(verdict.map(|verdict| verdict.factor)));
+    put("factor_low", json!(verdict.map(|verdict| verdict.factor_low)));
+    put("knob", json!(verdict.map(|verdict| &verdict.knob)));
+    put("sentence", json!(verdict.map(|verdict| &verdict.sentence)));
+    put("stages", json!(width::widths(evidence)));
+    put("evidence", json!(evidence));
+    object
 }
 
 fn plan(report: &Report) -> Value {
@@ -141,7 +157,17 @@ fn plan(report: &Report) -> Value {
         "segment_bytes": {"value": plan.segment_bytes.value, "why": plan.segment_bytes.why},
         "concurrency": {"value": plan.concurrency.value, "why": plan.concurrency.why},
         "depth": {"value": plan.depth.value, "why": plan.depth.why},
+        "io_depth": {"value": plan.disk.io_depth.value, "why": plan.disk.io_depth.why},
+        "engine": {"value": plan.disk.engine.value, "why": plan.disk.engine.why},
+        "direct": sides(&plan.disk.direct),
+        "order": sides(&plan.disk.order),
+        "window_bytes": {"value": plan.window_bytes.value, "why": plan.window_bytes.why},
     })
+}
+
+fn sides(of_both: &[Chosen<&'static str>; 2]) -> Value {
+    let one = |chosen: &Chosen<&'static str>| json!({"value": chosen.value, "why": chosen.why});
+    json!({"source": one(&of_both[0]), "destination": one(&of_both[1])})
 }
 
 /// Prints an event of a command that only prints.

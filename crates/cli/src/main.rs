@@ -34,6 +34,15 @@ mod check;
 
 mod gc;
 
+mod running;
+
+mod limit;
+
+mod routes;
+mod why;
+
+mod drawing;
+
 mod testbed;
 
 use clap::FromArgMatches;
@@ -79,6 +88,8 @@ fn main() -> std::process::ExitCode {
         args::Command::Cat(args) => places::cat(&args, &places),
         args::Command::Rm(args) => places::rm(&args, &places),
         args::Command::Gc(args) => gc::gc(&args, &places),
+        args::Command::Limit(args) => limit::limit(&args),
+        args::Command::Why(args) => why::why(&args),
         args::Command::ExplainFilter(args) => tell::explain_filter(&args),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Testbed(command) => testbed::testbed(&command),

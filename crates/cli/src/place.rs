@@ -1,10 +1,13 @@
 //! Places as users write them.
 
+use crate::units;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use thalweg_mover::endpoint::simulated::ArraySpec;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_wire::path::Escaped;
 
 /// Port of a daemon if none is given.
 pub const DEFAULT_PORT: u16 = 8487;
@@ -18,6 +21,8 @@ pub enum Named {
     Zero(u64),
     /// `null:`.
     Null,
+    /// `sim:`, with what the array is like.
+    Simulated(ArraySpec),
     /// `tw://host[:port]/export/path`.
     Daemon {
         /// `host:port`.
@@ -102,6 +107,37 @@ impl Configured {
     }
 }
 
+/// As a user would write it, escaped.
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use std::os::unix::ffi::OsStrExt;
+        match self {
+            Named::Local(path) => Escaped(path.as_os_str().as_bytes()).fmt(f),
+            Named::Zero(bytes) => write!(f, "zero:{bytes}"),
+            Named::Null => f.write_str("null:"),
+            Named::Simulated(array) => write!(
+                f,
+                "sim:seek={}ms,rate={}B/s,devices={},stripe={},size={}",
+                array.seek.as_millis(),
+                array.bytes_per_s,
+                array.devices,
+                array.stripe_bytes,
+                array.bytes
+            ),
+            Named::Daemon { address, export, path, .. } => {
+                write!(
+                    f,
+                    "tw://{}/{}/{}",
+                    Escaped(address.as_bytes()),
+                    Escaped(export.as_bytes()),
+                    Escaped(path)
+                )
+            }
+            Named::Ssh { host, path, .. } => write!(f, "{}:{}", Escaped(host.as_bytes()), Escaped(path)),
+        }
+    }
+}
+
 impl Named {
     /// As if it ended with a slash: its contents are meant.
     pub fn mean_contents(&mut self) {
@@ -155,10 +191,12 @@ impl Named {
         if bytes == b"null:" {
             return Ok(Named::Null);
         }
-        for scheme in [&b"s3://"[..], b"sim:"] {
-            if bytes.starts_with(scheme) {
-                return Err(usage("this kind of place is not supported yet"));
-            }
+        if let Some(array) = bytes.strip_prefix(b"sim:") {
+            let array = std::str::from_utf8(array).map_err(|_| usage("the numbers are not text"))?;
+            return simulated(array).map(Named::Simulated).map_err(|cause| usage(&cause));
+        }
+        if bytes.starts_with(b"s3://") {
+            return Err(usage("this kind of place is not supported yet"));
         }
         // The first colon that is not in brackets, as in `[::1]:path`.
         let bracketed = match bytes.iter().position(|&b| b == b'[') {
@@ -175,6 +213,30 @@ impl Named {
         }
         Ok(Named::Local(PathBuf::from(OsString::from_vec(bytes.to_vec()))))
     }
+}
+
+/// `seek=8ms,rate=100MB,devices=4,stripe=64KiB,size=1GiB,seed=1,scattered`, each with a default.
+fn simulated(text: &str) -> std::result::Result<ArraySpec, String> {
+    let mut spec = ArraySpec::default();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let number = || value.parse::<u64>().map_err(|_| format!("`{part}`: a number"));
+        match key {
+            "seek" => spec.seek = units::parse_time(value)?,
+            "rate" => spec.bytes_per_s = units::parse_size(value.strip_suffix("/s").unwrap_or(value))?,
+            "devices" => spec.devices = u32::try_from(number()?).unwrap_or(u32::MAX),
+            "stripe" => spec.stripe_bytes = units::parse_size(value)?,
+            "size" => spec.bytes = units::parse_size(value)?,
+            "seed" => spec.seed = number()?,
+            "scattered" if value.is_empty() => spec.is_scattered = true,
+            _ => {
+                let known = "seek=, rate=, devices=, stripe=, size=, seed=, scattered";
+                return Err(format!("`{part}` is not one of {known}"));
+            }
+        }
+    }
+    spec.check()?;
+    Ok(spec)
 }
 
 fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
@@ -252,6 +314,12 @@ mod tests {
         assert_eq!(parse("tw://[::1]/data/x"), daemon("[::1]:8487", b"x"));
         assert_eq!(parse("zero:4MiB"), Named::Zero(4 << 20));
         assert_eq!(parse("null:"), Named::Null);
+        let array = ArraySpec { devices: 4, bytes: 2 << 30, is_scattered: true, ..ArraySpec::default() };
+        assert_eq!(parse("sim:devices=4,size=2GiB,scattered"), Named::Simulated(array));
+        assert_eq!(parse("sim:"), Named::Simulated(ArraySpec::default()));
+        for bad in ["sim:devices=0", "sim:speed=9", "sim:rate=0", "sim:seek=8", "sim:seed=x"] {
+            assert!(Named::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub fn fars<'a>(args: &'a AskArgs, places: &'a Places) -> Fars<'a> {
         stall_timeout: patience,
         state: None,
         quiet: true,
+        via: &[],
+        bind: &[],
     };
     Fars::new(how)
 }

@@ -10,14 +10,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_mover::basin::Place;
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::plan::{Plan, RATE_BITS_PER_S};
 use thalweg_mover::run::copy::{Meter, Report};
+use thalweg_sys::priority::Held;
 use thalweg_wire::message::Outcome;
 use thalweg_wire::path::Sentence;
 use thalweg_wire::{Entry, RelativePath};
 
+/// A quota that held threads for less than this is not worth a word.
+const HELD_TOLD: Duration = Duration::from_millis(500);
 /// Time between two progress events.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
@@ -87,6 +92,21 @@ impl Teller {
         }
     }
 
+    /// Says what held this machine back meanwhile: heat, or the quota of its control group.
+    pub fn tell_held(&self, before: Held, after: Held) {
+        let grew = after.heat.zip(before.heat).map_or(0, |(after, before)| after.saturating_sub(before));
+        if grew > 0 {
+            let times = if grew == 1 { "once".to_owned() } else { format!("{} times", units::count(grew)) };
+            self.note_event(&Event::Note(format!("this machine's CPU was slowed for heat, {times}")), None);
+        }
+        let waited = after.quota.zip(before.quota).map_or(Duration::ZERO, |(a, b)| a.saturating_sub(b));
+        if waited >= HELD_TOLD {
+            let seconds = waited.as_secs_f64();
+            let text = format!("the CPU quota of this control group held its threads for {seconds:.1} s");
+            self.note_event(&Event::Note(text), None);
+        }
+    }
+
     /// Takes an event of a link, on which several copies may ride.
     pub fn hear_link(&self, event: &Event) {
         self.note_event(event, None);
@@ -101,13 +121,14 @@ impl Teller {
             }
             Event::Repaired(count) => ("repaired", format!("{count} damaged, sent again")),
             Event::Note(text) => ("note", text.clone()),
+            Event::Knob(text) if self.verbose > 0 || self.json => ("knob", text.clone()),
             _ => return,
         };
         if self.json {
             let value = serde_json::json!({"event": name, "text": text});
             json::tell(&number.map_or(value.clone(), |number| numbered(value, number, self.copies)));
         }
-        if !self.quiet {
+        if !self.quiet && (self.verbose > 0 || name != "knob") {
             self.line(&format!("{}{text}", number.map(|number| self.prefix(number)).unwrap_or_default()));
         }
     }
@@ -208,6 +229,9 @@ impl Listener {
                 self.outcome(Some(entry), &entry.path, outcome);
             }
             Event::Aside(path, outcome) => self.outcome(None, path, outcome),
+            Event::Planned(plan) if self.teller.verbose > 0 && !self.teller.json => {
+                plan_lines(plan).iter().for_each(|line| self.line(line));
+            }
             event => self.teller.note_event(event, Some(self.number)),
         }
     }
@@ -288,19 +312,36 @@ impl Listener {
             }
         }
         self.say(&format!("{line}; nothing was changed"));
-        let plan = &report.plan;
-        self.say(&format!("  streams      {}", plan.streams));
-        self.say(&format!(
-            "  chunk        {} ({})",
-            units::size(plan.chunk_bytes.value),
-            plan.chunk_bytes.why
-        ));
-        let segment = u64::from(plan.segment_bytes.value);
-        self.say(&format!("  segment      {} ({})", units::size(segment), plan.segment_bytes.why));
-        self.say(&format!("  concurrency  {}", plan.concurrency));
-        let depth = plan.depth.value.map_or("automatic".to_owned(), |depth| depth.to_string());
-        self.say(&format!("  depth        {depth} ({})", plan.depth.why));
+        plan_lines(&report.plan).iter().for_each(|line| self.say(line));
     }
+}
+
+/// What a copy goes by, and why.
+fn plan_lines(plan: &Plan) -> Vec<String> {
+    let automatic = |value: Option<String>| value.unwrap_or_else(|| "automatic".to_owned());
+    let depth = automatic(plan.depth.value.map(|depth| depth.to_string()));
+    let window = automatic(plan.window_bytes.value.map(units::size));
+    let mut lines = vec![
+        format!("  streams      {}", plan.streams),
+        format!("  chunk        {} ({})", units::size(plan.chunk_bytes.value), plan.chunk_bytes.why),
+        format!(
+            "  segment      {} ({})",
+            units::size(plan.segment_bytes.value.into()),
+            plan.segment_bytes.why
+        ),
+        format!("  concurrency  {}", plan.concurrency),
+        format!("  depth        {depth} ({})", plan.depth.why),
+        format!("  window       {window} ({})", plan.window_bytes.why),
+        format!("  io depth     {}", plan.disk.io_depth),
+        format!("  engine       {}", plan.disk.engine),
+    ];
+    for (side, number) in [("source", 0), ("destination", 1)] {
+        lines.push(format!("  direct       {side}: {}", plan.disk.direct[number]));
+        lines.push(format!("  order        {side}: {}", plan.disk.order[number]));
+    }
+    let advice = plan.window.as_ref().and_then(|w| w.advice(RATE_BITS_PER_S, plan.streams.value));
+    lines.extend(advice.map(|advice| format!("  {advice}")));
+    lines
 }
 
 fn last_line(report: &Report, verify: Verify, is_kept: bool) -> String {
@@ -336,9 +377,13 @@ fn last_line(report: &Report, verify: Verify, is_kept: bool) -> String {
         };
         line.push_str(&format!("; {rest}{verified}, {}", if is_kept { "durable" } else { "kept nowhere" }));
     }
-    if let Some(narrowest) = report.narrowest.as_ref().filter(|_| totals.done > 0) {
-        let place =
-            if narrowest.place == "path" { String::new() } else { format!(" at the {}", narrowest.place) };
+    if let Some(verdict) = report.verdict.as_ref().filter(|_| totals.done > 0) {
+        let narrowest = &verdict.narrowest;
+        let place = match narrowest.place {
+            Place::Path => String::new(),
+            Place::Both => " of this machine".to_owned(),
+            place => format!(" at the {}", place.name()),
+        };
         let busy = narrowest.busy * 100.0;
         line.push_str(&format!("; narrowest stage: {}{place} ({busy:.0} % busy)", narrowest.stage));
     }

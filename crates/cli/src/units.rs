@@ -22,7 +22,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     whole(number * factor)
 }
 
-/// Reads a rate in bits per second: `100Mbit/s`, `10Gbit`, `1.25GB/s`, `500M` is an error.
+/// Reads a rate in bits per second: `100Mbit/s`, `10Gbit`, `1.25GB/s`, rsync's `1.5M` (MiB/s).
 ///
 /// # Errors
 /// What is wrong, in words.
@@ -40,12 +40,52 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
         "KiB" => 8.0 * 1024.0,
         "MiB" => 8.0 * 1_048_576.0,
         "GiB" => 8.0 * 1_073_741_824.0,
-        "" => return Err("a rate needs a unit, for instance `100Mbit/s` or `10MB/s`".into()),
+        // As rsync takes them: bytes, in powers of 1024.
+        "K" | "k" => 8.0 * 1024.0,
+        "M" | "m" => 8.0 * 1_048_576.0,
+        "G" | "g" => 8.0 * 1_073_741_824.0,
+        "" => {
+            return Err(
+                "a rate needs a unit, for instance `100Mbit/s` or `10MB/s` (rsync's `1000` is `1000KiB/s`)"
+                    .into(),
+            );
+        }
         _ => {
             return Err(format!("`{unit}` is not a unit of rate (kbit/s, Mbit/s, Gbit/s, kB/s, MB/s, GB/s)"));
         }
     };
     whole(number * factor)
+}
+
+/// Reads a rate as [`parse_rate`], or `none` or `0` for no limit.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_limit(text: &str) -> Result<Option<u64>, String> {
+    match text {
+        "none" | "0" => Ok(None),
+        text => parse_rate(text).map(Some),
+    }
+}
+
+/// Reads a mark of packets: a number from 0 to 63, or a name of RFC 2474 (CS), 2597 (AF), 3246 (EF), 5865 (VA), 8622 (LE).
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_dscp(text: &str) -> Result<u8, String> {
+    let odd =
+        || format!("`{text}` is no DSCP: a number from 0 to 63, or BE, LE, EF, VA, CS0 to CS7, AF11 to AF43");
+    let name = text.to_ascii_uppercase();
+    let digits = |prefix: &str| name.strip_prefix(prefix).map(|digits| digits.as_bytes().to_vec());
+    match (name.as_str(), digits("CS").as_deref(), digits("AF").as_deref()) {
+        ("BE" | "DF", ..) => Ok(0),
+        ("LE", ..) => Ok(1),
+        ("EF", ..) => Ok(46),
+        ("VA", ..) => Ok(44),
+        (_, Some([class @ b'0'..=b'7']), _) => Ok((class - b'0') * 8),
+        (_, _, Some([class @ b'1'..=b'4', drop @ b'1'..=b'3'])) => Ok((class - b'0') * 8 + (drop - b'0') * 2),
+        _ => name.parse().ok().filter(|dscp| *dscp <= thalweg_wire::limits::DSCP_MAX).ok_or_else(odd),
+    }
 }
 
 /// Reads a time: `30`, `30s`, `10min`, `2h`, `500ms`, `280us`.
@@ -182,7 +222,30 @@ mod tests {
         assert_eq!(parse_rate("100Mbit/s"), Ok(100_000_000));
         assert_eq!(parse_rate("10 MB/s"), Ok(80_000_000));
         assert!(parse_rate("100").is_err());
-        assert!(parse_rate("100M").is_err());
+        assert!(parse_rate("100Mb").is_err());
+        assert_eq!(parse_rate("1.5m"), Ok(12_582_912));
+        assert_eq!(parse_limit("none"), Ok(None));
+        assert_eq!(parse_limit("1kbit"), Ok(Some(1000)));
+    }
+
+    #[test]
+    fn marks_have_names_and_numbers() {
+        let named = [
+            ("ef", 46),
+            ("AF11", 10),
+            ("AF43", 38),
+            ("CS1", 8),
+            ("cs7", 56),
+            ("LE", 1),
+            ("63", 63),
+            ("be", 0),
+        ];
+        for (name, dscp) in named {
+            assert_eq!(parse_dscp(name), Ok(dscp), "{name}");
+        }
+        for odd in ["64", "-1", "AF44", "AF51", "CS8", "CS", "", "EF1"] {
+            assert!(parse_dscp(odd).is_err(), "{odd}");
+        }
     }
 
     #[test]

@@ -718,7 +718,9 @@ fn c6_a_disk_that_stops_syncing_at_any_sync_of_a_daemon() {
 /// Stops a local copy in the middle, and returns the files that it left in its staging directory.
 fn interrupted(scratch: &Scratch, to: &Path) -> Vec<PathBuf> {
     let slow = Strace::inject("pwrite64:delay_enter=80000");
-    let mut job = Running::start(slow.around(&local_copy(scratch, to)));
+    // One write at a time on each stream, so that there are rounds before the kill.
+    let command = with(local_copy(scratch, to), ["--io-depth", "1"]);
+    let mut job = Running::start(slow.around(&command));
     let pid = job.pid();
     wait_until(LIMIT, || bytes_written(pid).is_none_or(|bytes| bytes > 30 << 20) || job.is_over());
     job.kill();

@@ -1,6 +1,7 @@
 //! Every observable event of a transfer, once. Log, report, progress, `--json` and the dashboard derive from
 //! it.
 
+use crate::plan::Plan;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::message::{Failure, Outcome, ScanTotals, Totals};
@@ -23,6 +24,10 @@ pub enum Event {
     LinkUp(Duration),
     /// One stream of several broke and is replaced.
     StreamLost(u16, Failure),
+    /// What a transfer goes by, before its first byte.
+    Planned(Box<Plan>),
+    /// A knob was turned while the transfer runs, and why.
+    Knob(String),
     /// The transfer is over.
     Finished(Totals),
     /// Something that a person may want to know.

@@ -10,7 +10,11 @@ pub mod endpoint;
 
 pub mod manifest;
 
+pub mod order;
+
 pub mod plan;
+
+pub mod tune;
 
 pub mod stage;
 

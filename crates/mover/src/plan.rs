@@ -2,6 +2,16 @@
 
 use std::fmt;
 use std::time::Duration;
+use thalweg_wire::hello::System;
+use thalweg_wire::limits;
+use thalweg_wire::message::Disk;
+
+mod disk;
+
+mod window;
+
+pub use disk::{DiskPlan, IO_DEPTH, disk_plan, order_name};
+pub use window::{Window, bandwidth_delay_product_bytes};
 
 /// A value and why it is that.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +39,40 @@ pub struct Asked {
     pub concurrency: Option<u32>,
     /// Chunks or packs in flight in each stream.
     pub depth: Option<u32>,
+    /// Bytes under way in each stream.
+    pub window_bytes: Option<u64>,
+    /// Bits a second of the whole transfer, at most.
+    pub rate_bits_per_s: Option<u64>,
+    /// The transfer yields to others.
+    pub yields: bool,
+    /// Bytes of a segment: the unit of reading and writing.
+    pub request_bytes: Option<u32>,
+    /// How each side uses its disk.
+    pub disk: Disk,
+    /// Why this machine has no io_uring, if it has none.
+    pub no_io_uring: Option<String>,
+}
+
+/// What is known of the way between two movers.
+#[derive(Debug, Clone, Default)]
+pub struct Path {
+    /// Round-trip time; `None`: within this machine.
+    pub rtt: Option<Duration>,
+    /// What the machine that sends lets a stream have.
+    pub sender: System,
+    /// What the machine that receives lets a stream have.
+    pub receiver: System,
+    /// What earlier transfers on this route did best with.
+    pub learned: Option<Learned>,
+}
+
+/// What did best on a route, as a start for the next transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Learned {
+    /// Streams.
+    pub streams: u16,
+    /// Content bits a second that they reached.
+    pub rate_bits_per_s: u64,
 }
 
 /// What a transfer goes by.
@@ -44,6 +88,14 @@ pub struct Plan {
     pub concurrency: Chosen<u32>,
     /// Chunks or packs in flight in each stream (the papers' pipelining); `None`: what the window takes.
     pub depth: Chosen<Option<u32>>,
+    /// Bytes under way in each stream, at most; `None`: left to the kernel.
+    pub window_bytes: Chosen<Option<u64>>,
+    /// What the systems of both ends let one stream have; `None` where that does not matter or nothing is known.
+    pub window: Option<Window>,
+    /// Bytes that each stream should have room for: its share of the bandwidth-delay product. `None` on a near path.
+    pub share_bytes: Option<u64>,
+    /// How each side uses its disk, in words.
+    pub disk: DiskPlan,
 }
 
 /// Bytes of a chunk, if nobody says otherwise.
@@ -52,36 +104,66 @@ pub const CHUNK_BYTES: u64 = 4 << 20;
 pub const SEGMENT_BYTES: u32 = 1 << 20;
 /// Files in flight, if nobody says otherwise.
 pub const CONCURRENCY: u32 = 256;
+/// Rate that streams shall be enough for while nobody knows what the path carries, in bits a second.
+pub const RATE_BITS_PER_S: u64 = 10_000_000_000;
+/// Most streams that are opened without being asked for: more cost more in CPU and fairness than they were measured to
+/// gain (LIMITS section 7).
+pub const STREAMS_MAX: u16 = 32;
+/// Fewest on a far path: a loss costs one of them half its rate, not the whole transfer.
+pub const FAR_STREAMS_MIN: u16 = 4;
+/// Round trips below this are within one machine or one room.
+pub const NEAR_RTT: Duration = Duration::from_millis(1);
+/// Of its window a stream uses so much on average, with reno's and cubic's saw teeth (LIMITS section 7).
+const WINDOW_USE: f64 = 0.8;
+/// A window that was not asked for is so many times the bandwidth-delay product: room for the path's own queue, and for a
+/// rate that was learned on a busy day.
+const WINDOW_ROOM: u64 = 2;
 
-/// Plans for a path with this round-trip time (`None`: within this machine) between movers with so many
-/// cores.
-pub fn plan(asked: &Asked, rtt: Option<Duration>, cores: usize) -> Plan {
-    let streams = match (asked.streams, rtt) {
-        (Some(streams), _) => chosen(streams, "as asked"),
-        (None, None) => chosen(near_streams(cores), "one for each core, at most 4: no path between"),
-        (None, Some(rtt)) if rtt < Duration::from_millis(1) => chosen(
+/// Plans for a path.
+pub fn plan(asked: &Asked, path: &Path) -> Plan {
+    let cores = near_cores(path);
+    let far = path.rtt.filter(|rtt| *rtt >= NEAR_RTT);
+    let window = far.and_then(|rtt| Window::of(path, rtt));
+    let known_rate = known_rate(asked, path);
+    let goal = known_rate.as_ref().map_or(RATE_BITS_PER_S, |(rate, _)| *rate);
+    let chunk_bytes = match (asked.chunk_bytes, asked.request_bytes.map(u64::from)) {
+        (Some(bytes), _) => chosen(bytes, "as asked"),
+        (None, Some(request)) if request > CHUNK_BYTES => chosen(request, "one request"),
+        (None, _) => chosen(CHUNK_BYTES, "repairs stay small, bookkeeping rare"),
+    };
+    let segment_bytes = segment(asked, chunk_bytes.value);
+    let streams = match (asked.streams, path.rtt, far) {
+        (Some(streams), ..) => chosen(streams, "as asked"),
+        (None, None, _) => chosen(near_streams(cores), "one for each core, at most 4: no path between"),
+        (None, Some(rtt), None) => chosen(
             near_streams(cores),
             format!("one for each core, at most 4: round trip {} is near", show(rtt)),
         ),
-        (None, Some(rtt)) => {
-            // Default kernels let one stream have about 4 MiB under way (LIMITS section 7): so many of them
-            // carry 10 Gbit/s, up to 32.
-            let bytes_wanted = 10e9 / 8.0 * rtt.as_secs_f64();
-            let streams = (bytes_wanted / (0.8 * 8e6)).ceil().clamp(4.0, 32.0) as u16;
-            chosen(
-                streams,
-                format!("round trip {}, about 8 MB under way in each, enough for 10 Gbit/s or 32", show(rtt)),
-            )
+        (None, _, Some(rtt)) => far_streams(path, rtt, goal, window.as_ref(), known_rate.as_ref()),
+    };
+    // Frames of all streams have so much memory.
+    let streams_max =
+        (limits::STREAM_BYTES_MAX / (u64::from(segment_bytes.value) + (64 << 10))).max(1) as u16;
+    let streams = match streams.value > streams_max && asked.streams.is_none() {
+        true => chosen(streams_max, "as many as there is memory for requests of this size"),
+        false => streams,
+    };
+    let share_bytes =
+        far.map(|rtt| bandwidth_delay_product_bytes(goal, rtt) / u64::from(streams.value.max(1)));
+    let window_bytes = match (asked.window_bytes, share_bytes, &known_rate) {
+        (Some(bytes), ..) => chosen(Some(bytes), "as asked"),
+        (None, Some(share), Some((_, why))) => {
+            let bytes = (share * WINDOW_ROOM).clamp(WINDOW_BYTES_MIN, thalweg_wire::limits::WINDOW_BYTES_MAX);
+            let why = format!("{WINDOW_ROOM} x the bandwidth-delay product's share: {why}");
+            chosen(Some(bytes), why)
         }
+        (None, Some(_), None) => chosen(None, "left to the kernel: the path's rate is not known yet"),
+        (None, None, _) => chosen(None, "left to the kernel"),
     };
-    let chunk_bytes = match asked.chunk_bytes {
-        Some(bytes) => chosen(bytes, "as asked"),
-        None => chosen(CHUNK_BYTES, "repairs stay small, bookkeeping rare"),
-    };
-    let segment = u64::from(SEGMENT_BYTES).min(chunk_bytes.value) as u32;
     Plan {
+        disk: disk_plan(&asked.disk, asked.no_io_uring.clone()),
         streams,
-        segment_bytes: chosen(segment, "fits the second-level cache; larger gains nothing"),
+        segment_bytes,
         chunk_bytes,
         concurrency: match asked.concurrency {
             Some(files) => chosen(files, "as asked"),
@@ -91,7 +173,75 @@ pub fn plan(asked: &Asked, rtt: Option<Duration>, cores: usize) -> Plan {
             Some(tasks) => chosen(Some(tasks), "as asked"),
             None => chosen(None, "what the window takes: nothing waits for an answer"),
         },
+        window_bytes,
+        window,
+        share_bytes,
     }
+}
+
+/// A segment leaves as one piece: where there is a rate to keep, there are
+/// [`SEGMENT_TIMES_PER_S`] at least.
+fn segment(asked: &Asked, chunk_bytes: u64) -> Chosen<u32> {
+    if let Some(bytes) = asked.request_bytes {
+        return chosen(bytes, "as asked");
+    }
+    let smallest = thalweg_wire::limits::SEGMENT_BYTES_MIN as u32;
+    let (segment, why) = match (asked.yields, asked.rate_bits_per_s) {
+        (true, _) => (smallest, "small, to yield soon"),
+        (false, Some(rate)) if rate / 8 / SEGMENT_TIMES_PER_S < u64::from(SEGMENT_BYTES) => {
+            let bytes = (rate / 8 / SEGMENT_TIMES_PER_S).max(1) as u32;
+            (bytes.next_power_of_two().clamp(smallest, SEGMENT_BYTES), "small, to keep the rate evenly")
+        }
+        _ => (SEGMENT_BYTES, "fits the second-level cache; larger gains nothing"),
+    };
+    chosen(u64::from(segment).min(chunk_bytes) as u32, why)
+}
+
+/// So many segments a second at least, where a rate was asked for.
+const SEGMENT_TIMES_PER_S: u64 = 20;
+
+/// Smallest window that is set without being asked for: two small frames.
+const WINDOW_BYTES_MIN: u64 = 512 << 10;
+
+/// A rate that the transfer will not pass, in bits a second, and how that is known.
+fn known_rate(asked: &Asked, path: &Path) -> Option<(u64, String)> {
+    let learned = path.learned.map(|learned| {
+        (
+            learned.rate_bits_per_s,
+            format!("{} was the best on this route", show_rate(learned.rate_bits_per_s)),
+        )
+    });
+    let asked = asked.rate_bits_per_s.map(|rate| (rate, format!("{} were asked for", show_rate(rate))));
+    [asked, learned].into_iter().flatten().min_by_key(|(rate, _)| *rate)
+}
+
+fn far_streams(
+    path: &Path,
+    rtt: Duration,
+    goal: u64,
+    window: Option<&Window>,
+    known_rate: Option<&(u64, String)>,
+) -> Chosen<u16> {
+    if let Some(learned) = path.learned.filter(|_| known_rate.is_some_and(|(rate, _)| *rate == goal)) {
+        let streams = learned.streams.clamp(1, STREAMS_MAX);
+        let rate = show_rate(learned.rate_bits_per_s);
+        return chosen(streams, format!("with so many this route carried {rate}"));
+    }
+    // Without a word from the peer: what default kernels reach (LIMITS section 7).
+    let window_bytes = window.map_or(8 << 20, |window| window.bytes);
+    let needed = bandwidth_delay_product_bytes(goal, rtt) as f64;
+    let streams = (needed / (WINDOW_USE * window_bytes as f64)).ceil();
+    // A rate that was asked for is to be kept within, so nothing is gained by more streams than carry it.
+    let fewest = if known_rate.is_some() { 1 } else { FAR_STREAMS_MIN };
+    let streams = streams.clamp(f64::from(fewest), f64::from(STREAMS_MAX)) as u16;
+    let goal = show_rate(goal);
+    let windows = window.map_or("about 8 MiB under way in each".to_owned(), Window::in_words);
+    chosen(streams, format!("round trip {}, {windows}: enough for {goal}, or {STREAMS_MAX}", show(rtt)))
+}
+
+/// CPUs that both ends have.
+fn near_cores(path: &Path) -> usize {
+    [path.sender.cores, path.receiver.cores].into_iter().filter(|cores| *cores > 0).min().unwrap_or(1).into()
 }
 
 fn near_streams(cores: usize) -> u16 {
@@ -106,20 +256,71 @@ fn show(rtt: Duration) -> String {
     format!("{:.1} ms", rtt.as_secs_f64() * 1e3)
 }
 
+/// A rate in decimal bits a second, for people.
+pub fn show_rate(bits_per_s: u64) -> String {
+    match bits_per_s {
+        rate if rate >= 1_000_000_000 => format!("{:.2} Gbit/s", rate as f64 / 1e9),
+        rate if rate >= 1_000_000 => format!("{:.1} Mbit/s", rate as f64 / 1e6),
+        rate => format!("{:.1} kbit/s", rate as f64 / 1e3),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn with_cores(cores: u16) -> System {
+        System { cores, ..System::default() }
+    }
+
+    fn path(rtt: Option<Duration>, cores: u16) -> Path {
+        Path { rtt, sender: with_cores(cores), receiver: with_cores(cores), learned: None }
+    }
+
+    fn streams(rtt: Option<Duration>, cores: u16) -> u16 {
+        plan(&Asked::default(), &path(rtt, cores)).streams.value
+    }
+
     #[test]
     fn far_paths_get_more_streams_and_what_is_asked_is_kept() {
-        let none = Asked::default();
-        assert_eq!(plan(&none, None, 8).streams.value, 4);
-        assert_eq!(plan(&none, Some(Duration::from_micros(200)), 2).streams.value, 2);
-        assert_eq!(plan(&none, Some(Duration::from_millis(10)), 2).streams.value, 4);
-        assert_eq!(plan(&none, Some(Duration::from_millis(100)), 2).streams.value, 20);
-        assert_eq!(plan(&none, Some(Duration::from_millis(300)), 2).streams.value, 32);
+        assert_eq!(streams(None, 8), 4);
+        assert_eq!(streams(Some(Duration::from_micros(200)), 2), 2);
+        assert_eq!(streams(Some(Duration::from_millis(10)), 2), 4);
+        assert_eq!(streams(Some(Duration::from_millis(100)), 2), 19);
+        assert_eq!(streams(Some(Duration::from_millis(300)), 2), 32);
         let asked = Asked { streams: Some(3), chunk_bytes: Some(64 << 10), ..Asked::default() };
-        let plan = plan(&asked, None, 2);
+        let plan = plan(&asked, &path(None, 2));
         assert_eq!((plan.streams.value, plan.chunk_bytes.value, plan.segment_bytes.value), (3, 65536, 65536));
+    }
+
+    #[test]
+    fn near_streams_are_no_more_than_the_cores_of_the_poorer_side() {
+        let near = Path { receiver: with_cores(1), ..path(Some(Duration::from_micros(200)), 8) };
+        assert_eq!(plan(&Asked::default(), &near).streams.value, 1);
+    }
+
+    #[test]
+    fn what_was_asked_or_learned_of_the_rate_bounds_streams_and_windows() {
+        let far = path(Some(Duration::from_millis(100)), 2);
+        let asked = Asked { rate_bits_per_s: Some(100_000_000), ..Asked::default() };
+        let slow = plan(&asked, &far);
+        // 1.25 MB are the product: one stream, twice that.
+        assert_eq!((slow.streams.value, slow.window_bytes.value), (1, Some(2_500_000)));
+        let learned = Learned { streams: 6, rate_bits_per_s: 960_000_000 };
+        let known = plan(&Asked::default(), &Path { learned: Some(learned), ..far.clone() });
+        assert_eq!((known.streams.value, known.window_bytes.value), (6, Some(4_000_000)));
+        assert!(known.streams.why.contains("960.0 Mbit/s"), "{}", known.streams.why);
+        assert_eq!(plan(&Asked::default(), &far).window_bytes.value, None);
+    }
+
+    #[test]
+    fn requests_are_no_larger_than_chunks_and_all_streams_have_memory_for_them() {
+        let no_io_uring = Some("EPERM".into());
+        let asked = Asked { request_bytes: Some(64 << 20), no_io_uring, ..Asked::default() };
+        let far = Path { rtt: Some(Duration::from_millis(300)), ..Path::default() };
+        let plan = plan(&asked, &far);
+        assert_eq!((plan.segment_bytes.value, plan.chunk_bytes.value), (64 << 20, 64 << 20));
+        assert_eq!(plan.streams.value, 15);
+        assert_eq!(plan.disk.engine.to_string(), "threads (io_uring is not to be had: EPERM)");
     }
 }

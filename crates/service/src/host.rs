@@ -3,6 +3,7 @@
 
 use crate::answer::{self, Room};
 use crate::export::Exports;
+use crate::published::Served;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -14,10 +15,11 @@ use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoo
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{
-    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, proof_matches, resume_proof,
-    stream_proof, tune_stream,
+    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, own_system, proof_matches,
+    resume_proof, stream_proof, tune_stream,
 };
 use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::run::Ended;
 use thalweg_mover::run::agree::{self, Signer};
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
@@ -25,7 +27,7 @@ use thalweg_mover::run::session::{Owner, Session, Transfer};
 use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm};
+use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Steer, TransferNumber};
 
 /// Bounds of a server.
 #[derive(Debug, Clone)]
@@ -61,6 +63,8 @@ impl Default for HostLimits {
 const SILENCE: Duration = Duration::from_secs(3);
 /// What is heard later was not on its way before.
 const IN_FLIGHT: Duration = Duration::from_millis(500);
+/// Time between two tellings of where a transfer's time goes.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Time for a session that ends to put away what it received.
 const CLOSING: Duration = Duration::from_secs(5);
 
@@ -131,6 +135,7 @@ impl Host {
             cipher: hello.cipher,
             features: 0,
             session: hello.session,
+            system: own_system(),
         };
         match hello.purpose {
             Purpose::Control => {
@@ -287,6 +292,17 @@ impl Host {
         }
     }
 
+    /// A knob of a transfer that we send. One that is over, or that we receive, has none.
+    fn steer(session: &Session, number: TransferNumber, steer: &Steer) {
+        for transfer in session.transfers() {
+            if let Transfer::Send(run) = transfer
+                && run.number() == number
+            {
+                run.steer(steer);
+            }
+        }
+    }
+
     fn open(&self, session: &Arc<Session>, open: Open) {
         let number = open.transfer;
         let form = open.source.clone();
@@ -321,6 +337,7 @@ impl Host {
 
     fn open_push(&self, session: &Arc<Session>, open: Open) -> Result<()> {
         let destination = self.open_destination(session, &open)?;
+        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = ReceiveRun::start(
             open.transfer,
             Arc::new(destination),
@@ -337,7 +354,19 @@ impl Host {
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         in_thread("transfer", move || {
             let _work = work;
-            while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
+            let tell = |is_over: Option<bool>| {
+                let Some(told) = &told else { return };
+                let (streams, entries) = (session.streams().len(), run.progress().settled_entries);
+                let (sender, receiver) = (run.peer_accounts(), run.side());
+                match is_over {
+                    Some(is_done) => told.end(is_done, streams, entries, sender, receiver),
+                    None => told.tell(streams, entries, sender, receiver),
+                }
+            };
+            while run.wait(TELL_EVERY).is_none() && !session.is_closed() {
+                tell(None);
+            }
+            tell(Some(matches!(run.ended(), Some(Ended::Finished(_)))));
             if let Some(ended) = run.ended() {
                 match agree::totals_of(ended).and_then(|totals| {
                     agree::as_receiver(&run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
@@ -421,10 +450,12 @@ impl Host {
             preserve: open.terms.preserve,
             one_file_system: false,
             follow_links: false,
+            direct: open.terms.disk.source.direct,
         };
         let source = LocalSource::open(roots, options)?;
         let form = source.form();
         let limits = sender::Limits::for_terms(&open.terms);
+        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = SendRun::new(
             open.transfer,
             Arc::new(source),
@@ -437,7 +468,19 @@ impl Host {
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         in_thread("transfer", move || {
             let _work = work;
-            while run.wait(Duration::from_secs(3600)).is_none() && !session.is_closed() {}
+            let tell = |is_over: Option<bool>| {
+                let Some(told) = &told else { return };
+                let (streams, entries) = (session.streams().len(), run.progress().entries_settled);
+                let (sender, receiver) = (run.side(), run.peer_accounts());
+                match is_over {
+                    Some(is_done) => told.end(is_done, streams, entries, sender, receiver),
+                    None => told.tell(streams, entries, sender, receiver),
+                }
+            };
+            while run.wait(TELL_EVERY).is_none() && !session.is_closed() {
+                tell(None);
+            }
+            tell(Some(matches!(run.ended(), Some(Ended::Finished(_)))));
             if let Some(ended) = run.ended() {
                 match agree::totals_of(ended).and_then(|totals| {
                     agree::as_sender(&run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
@@ -489,6 +532,7 @@ impl Owner for ServerOwner {
                 }
                 return;
             }
+            Message::Steer(number, steer) => return Host::steer(session, number, &steer),
             Message::Enough { number } => {
                 if let Some(room) = rooms().get(&number) {
                     room.enough();
@@ -535,6 +579,11 @@ impl Owner for ServerOwner {
     fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
         tracing::info!(stream, %why, "stream lost");
     }
+
+    fn on_stream_stuck(&self, session: &Arc<Session>, stream: u16) {
+        // Without a link it is dialled anew anyway.
+        let _ = session.say(Message::Stuck { stream });
+    }
 }
 
 /// What the transfers of a session ask of its streams.
@@ -547,6 +596,8 @@ fn wanted_path(session: &Session) -> PathHints {
             Transfer::Receive(run) => (&run.terms, false),
         };
         path.window_bytes = path.window_bytes.or(terms.window_bytes);
+        path.share_bytes = path.share_bytes.or(terms.share_bytes.filter(|_| sends));
+        path.dscp = path.dscp.or(terms.dscp);
         path.congestion = path.congestion.or(terms.congestion.clone().filter(|_| sends));
     }
     path

@@ -9,4 +9,7 @@ pub mod accept;
 
 pub mod host;
 
+/// What `thalweg why` reads.
+pub mod published;
+
 mod answer;

@@ -103,6 +103,35 @@ pub struct PooledBuffer {
     pool: Arc<Shared>,
 }
 
+/// Memory of either kind. Its address stays the same wherever its owner moves.
+#[derive(Debug)]
+pub enum Memory {
+    /// Of its own.
+    Own(Buffer),
+    /// From a pool.
+    Pooled(PooledBuffer),
+}
+
+impl Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Memory::Own(buffer) => buffer,
+            Memory::Pooled(buffer) => buffer,
+        }
+    }
+}
+
+impl DerefMut for Memory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Own(buffer) => buffer,
+            Memory::Pooled(buffer) => buffer,
+        }
+    }
+}
+
 impl Pool {
     /// A pool of at most `count_max` buffers of `buffer_bytes` each. Allocates nothing yet. `InvalidInput` if
     /// either is 0 or their product does not fit the address space.

@@ -49,11 +49,19 @@ pub mod layout;
 /// Page-aligned memory and the bounded pool it comes from.
 pub mod buffer;
 
+/// Reads and writes in flight.
+pub mod queue;
+
 /// Socket options, TCP's own account of a connection, and blocking I/O on descriptors.
 pub mod socket;
 
 /// Time and memory used, limits, abilities.
 pub mod usage;
+
+/// What this process takes from others.
+pub mod priority;
+/// What the machine charges a process, and what it withholds.
+pub mod host;
 
 /// Network and mount namespaces.
 pub mod namespace;
@@ -61,10 +69,11 @@ pub mod namespace;
 mod argument;
 mod xattr;
 
-pub use buffer::{Buffer, Pool, PooledBuffer};
+pub use buffer::{Buffer, Memory, Pool, PooledBuffer};
 pub use dir::{Dir, DirEntry, Entries, FileSystem, FileSystemKind, Links, Replace};
 pub use file::{Advice, DirectAlignment, File};
 pub use layout::{Extent, extents};
+pub use queue::{Done, Engine, Operation, Queue, Request};
 pub use stat::{Kind, Stat, Time};
 
 use std::io;

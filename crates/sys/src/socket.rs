@@ -18,9 +18,14 @@ mod blocking;
 
 pub use account::{TcpInfo, tcp_info};
 pub use blocking::{
-    Interest, Readiness, Wake, poll, receive, receive_exact, send_all, send_all_vectored, set_timeouts,
-    shutdown, shutdown_write,
+    Interest, Readiness, Wake, poll, receive, receive_exact, receive_now, send_all, send_all_vectored,
+    set_timeouts, shutdown, shutdown_write,
 };
+
+/// The user at the other end of a Unix socket, as he was when it was connected (`SO_PEERCRED`).
+pub fn peer_uid(fd: impl AsFd) -> io::Result<u32> {
+    Ok(sockopt::socket_peercred(fd)?.uid.as_raw())
+}
 
 /// Sends small pieces at once instead of waiting to fill a packet (`TCP_NODELAY`).
 pub fn set_no_delay(fd: impl AsFd, on: bool) -> io::Result<()> {

@@ -3,30 +3,39 @@
 use std::io;
 use std::time::Duration;
 
+use crate::host::ProcessUse;
 use rustix::fs::Mode;
 use rustix::process::Resource;
 use rustix::thread::CapabilitySet;
-use rustix::time::{ClockId, Timespec};
 
 /// CPU time, user and system, that the calling thread has used since it began.
 pub fn thread_cpu() -> Duration {
-    duration(rustix::time::clock_gettime(ClockId::ThreadCPUTime))
+    cpu_clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// CPU time, user and system, that all threads of this process have used, ended ones too.
 pub fn process_cpu() -> Duration {
-    duration(rustix::time::clock_gettime(ClockId::ProcessCPUTime))
+    cpu_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// CPU time, user and system, of child processes that have ended and were waited for, and of their children
 /// likewise.
 pub fn children_cpu() -> Duration {
+    resources(libc::RUSAGE_CHILDREN).map_or(Duration::ZERO, |usage| usage.user + usage.system)
+}
+
+/// CPU time and switches of this process, the other fields zero.
+pub(crate) fn of_process() -> io::Result<ProcessUse> {
+    resources(libc::RUSAGE_SELF)
+}
+
+fn resources(whose: libc::c_int) -> io::Result<ProcessUse> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // JUSTIFICATION: neither std nor rustix has getrusage; `/proc/self/stat` has it in steps of 10 ms only.
     // SAFETY: the kernel writes one rusage to a place of that type and size.
-    let done = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr()) };
+    let done = unsafe { libc::getrusage(whose, usage.as_mut_ptr()) };
     if done != 0 {
-        return Duration::ZERO;
+        return Err(io::Error::last_os_error());
     }
     // JUSTIFICATION: an out-parameter of a C call.
     // SAFETY: zeroed before the call, and all its fields are integers, for which every pattern is a value.
@@ -34,7 +43,13 @@ pub fn children_cpu() -> Duration {
     let part = |time: libc::timeval| {
         Duration::from_secs(time.tv_sec.max(0) as u64) + Duration::from_micros(time.tv_usec.max(0) as u64)
     };
-    part(usage.ru_utime) + part(usage.ru_stime)
+    Ok(ProcessUse {
+        user: part(usage.ru_utime),
+        system: part(usage.ru_stime),
+        voluntary_switches: usage.ru_nvcsw.max(0) as u64,
+        involuntary_switches: usage.ru_nivcsw.max(0) as u64,
+        ..ProcessUse::default()
+    })
 }
 
 /// Memory of this process that is in RAM now, in bytes; shared pages count in full.
@@ -128,8 +143,17 @@ pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn duration(time: Timespec) -> Duration {
-    Duration::try_from(time).unwrap_or_default()
+/// A CPU clock; zero where there is none.
+fn cpu_clock(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // JUSTIFICATION: rustix looks for the vDSO itself and dies under valgrind, which has none, and by which we count
+    // instructions (rustix 1.1.6, 2026-11-21); for CPU clocks the vDSO gains nothing.
+    // SAFETY: the kernel writes one timespec to a place of that type and size.
+    let done = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    match done {
+        0 => Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32),
+        _ => Duration::ZERO,
+    }
 }
 
 /// A line of `/proc/self/status` that gives kB, which there are 1024 bytes.

@@ -14,9 +14,9 @@
 //! 13  1  cipher it prefers                  15  1  cipher chosen
 //! 14  2  stream number                      16  8  features
 //! 16  8  features                           24 16  session
-//! 24 16  session (zero for a new one)       40 24  zero
-//! 40 32  proof (zero for a new session)
-//! 72 24  zero
+//! 24 16  session (zero for a new one)       40 16  limits of its system: see System
+//! 40 32  proof (zero for a new session)     56  2  cores
+//! 72 24  zero                               58  6  zero
 //! ```
 
 use crate::{DecodeError, limits};
@@ -101,6 +101,45 @@ pub struct ServerHello {
     pub features: u64,
     /// Session given or joined.
     pub session: SessionId,
+    /// What its machine lets a stream have. Told to whoever proved who he is by TLS; zero (unknown) to others.
+    pub system: System,
+}
+
+/// What a machine lets a stream have, as far as it is known: the side that plans needs both ends'. Sizes in KiB, rounded
+/// down; 0: unknown. Layout: four numbers of 4 bytes and one of 2, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct System {
+    /// Largest receive buffer that may be asked for (`net.core.rmem_max`).
+    pub rmem_max_kib: u32,
+    /// Largest send buffer that may be asked for (`net.core.wmem_max`).
+    pub wmem_max_kib: u32,
+    /// Largest receive buffer of autotuning (last of `net.ipv4.tcp_rmem`).
+    pub tcp_rmem_max_kib: u32,
+    /// Largest send buffer of autotuning (last of `net.ipv4.tcp_wmem`).
+    pub tcp_wmem_max_kib: u32,
+    /// CPUs that the mover may use at once, quotas of its control group counted.
+    pub cores: u16,
+}
+
+impl System {
+    fn encode(self, out: &mut [u8]) {
+        let sizes = [self.rmem_max_kib, self.wmem_max_kib, self.tcp_rmem_max_kib, self.tcp_wmem_max_kib];
+        for (place, size) in out.chunks_exact_mut(4).zip(sizes) {
+            place.copy_from_slice(&size.to_be_bytes());
+        }
+        out[16..18].copy_from_slice(&self.cores.to_be_bytes());
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        let size = |at: usize| u32::from_be_bytes(array(&bytes[at..at + 4]));
+        System {
+            rmem_max_kib: size(0),
+            wmem_max_kib: size(4),
+            tcp_rmem_max_kib: size(8),
+            tcp_wmem_max_kib: size(12),
+            cores: number(&bytes[16..18]),
+        }
+    }
 }
 
 /// Highest version inside both ranges.
@@ -189,6 +228,7 @@ impl ServerHello {
         out[15] = cipher_byte(self.cipher);
         out[16..24].copy_from_slice(&self.features.to_be_bytes());
         out[24..40].copy_from_slice(&self.session);
+        self.system.encode(&mut out[40..58]);
         out
     }
 
@@ -201,7 +241,7 @@ impl ServerHello {
         if &bytes[..8] != MAGIC {
             return Err(DecodeError::Magic { what: "server hello" });
         }
-        if bytes[40..].iter().any(|&b| b != 0) {
+        if bytes[58..].iter().any(|&b| b != 0) {
             return Err(DecodeError::Invalid { what: "reserved bytes of the server hello" });
         }
         Ok(ServerHello {
@@ -217,6 +257,7 @@ impl ServerHello {
             cipher: cipher_from(bytes[15])?,
             features: u64::from_be_bytes(array(&bytes[16..24])),
             session: array(&bytes[24..40]),
+            system: System::decode(&bytes[40..58]),
         })
     }
 }
@@ -290,6 +331,7 @@ mod tests {
             cipher: Cipher::Tls,
             features: 1 << 63,
             session: [1; 16],
+            system: System { rmem_max_kib: 1, tcp_wmem_max_kib: u32::MAX, cores: 3, ..System::default() },
         };
         assert_eq!(ServerHello::decode(&answer.encode()), Ok(answer));
     }

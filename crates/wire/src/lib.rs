@@ -22,6 +22,8 @@ pub mod hello;
 
 pub mod message;
 
+pub mod account;
+
 pub mod frame;
 
 pub mod digest;

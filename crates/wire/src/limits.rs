@@ -45,8 +45,12 @@ pub const CHUNK_BYTES_MIN: u64 = 64 << 10;
 pub const CHUNK_BYTES_MAX: u64 = 64 << 20;
 /// Smallest and largest segment: one buffer, one read, one sealed frame, one write.
 pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
-/// See [`SEGMENT_BYTES_MIN`]. 4 MiB is the request size beyond which no disk here got faster.
-pub const SEGMENT_BYTES_MAX: u64 = 4 << 20;
+/// See [`SEGMENT_BYTES_MIN`]. 4 MiB is the request size beyond which no disk here got faster; 004 (section III) reads
+/// arrays with 32 MiB.
+pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+/// Memory for frames of all streams of one link and direction: as much as 256 streams with 4 MiB segments take. With
+/// larger segments a link has fewer streams.
+pub const STREAM_BYTES_MAX: u64 = 1 << 30;
 /// Largest file: what `off_t` holds.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Files in one pack.
@@ -56,10 +60,15 @@ pub const PACK_FILES_MAX: usize = 4096;
 pub const CONCURRENCY_MAX: u32 = 4096;
 /// Chunks or packs of one stream in flight that a client may ask for: far more than any window holds.
 pub const DEPTH_MAX: u32 = 4096;
+/// Disk requests of one stream in flight that a client may ask for: disks gain nothing beyond 8 (LIMITS section 3), wide
+/// arrays up to one for each device.
+pub const IO_DEPTH_MAX: u16 = 64;
 /// Smallest and largest window of one stream that may be asked for.
 pub const WINDOW_BYTES_MIN: u64 = 4 << 10;
 /// See [`WINDOW_BYTES_MIN`]: what TCP can express.
 pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
+/// Largest DSCP: six bits.
+pub const DSCP_MAX: u8 = 63;
 /// Name of a congestion control (`TCP_CA_NAME_MAX`, the final NUL not counted).
 pub const CONGESTION_NAME_BYTES_MAX: usize = 15;
 

@@ -21,6 +21,7 @@
 //! After an outage the sender offers every unsettled entry again; the receiver answers by what it has. So no
 //! message needs to be kept for repetition.
 
+use crate::account::SideAccounts;
 use crate::digest::Digest;
 use crate::entry::{Entry, EntryId, Evidence};
 use crate::path::Sentence;
@@ -93,6 +94,26 @@ pub enum Message {
         /// From the question.
         number: u32,
     },
+    /// Client: the knobs of a transfer, from now on. For the server where it sends.
+    Steer(TransferNumber, Steer),
+    /// Server: a stream gets nothing across, though the peer is heard. The client puts another in its place.
+    Stuck {
+        /// Which.
+        stream: u16,
+    },
+}
+
+/// Knobs that may be turned while a transfer runs; all of them, each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Steer {
+    /// Send no more than so many content bytes a second.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Streams that take work, of those that stand; all of them if nobody says.
+    pub streams: Option<u16>,
+    /// As [`Terms::concurrency`].
+    pub concurrency: Option<u32>,
+    /// As [`Terms::depth`].
+    pub depth: Option<u32>,
 }
 
 /// Messages of one transfer.
@@ -142,22 +163,9 @@ pub enum TransferMessage {
     /// Sender, when the receiver has finished: its statement, signed. Receiver: its own in return.
     Receipt(Box<Signed>),
     /// Both, a few times while it runs and at the end: where its time went.
-    Accounts(Vec<StageAccount>),
+    Accounts(Box<SideAccounts>),
     /// Either: the transfer ends here, without success.
     Abort(Failure),
-}
-
-/// Where one stage of a mover spent its time; all threads together, counted from the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-pub struct StageAccount {
-    /// Number of the stage, in the order in which a byte passes them; unknown ones are ignored.
-    pub stage: u8,
-    /// Time in the stage, waiting included, in nanoseconds.
-    pub nanos: u64,
-    /// Content bytes through it.
-    pub bytes: u64,
-    /// Threads that share it.
-    pub threads: u16,
 }
 
 /// What is true now; says that the peer is alive and what it waits for.
@@ -353,6 +361,65 @@ pub struct Terms {
     pub window_bytes: Option<u64>,
     /// Congestion control of the streams, for the end that sends; left to the path if nobody asked.
     pub congestion: Option<String>,
+    /// How each side uses its disk.
+    pub disk: Disk,
+    /// Bytes that the end that sends should make room for in each stream, as planned: its share of the bandwidth-delay
+    /// product. `None`: left to the kernel.
+    pub share_bytes: Option<u64>,
+    /// Mark of the packets of both ends, 0..=63 (DSCP, RFC 2474); left to the system if nobody asked.
+    pub dscp: Option<u8>,
+    /// The scavenger class: the sender yields to others by delay (RFC 6817).
+    pub yields: bool,
+}
+
+/// How the two sides use their disks; the default is: as they see fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Disk {
+    /// At the source.
+    pub source: DiskSide,
+    /// At the destination.
+    pub destination: DiskSide,
+    /// Requests in flight for each stream, at most, see [`limits::IO_DEPTH_MAX`]; the side's choice if nobody asked.
+    pub depth: Option<u16>,
+    /// Helper threads even where there is an io_uring.
+    pub no_io_uring: bool,
+}
+
+/// How one side uses its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct DiskSide {
+    /// Past the page cache or through it.
+    pub direct: Direct,
+    /// In which order requests are made; the side's choice if nobody asked.
+    pub order: Option<Order>,
+}
+
+/// Direct I/O: past the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub enum Direct {
+    /// Where it measured faster: for writing large files, on file systems that gain by it.
+    #[default]
+    Auto,
+    /// For every file that goes by segments, where the file system takes it; what is to be read and is in the page
+    /// cache already comes from there.
+    On,
+    /// Never.
+    Off,
+}
+
+/// Which chunk next, and when a thread may make its request (004, section II-A.3; `Layout`: 002, section VI-D).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Each thread has its own offsets, dealt round-robin, and waits for nobody.
+    Strict,
+    /// A request is made when all before it have ended.
+    Serial,
+    /// A request is made when all before it have been made.
+    Loose,
+    /// As it comes.
+    None,
+    /// By the place on the medium, one queue for each device.
+    Layout,
 }
 
 /// The server's word on an [`Open`].
@@ -632,6 +699,7 @@ impl Message {
                 _ => Ok(()),
             },
             Message::Transfer(_, message) => message.check(),
+            Message::Steer(_, steer) => steer.check(),
             _ => Ok(()),
         }
     }
@@ -677,7 +745,7 @@ impl TransferMessage {
                 return check_count("certificate", signed.certificate.len(), limits::CERTIFICATE_BYTES_MAX);
             }
             T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated => 0,
-            T::Accounts(items) => items.len(),
+            T::Accounts(accounts) => return accounts.check(),
         };
         check_count("items", items, limits::MESSAGE_ITEMS_MAX)
     }
@@ -717,6 +785,26 @@ impl Open {
     }
 }
 
+impl Steer {
+    fn check(&self) -> Result<(), DecodeError> {
+        if self.streams.is_some_and(|streams| !(1..=limits::STREAMS_MAX).contains(&streams)) {
+            return Err(DecodeError::Invalid { what: "streams" });
+        }
+        check_in_flight(self.concurrency, self.depth)
+    }
+}
+
+fn check_in_flight(concurrency: Option<u32>, depth: Option<u32>) -> Result<(), DecodeError> {
+    let is_within = |value: Option<u32>, high: u32| value.is_none_or(|value| (1..=high).contains(&value));
+    if !is_within(concurrency, limits::CONCURRENCY_MAX) {
+        return Err(DecodeError::Invalid { what: "concurrency" });
+    }
+    if !is_within(depth, limits::DEPTH_MAX) {
+        return Err(DecodeError::Invalid { what: "depth" });
+    }
+    Ok(())
+}
+
 impl Terms {
     /// An archive in chunks and segments of these sizes; nothing is deleted, compressed, or held back.
     pub fn of(chunk_bytes: u64, segment_bytes: u32) -> Terms {
@@ -737,23 +825,30 @@ impl Terms {
             depth: None,
             window_bytes: None,
             congestion: None,
+            disk: Disk::default(),
+            share_bytes: None,
+            dscp: None,
+            yields: false,
         }
     }
 
     fn check_knobs(&self) -> Result<(), DecodeError> {
-        let is_within = |value: Option<u32>, high: u32| value.is_none_or(|value| (1..=high).contains(&value));
-        if !is_within(self.concurrency, limits::CONCURRENCY_MAX) {
-            return Err(DecodeError::Invalid { what: "concurrency" });
-        }
-        if !is_within(self.depth, limits::DEPTH_MAX) {
-            return Err(DecodeError::Invalid { what: "depth" });
+        check_in_flight(self.concurrency, self.depth)?;
+        if self.dscp.is_some_and(|dscp| dscp > limits::DSCP_MAX) {
+            return Err(DecodeError::Invalid { what: "DSCP" });
         }
         let windows = limits::WINDOW_BYTES_MIN..=limits::WINDOW_BYTES_MAX;
+        if self.share_bytes.is_some_and(|bytes| bytes > limits::WINDOW_BYTES_MAX) {
+            return Err(DecodeError::Invalid { what: "share" });
+        }
         if self.window_bytes.is_some_and(|bytes| !windows.contains(&bytes)) {
             return Err(DecodeError::Invalid { what: "window" });
         }
         if self.congestion.as_deref().is_some_and(|name| !is_congestion_name(name)) {
             return Err(DecodeError::Invalid { what: "congestion control" });
+        }
+        if self.disk.depth.is_some_and(|depth| !(1..=limits::IO_DEPTH_MAX).contains(&depth)) {
+            return Err(DecodeError::Invalid { what: "depth of disk requests" });
         }
         Ok(())
     }

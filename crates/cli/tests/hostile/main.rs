@@ -26,7 +26,7 @@ use support::peer::*;
 use support::{Daemon, Scratch, facts, noise, wait_until};
 use thalweg_mover::link::{Identity, Ticket, resume_proof, stream_proof};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
-use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello};
+use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello, System};
 use thalweg_wire::message::{
     AckLevel, Direction, Failure, FailureKind, Loss, Message, Open, Opened, Outcome, Place, Question, Reply,
     Run, ScanTotals, Seal, SourceForm, Totals, TransferMessage as T, TransferNumber, VerifyLevel, Want,

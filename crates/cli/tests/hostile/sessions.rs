@@ -400,7 +400,15 @@ fn a_server_of_another_version_ends_the_client_with_a_clear_sentence() {
         let mut connection = server.accept(SOON).expect("the client comes");
         connection.read_hello(SOON).expect("a hello");
         let session = if words == "no session" { [0; 16] } else { [9; 16] };
-        let hello = ServerHello { version, versions, answer, cipher: CIPHER, features: 0, session };
+        let hello = ServerHello {
+            version,
+            versions,
+            answer,
+            cipher: CIPHER,
+            features: 0,
+            session,
+            system: System::default(),
+        };
         connection.answer(&hello, SOON).expect("answered");
         let ran = job.end(Duration::from_secs(20));
         assert_eq!(ran.code, Some(3), "{words}: {}", ran.stderr);

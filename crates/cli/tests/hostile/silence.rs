@@ -49,6 +49,7 @@ fn begin(server: &HostileServer, stop: Step, ends: Instant) -> Option<Line> {
         cipher: CIPHER,
         features: 0,
         session: [9; 16],
+        system: System::default(),
     };
     let key = *connection.export_session_key().unwrap();
     connection.answer(&answer, SOON).unwrap();

@@ -10,7 +10,7 @@ use thalweg_mover::link::{
     Ticket, client_config, resume_proof, server_config, stream_proof,
 };
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
-use thalweg_wire::hello::{Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
+use thalweg_wire::hello::{Answer, Cipher, Hello, Purpose, ServerHello, SessionId, System};
 use thalweg_wire::message::{
     Direction, Heartbeat, Message, Open, Opened, Outcome, Place, Preserve, SourceForm, Terms, Totals,
     TransferMessage, TransferNumber,
@@ -382,6 +382,7 @@ impl HostileServer {
             cipher: CIPHER,
             features: 0,
             session,
+            system: System::default(),
         };
         connection.answer(&answer, SOON).ok()?;
         Some((connection, hello))

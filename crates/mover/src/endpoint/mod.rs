@@ -7,12 +7,15 @@
 use crate::failure::{self, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
+use thalweg_sys::{DirectAlignment, File};
 use thalweg_wire::message::{Failure, Outcome, ScanTotals};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
 
 pub mod local;
 
 pub mod synthetic;
+
+pub mod simulated;
 
 /// Where a transfer reads.
 pub trait Source: Send + Sync {
@@ -33,6 +36,20 @@ pub trait Source: Send + Sync {
     /// As [`Source::open`].
     fn look_again(&self, entry: &Entry) -> Result<Entry>;
 
+    /// Number of the device that it rests on, as `st_dev`; `None` if there is none, or there are several.
+    fn device(&self) -> Option<u64> {
+        None
+    }
+
+    /// Where the content of a file lies, as far as that can be known; a bounded number of runs.
+    ///
+    /// # Errors
+    /// `Unsupported` where it cannot be known; as [`Source::open`].
+    fn layout(&self, entry: &Entry) -> Result<Vec<Placed>> {
+        Err(Failure::new(FailureKind::Unsupported, "look up the layout", "it is not known here")
+            .at(&entry.path))
+    }
+
     /// Reads the whole content of a small file, all of one moment, into the front of `buffer`, which holds at
     /// least `evidence.size` bytes. Returns that size.
     ///
@@ -46,6 +63,19 @@ pub trait Source: Send + Sync {
         }
         read_whole(&*file, entry, buffer)
     }
+}
+
+/// Where a run of a file's bytes lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// First byte in the file.
+    pub logical: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Number of the device, as far as they can be told apart.
+    pub device: u32,
+    /// First byte on it.
+    pub physical: u64,
 }
 
 /// Reads all of a file that just showed `entry.evidence`, and makes sure that it still does.
@@ -109,6 +139,12 @@ pub trait SourceFile: Send + Sync {
     /// What the kernel says.
     fn next_hole(&self, offset: u64) -> io::Result<u64>;
 
+    /// The file, open for direct I/O, if what is at `offset` is best read that way; else, and where it does not fit the
+    /// alignment, [`SourceFile::read_at`].
+    fn direct(&self, _offset: u64) -> Option<(Arc<File>, DirectAlignment)> {
+        None
+    }
+
     /// Has what was read forgotten by every cache that can be told so: the next read comes from the medium.
     /// Best effort.
     fn forget_cached(&self) {}
@@ -153,6 +189,15 @@ pub trait PartialFile: Send + Sync {
     /// # Errors
     /// What the kernel says.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// The file, open for direct I/O, if whole blocks of it are to be written that way; every other byte goes through
+    /// [`PartialFile::write_at`].
+    fn direct(&self) -> Option<(Arc<File>, DirectAlignment)> {
+        None
+    }
+
+    /// The file system refused direct I/O after all.
+    fn refuse_direct(&self) {}
 
     /// Reads back from the medium, past the page cache where that can be had.
     ///
@@ -232,6 +277,11 @@ pub trait Destination: Send + Sync {
     /// # Errors
     /// `Space`, `Io`.
     fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()>;
+
+    /// As [`Source::device`].
+    fn device(&self) -> Option<u64> {
+        None
+    }
 
     /// Gives an entry its final name and metadata, atomically, over what stood there when it was decided.
     ///

@@ -1,6 +1,7 @@
 //! `zero:SIZE` and `null:`: a source of zeros and a destination that keeps nothing. With them one stage after
 //! another can be taken out of a transfer, to see which one is narrow (002, section VI-C).
 
+use crate::endpoint::simulated::SimulatedDisk;
 use crate::endpoint::{
     Conclusion, Decision, Destination, PartialFile, Ready, ScanSink, Source, SourceFile, Staged,
 };
@@ -18,15 +19,34 @@ pub struct ZeroSource {
     pub bytes: u64,
 }
 
-/// Takes everything, keeps nothing. Never has anything from before.
+/// Takes everything, keeps nothing. Never has anything from before. With a simulated disk, writing takes its time.
 #[derive(Debug, Default)]
 pub struct NullDestination {
     partials: AtomicU64,
+    disk: Option<Arc<SimulatedDisk>>,
+    /// Bytes of that disk that have an owner: files lie one behind the other.
+    taken_bytes: AtomicU64,
+}
+
+impl NullDestination {
+    /// On a simulated disk.
+    pub fn on(disk: SimulatedDisk) -> NullDestination {
+        NullDestination { disk: Some(Arc::new(disk)), ..NullDestination::default() }
+    }
+
+    fn allocate(&self, entry: &Entry) -> u64 {
+        self.taken_bytes.fetch_add(entry.evidence.size, Ordering::Relaxed)
+    }
 }
 
 struct Zeros(u64);
 
-struct Nothing(u64);
+struct Nothing {
+    number: u64,
+    disk: Option<Arc<SimulatedDisk>>,
+    /// Where it begins on that.
+    start: u64,
+}
 
 impl ZeroSource {
     fn evidence(&self) -> Evidence {
@@ -104,11 +124,15 @@ impl Destination for NullDestination {
         Decision::Fresh
     }
 
-    fn begin(&self, _: &Entry) -> Result<Arc<dyn PartialFile>> {
-        Ok(Arc::new(Nothing(self.partials.fetch_add(1, Ordering::Relaxed))))
+    fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
+        let number = self.partials.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(Nothing { number, disk: self.disk.clone(), start: self.allocate(entry) }))
     }
 
-    fn stage(&self, lane: u32, _: &Entry, _: &[u8]) -> Result<Staged> {
+    fn stage(&self, lane: u32, entry: &Entry, content: &[u8]) -> Result<Staged> {
+        if let Some(disk) = &self.disk {
+            disk.request(self.allocate(entry), content.len() as u64);
+        }
         Ok(Staged { lane, number: 0, losses: Vec::new() })
     }
 
@@ -145,10 +169,13 @@ impl Destination for NullDestination {
 
 impl PartialFile for Nothing {
     fn number(&self) -> u64 {
-        self.0
+        self.number
     }
 
-    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if let Some(disk) = &self.disk {
+            disk.request(self.start + offset, bytes.len() as u64);
+        }
         Ok(())
     }
 

@@ -44,8 +44,10 @@ mod testing;
 pub use control::{ControlChannel, ControlEnd, ControlHandle, ControlLimits};
 pub use identity::{Fingerprint, Identity, public_key_of, verify_signature};
 pub use sealed::{Opener, Sealer};
-pub use stream::{FrameBuffer, FrameReader, FrameWriter, Received, Role, StopHandle};
+pub use stream::{
+    FrameBuffer, FrameReader, FrameWriter, Meanwhile, PAYLOAD_ALIGNMENT, Received, Role, StopHandle,
+};
 pub use ticket::Ticket;
 pub use tls::{Connection, client_config, proof_matches, resume_proof, server_config, stream_proof};
 pub use trust::{ClientTrust, Pins, ServerTrust};
-pub use tune::{PathHints, tune_stream};
+pub use tune::{PathHints, mark, own_system, tune_stream};

@@ -19,8 +19,9 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use thalweg_sys::buffer::{Buffer, PooledBuffer};
-use thalweg_sys::socket::{self, Interest};
+use thalweg_sys::buffer::{Buffer, Memory, PooledBuffer};
+use thalweg_sys::socket::{self, Interest, TcpInfo};
+use thalweg_wire::account::StreamAccount;
 use thalweg_wire::frame::{self, FrameKind, INNER_BYTES, Inner, OUTER_BYTES, TAG_BYTES};
 use thalweg_wire::hello::{Cipher, SessionId};
 use thalweg_wire::limits;
@@ -46,11 +47,6 @@ pub struct FrameBuffer {
     memory: Memory,
     /// Bytes of the payload last received.
     payload_bytes: usize,
-}
-
-enum Memory {
-    Own(Buffer),
-    Pooled(PooledBuffer),
 }
 
 /// What the payload's address is a multiple of.
@@ -91,38 +87,30 @@ impl FrameBuffer {
 
     /// Most bytes a payload in it can have.
     pub fn payload_max(&self) -> usize {
-        self.memory().len() - Self::memory_bytes(0)
+        self.memory.len() - Self::memory_bytes(0)
     }
 
     /// The payload last received; empty before the first and after a failure.
     pub fn payload(&self) -> &[u8] {
-        &self.memory()[PAYLOAD_ALIGNMENT..PAYLOAD_ALIGNMENT + self.payload_bytes]
+        &self.memory[PAYLOAD_ALIGNMENT..PAYLOAD_ALIGNMENT + self.payload_bytes]
     }
 
     /// Room for a payload, [`FrameBuffer::payload_max`] bytes at an address that is a multiple of
     /// [`PAYLOAD_ALIGNMENT`]. Has what was left there.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let end = PAYLOAD_ALIGNMENT + self.payload_max();
-        &mut self.memory_mut()[PAYLOAD_ALIGNMENT..end]
+        &mut self.memory[PAYLOAD_ALIGNMENT..end]
     }
 
-    fn memory(&self) -> &[u8] {
-        match &self.memory {
-            Memory::Own(buffer) => buffer,
-            Memory::Pooled(buffer) => buffer,
-        }
-    }
-
-    fn memory_mut(&mut self) -> &mut [u8] {
-        match &mut self.memory {
-            Memory::Own(buffer) => buffer,
-            Memory::Pooled(buffer) => buffer,
-        }
+    /// Takes the memory out, payload and all, and puts other in its place. The payload begins at [`PAYLOAD_ALIGNMENT`].
+    pub fn replace_memory(&mut self, memory: Memory) -> Memory {
+        self.payload_bytes = 0;
+        std::mem::replace(&mut self.memory, memory)
     }
 
     /// All of a frame with `body` bytes behind its outer header.
     fn frame_mut(&mut self, body: usize) -> &mut [u8] {
-        &mut self.memory_mut()[PAYLOAD_ALIGNMENT - OUTER_BYTES..PAYLOAD_ALIGNMENT + body]
+        &mut self.memory[PAYLOAD_ALIGNMENT - OUTER_BYTES..PAYLOAD_ALIGNMENT + body]
     }
 }
 
@@ -156,6 +144,41 @@ impl StopHandle {
     pub fn delivered(&self) -> Option<(u64, bool)> {
         let info = socket::tcp_info(&*self.0).ok()?;
         Some((info.bytes_acked, info.unacked_packets > 0))
+    }
+
+    /// The kernel's own account. `None` where it has none.
+    pub fn info(&self) -> Option<TcpInfo> {
+        socket::tcp_info(&*self.0).ok()
+    }
+
+    /// Has the kernel send no more than so many bytes a second, packets evenly spaced; `u64::MAX` for no limit.
+    pub fn pace(&self, bytes_per_s: u64) {
+        // What is no TCP socket goes on as it did.
+        let _ = socket::set_pacing_rate(&*self.0, bytes_per_s);
+    }
+
+    /// What the kernel says about what we send. `None` where it does not say.
+    pub fn account(&self, stream: u16) -> Option<StreamAccount> {
+        let info = socket::tcp_info(&*self.0).ok()?;
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let is_path = !info.delivery_rate_app_limited;
+        let delivery = info.delivery_rate_bytes_per_s;
+        Some(StreamAccount {
+            stream,
+            acked_bytes: info.bytes_acked,
+            rtt_nanos: nanos(info.rtt),
+            rtt_min_nanos: nanos(info.rtt_min),
+            cwnd_bytes: u64::from(info.cwnd_packets) * u64::from(info.mss_bytes),
+            window_bytes: u64::from(info.send_window_bytes),
+            busy_nanos: nanos(info.busy_time),
+            rwnd_limited_nanos: nanos(info.rwnd_limited),
+            sndbuf_limited_nanos: nanos(info.sndbuf_limited),
+            sent_bytes: info.bytes_sent,
+            retransmitted_bytes: info.bytes_retrans,
+            delivery_bytes_per_s: delivery,
+            delivery_bytes_per_s_max: if is_path { delivery } else { 0 },
+            congestion: socket::congestion(&*self.0).unwrap_or_default(),
+        })
     }
 
     /// Bytes that came from the peer so far, parts of frames included. `None` where the kernel does not say.
@@ -364,6 +387,32 @@ pub enum Received {
     Cut(io::Error),
 }
 
+/// What else a thread that receives has to look after while it waits.
+pub trait Meanwhile {
+    /// Readable when there is something to notice; empty if nothing is to be looked after.
+    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+    /// Something may have ended.
+    fn notice(&mut self);
+    /// Waits until nothing is to be looked after.
+    fn settle(&mut self);
+}
+
+/// Nothing else.
+struct Nothing;
+
+impl Meanwhile for Nothing {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn notice(&mut self) {}
+
+    fn settle(&mut self) {}
+}
+
+/// How long a wait beside others lasts before all are looked at, whatever was told.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
 /// The receiving half of a data stream.
 pub struct FrameReader {
     socket: Arc<TcpStream>,
@@ -400,11 +449,12 @@ impl FrameReader {
     /// for what the peer itself says wrongly.
     pub fn receive(&mut self, buffer: &mut FrameBuffer) -> Result<Received> {
         let payload_max = buffer.payload_max();
-        self.receive_up_to(buffer, || payload_max)
+        self.receive_up_to(buffer, || payload_max, &mut Nothing)
     }
 
     /// As [`FrameReader::receive`]. A frame that does not fit the buffer gets a new one, if by now payloads of
-    /// `payload_max` may come: while a stream waited, a transfer with larger frames may have begun.
+    /// `payload_max` may come: while a stream waited, a transfer with larger frames may have begun. While it waits,
+    /// `meanwhile` is looked after.
     ///
     /// # Errors
     /// As [`FrameReader::receive`], and if there is no memory.
@@ -412,6 +462,7 @@ impl FrameReader {
         &mut self,
         buffer: &mut FrameBuffer,
         payload_max: impl FnOnce() -> usize,
+        meanwhile: &mut dyn Meanwhile,
     ) -> Result<Received> {
         buffer.payload_bytes = 0;
         match self.state {
@@ -423,7 +474,7 @@ impl FrameReader {
         }
         self.state = ReaderState::Broken;
         let mut outer = [0; OUTER_BYTES];
-        if let Err(fault) = self.fill(&mut outer) {
+        if let Err(fault) = self.fill(&mut outer, meanwhile) {
             return fault.into_result();
         }
         let length =
@@ -441,8 +492,8 @@ impl FrameReader {
         if payload_max > buffer.payload_max() {
             *buffer = FrameBuffer::new(payload_max).map_err(|error| of_io(RECEIVE, &error))?;
         }
-        let body = &mut buffer.memory_mut()[PAYLOAD_ALIGNMENT..PAYLOAD_ALIGNMENT + length];
-        if let Err(fault) = self.fill(body) {
+        let body = &mut buffer.memory[PAYLOAD_ALIGNMENT..PAYLOAD_ALIGNMENT + length];
+        if let Err(fault) = self.fill(body, meanwhile) {
             return fault.into_result();
         }
         let opened = match &mut self.form {
@@ -494,16 +545,50 @@ impl FrameReader {
         StopHandle(self.socket.clone())
     }
 
-    fn fill(&self, bytes: &mut [u8]) -> std::result::Result<(), Fault> {
+    fn fill(&self, bytes: &mut [u8], meanwhile: &mut dyn Meanwhile) -> std::result::Result<(), Fault> {
         match &self.form {
             ReaderForm::Sealed(_) => {
-                let received = socket::receive_exact(&*self.socket, bytes).map_err(Fault::Cut)?;
+                let received = self.fill_beside(bytes, meanwhile).map_err(Fault::Cut)?;
                 match received == bytes.len() {
                     true => Ok(()),
                     false => Err(Fault::Cut(cut())),
                 }
             }
-            ReaderForm::Tls(tls) => tls.receive(bytes),
+            ReaderForm::Tls(tls) => {
+                // Whether rustls has bytes left cannot be waited for.
+                meanwhile.settle();
+                tls.receive(bytes)
+            }
+        }
+    }
+
+    /// With one call, if nothing else is to be looked after.
+    fn fill_beside(&self, bytes: &mut [u8], meanwhile: &mut dyn Meanwhile) -> io::Result<usize> {
+        let mut filled = 0;
+        loop {
+            let others = meanwhile.fds();
+            if others.is_empty() {
+                return Ok(filled + socket::receive_exact(&*self.socket, &mut bytes[filled..])?);
+            }
+            match socket::receive_now(&*self.socket, &mut bytes[filled..])? {
+                Some(0) => return Ok(filled),
+                Some(received) => {
+                    filled += received;
+                    if filled == bytes.len() {
+                        return Ok(filled);
+                    }
+                }
+                None => {
+                    let mut fds = vec![(self.socket.as_fd(), Interest::READ)];
+                    fds.extend(others.iter().map(|&fd| (fd, Interest::READ)));
+                    let ready = socket::poll(&fds, Some(LOOK_AGAIN))?;
+                    drop(fds);
+                    drop(others);
+                    if !ready[0].any() || ready[1..].iter().any(|ready| ready.any()) {
+                        meanwhile.notice();
+                    }
+                }
+            }
         }
     }
 }

@@ -253,6 +253,7 @@ impl Connection {
                 cipher: hello::Cipher::Aes128Gcm,
                 features: 0,
                 session: [0; 16],
+                system: hello::System::default(),
             };
             // The client's misfortune is the failure to tell, not that it did not wait for the answer.
             let _ = self.write_until(HELLO, &answer.encode(), until);

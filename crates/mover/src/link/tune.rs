@@ -5,6 +5,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 use thalweg_sys::socket::{self, BufferLimits};
+use thalweg_wire::hello::System;
 
 /// What is known or wanted of a path. Everything may be unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,8 +18,34 @@ pub struct PathHints {
     pub frame_bytes: usize,
     /// Window that was asked for: bytes under way on this stream.
     pub window_bytes: Option<u64>,
-    /// Rate that this stream may have, in bits a second.
-    pub bandwidth: Option<u64>,
+    /// Bytes that this stream shall have room for, as planned: its share of the bandwidth-delay product.
+    pub share_bytes: Option<u64>,
+    /// Mark of its packets (DSCP, 0..=63).
+    pub dscp: Option<u8>,
+    /// Rate at which the kernel spaces its packets, in bytes a second.
+    pub pacing_bytes_per_s: Option<u64>,
+}
+
+/// What this machine lets a stream have, for the peer who plans.
+pub fn own_system() -> System {
+    let limits = socket::buffer_limits().ok();
+    let kib = |bytes: fn(&BufferLimits) -> u64| {
+        limits.as_ref().map_or(0, |limits| u32::try_from(bytes(limits) >> 10).unwrap_or(u32::MAX))
+    };
+    System {
+        rmem_max_kib: kib(|limits| limits.rmem_max),
+        wmem_max_kib: kib(|limits| limits.wmem_max),
+        tcp_rmem_max_kib: kib(|limits| limits.tcp_rmem[2]),
+        tcp_wmem_max_kib: kib(|limits| limits.tcp_wmem[2]),
+        cores: u16::try_from(thalweg_sys::usage::cores()).unwrap_or(u16::MAX),
+    }
+}
+
+/// Marks the packets of a connection, control connections too. A kind of socket that has no mark is left alone.
+pub fn mark(fd: impl AsFd, dscp: Option<u8>) {
+    if let Some(dscp) = dscp {
+        let _ = socket::set_dscp(fd, dscp);
+    }
 }
 
 /// Round trips below this are within one machine or one room.
@@ -32,7 +59,9 @@ pub const NEAR_RTT: Duration = Duration::from_millis(1);
 /// - Near (round trip below [`NEAR_RTT`]): the window is clamped, and the congestion control is cubic, or reno where
 ///   cubic is not permitted. Pacing costs 46 % more CPU there and gains nothing. Farther away both are left to the system.
 /// - The send buffer is fixed, which ends the kernel's own tuning of it, only when the path needs more than that tuning
-///   reaches and the limit for us is higher. The receive buffer is never fixed.
+///   reaches and the limit for us is higher. So is the receive buffer; with the limits of nearly every system that never
+///   happens.
+/// - Spacing of packets is for a rate that was asked for: the kernel then needs no `fq` queue to keep it.
 pub fn tune_stream(fd: impl AsFd, path: &PathHints) {
     let decided = decide(path, socket::buffer_limits().ok().as_ref());
     let fd = fd.as_fd();
@@ -44,6 +73,13 @@ pub fn tune_stream(fd: impl AsFd, path: &PathHints) {
     }
     if let Some(bytes) = decided.send_buffer_bytes {
         let _ = socket::set_send_buffer(fd, bytes);
+    }
+    if let Some(bytes) = decided.receive_buffer_bytes {
+        let _ = socket::set_receive_buffer(fd, bytes);
+    }
+    mark(fd, path.dscp);
+    if let Some(rate) = path.pacing_bytes_per_s {
+        let _ = socket::set_pacing_rate(fd, rate);
     }
     for name in &decided.congestion {
         if socket::set_congestion(fd, name).is_ok() {
@@ -57,6 +93,7 @@ struct Decided {
     not_sent_bytes: u32,
     window_clamp_bytes: Option<u32>,
     send_buffer_bytes: Option<usize>,
+    receive_buffer_bytes: Option<usize>,
     /// The first that the kernel takes.
     congestion: Vec<String>,
 }
@@ -64,9 +101,8 @@ struct Decided {
 fn decide(path: &PathHints, limits: Option<&BufferLimits>) -> Decided {
     let frame_bytes = u32::try_from(path.frame_bytes).unwrap_or(u32::MAX);
     let is_near = path.rtt.is_some_and(|rtt| rtt < NEAR_RTT);
-    let needed_bytes =
-        path.window_bytes.or_else(|| bandwidth_delay_product_bytes(path.bandwidth?, path.rtt?));
-    let send_buffer_bytes = limits.and_then(|limits| send_buffer_bytes(needed_bytes?, limits));
+    let needed_bytes = path.window_bytes.or(path.share_bytes);
+    let fixed = |gains: fn(u64, &BufferLimits) -> Option<usize>| gains(needed_bytes?, limits?);
     let window_clamp_bytes = match path.window_bytes {
         Some(bytes) => Some(u32::try_from(bytes).unwrap_or(u32::MAX)),
         None => is_near.then(|| frame_bytes.saturating_mul(2).max(512 << 10)),
@@ -76,18 +112,20 @@ fn decide(path: &PathHints, limits: Option<&BufferLimits>) -> Decided {
         None if is_near => vec!["cubic".to_owned(), "reno".to_owned()],
         None => Vec::new(),
     };
-    Decided { not_sent_bytes: frame_bytes.max(256 << 10), window_clamp_bytes, send_buffer_bytes, congestion }
+    Decided {
+        not_sent_bytes: frame_bytes.max(256 << 10),
+        window_clamp_bytes,
+        send_buffer_bytes: fixed(|needed, limits| fix_buffer(needed, limits.tcp_wmem[2], limits.wmem_max)),
+        receive_buffer_bytes: fixed(|needed, limits| fix_buffer(needed, limits.tcp_rmem[2], limits.rmem_max)),
+        congestion,
+    }
 }
 
-fn bandwidth_delay_product_bytes(bits_per_s: u64, rtt: Duration) -> Option<u64> {
-    u64::try_from(u128::from(bits_per_s) * rtt.as_nanos() / 8 / 1_000_000_000).ok()
-}
-
-/// What to ask for so that `needed_bytes` can be under way, if asking gains anything. The kernel doubles what is asked for
-/// and reckons with half of its buffer being bookkeeping.
-fn send_buffer_bytes(needed_bytes: u64, limits: &BufferLimits) -> Option<usize> {
-    let tuned_max = limits.tcp_wmem[2];
-    let asked = needed_bytes.min(limits.wmem_max);
+/// What to ask for so that `needed_bytes` can be under way, if asking gains anything over a tuning that reaches
+/// `tuned_max`. The kernel takes at most `asked_max`, doubles what is asked for and reckons with half of its buffer being
+/// bookkeeping.
+fn fix_buffer(needed_bytes: u64, tuned_max: u64, asked_max: u64) -> Option<usize> {
+    let asked = needed_bytes.min(asked_max);
     let gains = needed_bytes > tuned_max / 2 && asked.saturating_mul(2) > tuned_max;
     if gains { usize::try_from(asked).ok() } else { None }
 }
@@ -122,21 +160,21 @@ mod tests {
 
     #[test]
     fn a_far_path_is_left_to_the_system_unless_its_window_does_not_fit() {
-        let far = PathHints { rtt: Some(Duration::from_millis(100)), bandwidth: Some(100_000_000), ..near() };
         // 100 Mbit/s over 100 ms are 1.25 MB: autotuning reaches that.
+        let far = PathHints { rtt: Some(Duration::from_millis(100)), share_bytes: Some(1_250_000), ..near() };
         let decided = decide(&far, Some(&LIMITS));
         assert_eq!((decided.window_clamp_bytes, decided.send_buffer_bytes), (None, None));
         assert!(decided.congestion.is_empty());
         // 1 Gbit/s over 100 ms are 12.5 MB: as much as there is.
-        let fast = PathHints { bandwidth: Some(1_000_000_000), ..far.clone() };
-        assert_eq!(decide(&fast, Some(&LIMITS)).send_buffer_bytes, Some(4 << 20));
+        let fast = PathHints { share_bytes: Some(12_500_000), ..far.clone() };
+        let decided = decide(&fast, Some(&LIMITS));
+        // Twice 4 MiB are less than what receive autotuning reaches: fixing that buffer would be a loss.
+        assert_eq!((decided.send_buffer_bytes, decided.receive_buffer_bytes), (Some(4 << 20), None));
+        let odd = BufferLimits { rmem_max: 1 << 30, tcp_rmem: [4096, 131_072, 6 << 20], ..LIMITS };
+        assert_eq!(decide(&fast, Some(&odd)).receive_buffer_bytes, Some(12_500_000));
         // The default of most systems: what may be asked for is less than what autotuning gives.
         let stock = BufferLimits { wmem_max: 212_992, ..LIMITS };
         assert_eq!(decide(&fast, Some(&stock)).send_buffer_bytes, None);
-        assert_eq!(
-            bandwidth_delay_product_bytes(100_000_000_000, Duration::from_millis(60)),
-            Some(750_000_000)
-        );
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct Agreed {
 /// `Connection` if the receiver's statement does not come, `Damage` if it differs from ours.
 pub fn as_sender(run: &SendRun, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
     let ours = signer.sign(Side::Sender, run.take_root(), &run.terms, totals)?;
+    // Before the statement: whoever has that has these.
+    run.tell_accounts();
     run.say(TransferMessage::Receipt(Box::new(ours.clone())));
     let theirs =
         run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("receiver", patience))?;
@@ -64,6 +66,8 @@ pub fn as_receiver(run: &ReceiveRun, signer: &Signer, totals: Totals, patience: 
         run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("sender", patience))?;
     run.close();
     let ours = signer.sign(Side::Receiver, run.take_root(), &run.terms, totals)?;
+    // Before the statement: whoever has that has these.
+    run.tell_accounts();
     run.say(TransferMessage::Receipt(Box::new(ours.clone())));
     signer.check(&theirs, &ours)?;
     Ok(Agreed { sender: theirs, receiver: ours })

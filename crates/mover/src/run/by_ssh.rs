@@ -173,6 +173,13 @@ impl Connect for SshConnect {
         way.map_or(Err(unreached(failure)), |way| self.dial(&way, deadline).map_err(unreached))
     }
 
+    fn addresses(&self) -> Vec<String> {
+        match self.lock().way {
+            Some(Way::Direct(address)) => vec![address.to_string()],
+            _ => Vec::new(),
+        }
+    }
+
     fn name(&self) -> String {
         self.wishes.ssh.name()
     }

@@ -2,19 +2,24 @@
 
 use crate::event::Events;
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::link::{Connection, ControlLimits, PathHints, Role, resume_proof, stream_proof, tune_stream};
+use crate::link::{
+    Connection, ControlLimits, PathHints, Role, mark, resume_proof, stream_proof, tune_stream,
+};
 use crate::run::session::{Owner, Session, Transfer};
+use crate::run::spread::Local;
 use crate::stage::Stage;
 use rustls::ClientConfig;
+use socket2::{Domain, Socket, Type};
 use std::collections::HashMap;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver as Inbox, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_wire::hello::{Cipher, Hello, Purpose};
+use thalweg_wire::hello::{Cipher, Hello, Purpose, System};
 use thalweg_wire::limits;
-use thalweg_wire::message::{Message, Open, Opened, Question, Reply, TransferMessage, TransferNumber};
+use thalweg_wire::message::{Message, Open, Opened, Question, Reply, Steer, TransferMessage, TransferNumber};
 
 /// Time in which TCP, TLS and hello must be done.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,6 +44,22 @@ pub trait Connect: Send + Sync {
     /// `Connection` if the peer cannot be reached.
     fn connect(&self, deadline: Duration) -> Result<OwnedFd>;
 
+    /// As [`Connect::connect`], for a data stream.
+    ///
+    /// # Errors
+    /// As there.
+    fn connect_stream(&self, _stream: u16, deadline: Duration) -> Result<OwnedFd> {
+        self.connect(deadline)
+    }
+
+    /// The connection of this stream broke.
+    fn stream_lost(&self, _stream: u16) {}
+
+    /// Where the peer is dialled, each `host:port`; none if it is reached in another way.
+    fn addresses(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// For messages.
     fn name(&self) -> String;
 
@@ -55,38 +76,11 @@ pub struct TcpConnect {
 
 impl Connect for TcpConnect {
     fn connect(&self, deadline: Duration) -> Result<OwnedFd> {
-        let until = Instant::now() + deadline;
-        let mut last = Failure::new(FailureKind::Connection, "connect", "no address was given");
-        for address in &self.addresses {
-            let resolved = match address.to_socket_addrs() {
-                Ok(resolved) => resolved,
-                Err(error) => {
-                    last = Failure::new(FailureKind::Connection, "look up", format!("{address}: {error}"));
-                    continue;
-                }
-            };
-            for socket_address in resolved {
-                let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Err(last);
-                }
-                match TcpStream::connect_timeout(
-                    &socket_address,
-                    left.min(deadline / 2 + Duration::from_millis(1)),
-                ) {
-                    Ok(stream) => return Ok(stream.into()),
-                    Err(error) => {
-                        let text = failure::of_io("connect", &error).cause;
-                        last = Failure::new(
-                            FailureKind::Connection,
-                            "connect",
-                            format!("{socket_address}: {text}"),
-                        );
-                    }
-                }
-            }
-        }
-        Err(last)
+        connect_any(&self.addresses, None, deadline)
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.addresses.clone()
     }
 
     fn name(&self) -> String {
@@ -94,11 +88,65 @@ impl Connect for TcpConnect {
     }
 }
 
+/// Connects to the first of some `host:port` that answers, from `local` if that is given.
+///
+/// # Errors
+/// `Connection`, why the last one did not answer.
+pub(super) fn connect_any(
+    addresses: &[String],
+    local: Option<&Local>,
+    deadline: Duration,
+) -> Result<OwnedFd> {
+    let until = Instant::now() + deadline;
+    let mut last = Failure::new(FailureKind::Connection, "connect", "no address was given");
+    for address in addresses {
+        let resolved = match address.to_socket_addrs() {
+            Ok(resolved) => resolved,
+            Err(error) => {
+                last = Failure::new(FailureKind::Connection, "look up", format!("{address}: {error}"));
+                continue;
+            }
+        };
+        for socket_address in resolved {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(last);
+            }
+            match connect_from(&socket_address, local, left.min(deadline / 2 + Duration::from_millis(1))) {
+                Ok(stream) => return Ok(stream.into()),
+                Err(error) => {
+                    let text = failure::of_io("connect", &error).cause;
+                    let from = match local {
+                        None => String::new(),
+                        Some(Local::Address(address)) => format!(" from {address}"),
+                        Some(Local::Interface(name)) => format!(" by {name}"),
+                    };
+                    last = Failure::new(
+                        FailureKind::Connection,
+                        "connect",
+                        format!("{socket_address}{from}: {text}"),
+                    );
+                }
+            }
+        }
+    }
+    Err(last)
+}
+
+fn connect_from(address: &SocketAddr, local: Option<&Local>, deadline: Duration) -> io::Result<TcpStream> {
+    let Some(local) = local else { return TcpStream::connect_timeout(address, deadline) };
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+    match local {
+        Local::Address(own) => socket.bind(&SocketAddr::new(*own, 0).into())?,
+        Local::Interface(name) => socket.bind_device(Some(name.as_bytes()))?,
+    }
+    socket.connect_timeout(&(*address).into(), deadline)?;
+    Ok(socket.into())
+}
+
 /// What the user wants of the link.
 #[derive(Debug, Clone)]
 pub struct LinkSettings {
-    /// Data streams; 0: by the plan.
-    pub streams: Option<u16>,
     /// Protection of data streams.
     pub cipher: Cipher,
     /// Without acknowledged progress for so long, the link is dropped and dialled again.
@@ -107,19 +155,18 @@ pub struct LinkSettings {
     pub patience: Duration,
     /// Congestion control, if it shall not be chosen.
     pub congestion: Option<String>,
-    /// Window of each stream in bytes, if it shall not be chosen.
-    pub window_bytes: Option<u64>,
+    /// Mark of all packets (DSCP, 0..=63).
+    pub dscp: Option<u8>,
 }
 
 impl Default for LinkSettings {
     fn default() -> Self {
         LinkSettings {
-            streams: None,
             cipher: if thalweg_sys::usage::has_aes() { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 },
             stall_timeout: Duration::from_secs(30),
             patience: Duration::from_secs(600),
             congestion: None,
-            window_bytes: None,
+            dscp: None,
         }
     }
 }
@@ -130,6 +177,8 @@ pub struct Client {
     pub session: Arc<Session>,
     /// Round-trip time as the first connection showed it.
     pub rtt: Duration,
+    /// What the server's machine lets a stream have.
+    pub system: System,
     /// For the answer to a request.
     answer_timeout: Duration,
     mail: Arc<Mail>,
@@ -149,7 +198,18 @@ struct Boxes {
     replies: HashMap<u32, SyncSender<Reply>>,
     next_question: u32,
     streams_wanted: u16,
+    /// What their sockets are told, besides what is of the link.
+    hints: StreamHints,
     knocked: bool,
+}
+
+/// What a plan says to each stream's socket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StreamHints {
+    /// Bytes under way, at most.
+    pub window_bytes: Option<u64>,
+    /// Bytes that there shall be room for.
+    pub share_bytes: Option<u64>,
 }
 
 struct Dialler {
@@ -159,11 +219,14 @@ struct Dialler {
     settings: LinkSettings,
 }
 
-struct ClientOwner(Arc<Mail>);
+struct ClientOwner {
+    mail: Arc<Mail>,
+    connect: Arc<dyn Connect>,
+}
 
 impl Owner for ClientOwner {
     fn on_message(&self, session: &Arc<Session>, message: Message) {
-        let mut boxes = self.0.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
         match message {
             Message::Opened(opened) => boxes.opened.push(opened),
             Message::Reply { number, reply } => {
@@ -180,18 +243,25 @@ impl Owner for ClientOwner {
                     return;
                 }
             }
+            Message::Stuck { stream } => {
+                drop(boxes);
+                let cause = "the peer gets nothing across on it";
+                session.lose_stream(stream, Failure::new(FailureKind::Connection, "transfer", cause));
+                return;
+            }
             other => tracing::warn!(?other, "the server said what only a client says"),
         }
         drop(boxes);
-        self.0.knock.notify_all();
+        self.mail.knock.notify_all();
     }
 
     fn on_link_lost(&self, _: &Arc<Session>, _: &Failure) {
-        self.0.knock_now();
+        self.mail.knock_now();
     }
 
-    fn on_stream_lost(&self, _: &Arc<Session>, _: u16, _: &Failure) {
-        self.0.knock_now();
+    fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, _: &Failure) {
+        self.connect.stream_lost(stream);
+        self.mail.knock_now();
     }
 }
 
@@ -225,6 +295,7 @@ impl Client {
         let dialled = Instant::now();
         let until = dialler.deadline();
         let fd = dialler.connect.connect(left(until))?;
+        mark(&fd, settings.dscp);
         let tcp_rtt = thalweg_sys::socket::tcp_info(&fd).ok().map(|info| info.rtt_min.min(dialled.elapsed()));
         let mut connection = dialler.secure(fd, until)?;
         let key = connection.export_session_key()?;
@@ -238,7 +309,7 @@ impl Client {
             answer.cipher,
             connection.peer_fingerprint(),
             ControlLimits { stall_timeout: settings.stall_timeout, ..ControlLimits::default() },
-            Box::new(ClientOwner(mail.clone())),
+            Box::new(ClientOwner { mail: mail.clone(), connect: dialler.connect.clone() }),
             events,
         )?;
         session.attach_control(connection)?;
@@ -247,13 +318,15 @@ impl Client {
             .name("dial".into())
             .spawn(move || keeper.run())
             .map_err(|error| failure::of_io("start a thread", &error))?;
-        Ok(Client { session, rtt, answer_timeout: settings.patience.min(ANSWER_TIMEOUT), mail })
+        let system = answer.system;
+        Ok(Client { session, rtt, system, answer_timeout: settings.patience.min(ANSWER_TIMEOUT), mail })
     }
 
-    /// Has at least so many streams dialled, and replaced when they break.
-    pub fn want_streams(&self, streams: u16) {
+    /// Has at least so many streams dialled, and replaced when they break. New ones are told `hints`.
+    pub fn want_streams(&self, streams: u16, hints: StreamHints) {
         let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
         boxes.streams_wanted = boxes.streams_wanted.max(streams);
+        boxes.hints = hints;
         drop(boxes);
         self.mail.knock_now();
     }
@@ -290,6 +363,12 @@ impl Client {
             let step = left.min(Duration::from_millis(500));
             boxes = self.mail.knock.wait_timeout(boxes, step).unwrap_or_else(|p| p.into_inner()).0;
         }
+    }
+
+    /// Turns the knobs of a transfer that the server sends.
+    pub fn steer(&self, number: TransferNumber, steer: Steer) {
+        // Without a link the terms hold, and the caller says it again when it changes.
+        let _ = self.session.say(Message::Steer(number, steer));
     }
 
     /// Ends a transfer from this side, whatever became of it; the others go on.
@@ -414,22 +493,33 @@ impl Dialler {
 
     fn resume(&self, session: &Session, at_most: Duration) -> Result<Connection> {
         let until = self.deadline().min(Instant::now() + at_most);
-        let mut connection = self.secure(self.connect.connect(left(until))?, until)?;
+        let fd = self.connect.connect(left(until))?;
+        mark(&fd, self.settings.dscp);
+        let mut connection = self.secure(fd, until)?;
         let proof = resume_proof(&session.key, &connection, &session.id)?;
         let hello = Hello { session: session.id, proof, ..Hello::new(Purpose::Resume, session.cipher) };
         connection.hello(&hello, left(until))?;
         Ok(connection)
     }
 
-    fn stream(&self, session: &Session, stream: u16, rtt: Duration, at_most: Duration) -> Result<()> {
+    fn stream(
+        &self,
+        session: &Session,
+        stream: u16,
+        rtt: Duration,
+        planned: StreamHints,
+        at_most: Duration,
+    ) -> Result<()> {
         let until = self.deadline().min(Instant::now() + at_most);
-        let fd = self.connect.connect(left(until))?;
+        let fd = self.connect.connect_stream(stream, left(until))?;
         let hints = PathHints {
             rtt: Some(rtt),
             congestion: self.settings.congestion.clone(),
             frame_bytes: crate::plan::SEGMENT_BYTES as usize,
-            window_bytes: self.settings.window_bytes,
-            bandwidth: None,
+            window_bytes: planned.window_bytes,
+            share_bytes: planned.share_bytes,
+            dscp: self.settings.dscp,
+            pacing_bytes_per_s: None,
         };
         tune_stream(fd.as_fd(), &hints);
         let mut connection = self.secure(fd, until)?;
@@ -542,19 +632,22 @@ impl Keeper {
 
     /// Dials what is missing, side by side, for at most so long. False if some could not be had.
     fn dial_streams(&self, at_most: Duration) -> bool {
-        let wanted = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner()).streams_wanted;
+        let (wanted, hints) = {
+            let boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+            (boxes.streams_wanted, boxes.hints)
+        };
         let there = self.session.streams();
         let missing: Vec<u16> = (0..wanted).filter(|stream| !there.contains(stream)).collect();
         std::thread::scope(|scope| {
             let dials: Vec<_> = missing
                 .iter()
                 .map(|&stream| {
-                    scope.spawn(move || match self.dialler.stream(&self.session, stream, self.rtt, at_most) {
-                        Ok(()) => true,
-                        Err(failure) => {
+                    scope.spawn(move || {
+                        let dialled = self.dialler.stream(&self.session, stream, self.rtt, hints, at_most);
+                        if let Err(failure) = &dialled {
                             tracing::info!(stream, %failure, "stream not dialled");
-                            false
                         }
+                        dialled.is_ok()
                     })
                 })
                 .collect();

@@ -1,35 +1,41 @@
 //! A copy from beginning to end: plan, link, both sides, attempts, agreement.
 
-use crate::basin::{self, Narrowest};
+use crate::basin::{self, Evidence, Verdict};
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use crate::endpoint::local::overlap;
 use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+use crate::endpoint::simulated::{ArraySpec, SimulatedDisk, SimulatedSource};
 use crate::endpoint::synthetic::{NullDestination, ZeroSource};
 use crate::endpoint::{Destination, Source};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::link::{Fingerprint, Identity};
+use crate::link::{Fingerprint, Identity, own_system};
 use crate::manifest::filter::Filter;
-use crate::plan::{self, Asked, Plan};
+use crate::plan::{self, Asked, Learned, Path, Plan};
 use crate::run::agree::{self, Agreed, Signer};
-use crate::run::client::{Client, LinkSettings};
+use crate::run::client::{Client, LinkSettings, StreamHints};
 use crate::run::expected::Expected;
 use crate::run::far::Far;
+use crate::run::ledger::{self, Settings};
 use crate::run::local::LocalTransfer;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
 use crate::run::session::Transfer;
+use crate::run::steer::{Rate, Steering};
 use crate::run::{Ended, LineSink};
 use crate::transfer::{receiver, sender};
+use crate::tune::Sample;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use thalweg_wire::account::SideAccounts;
+use thalweg_wire::hello::System;
 use thalweg_wire::message::{
-    Check, Direction, FilterRule, Open, Place, Preserve, SourceForm, StageAccount, Terms, Totals,
+    Check, Direction, Disk, FilterRule, Open, Place, Preserve, SourceForm, Steer, Terms, Totals,
     TransferNumber, VerifyLevel,
 };
-use thalweg_wire::{Digest, RelativePath};
+use thalweg_wire::{Digest, RelativePath, limits};
 
 /// Where a copy reads.
 #[derive(Clone)]
@@ -38,6 +44,8 @@ pub enum From {
     Local(Vec<PathBuf>),
     /// So many zeros.
     Zero(u64),
+    /// A file on a simulated array.
+    Simulated(ArraySpec),
     /// Places at a far mover.
     Far(Arc<Far>, Vec<Place>),
 }
@@ -49,6 +57,8 @@ pub enum To {
     Local(PathBuf),
     /// Nowhere.
     Null,
+    /// Nowhere, by way of a simulated array.
+    Simulated(ArraySpec),
     /// A place at a far mover.
     Far(Arc<Far>, Place),
 }
@@ -68,8 +78,14 @@ pub struct Wishes {
     pub delete_max: Option<u64>,
     /// Compress where it pays.
     pub compress: bool,
-    /// Send no more than so many content bytes a second.
-    pub rate_bytes_per_s: Option<u64>,
+    /// Send no more than so many content bytes a second; may change while the copy runs.
+    pub rate: Arc<Rate>,
+    /// Yield to others: the scavenger class.
+    pub yields: bool,
+    /// Turn no knob while the copy runs; else those that were not asked for may be turned.
+    pub holds_still: bool,
+    /// What did best on the route of this copy.
+    pub learned: Option<Learned>,
     /// Decide and report only.
     pub dry_run: bool,
     /// Leave alone what exists.
@@ -82,6 +98,8 @@ pub struct Wishes {
     pub filter: Vec<FilterRule>,
     /// Only these names.
     pub only: Vec<RelativePath>,
+    /// How each side uses its disk.
+    pub disk: Disk,
     /// The link.
     pub link: LinkSettings,
     /// Where what destinations hold is remembered.
@@ -134,14 +152,14 @@ pub struct Report {
     pub plan: Plan,
     /// From the first connection to the last word.
     pub elapsed: Duration,
-    /// Which stage set the rate.
-    pub narrowest: Option<Narrowest>,
-    /// Accounts of the sending side.
-    pub sender: Vec<StageAccount>,
-    /// Accounts of the receiving side.
-    pub receiver: Vec<StageAccount>,
+    /// Where the time went.
+    pub evidence: Evidence,
+    /// Which stage set the rate, and why.
+    pub verdict: Option<Verdict>,
     /// How often it had to start over.
     pub attempts: u32,
+    /// What it taught about its route.
+    pub learned: Option<Learned>,
 }
 
 /// Who watches a copy.
@@ -153,7 +171,15 @@ pub struct Watch {
     pub link_events: Events,
     /// Counts.
     pub meter: Arc<Meter>,
+    /// Hears where the time goes, once a second.
+    pub evidence: Option<EvidenceSink>,
 }
+
+/// Takes what is known about a copy under way. Called on the thread that waits for it: hands on and returns.
+pub type EvidenceSink = Arc<dyn Fn(&Evidence) + Send + Sync>;
+
+/// Time between two tellings of evidence.
+const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 
 /// Copies. The session with a far mover stays open for other copies: [`Far::close`] ends it.
 ///
@@ -179,6 +205,7 @@ pub fn copy(
         is_dialling: AtomicBool::new(false),
         had_link: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
+        evidence_at: Mutex::new(Instant::now()),
     };
     job.attempts()
 }
@@ -198,6 +225,7 @@ struct Job<'a> {
     had_link: AtomicBool,
     /// The most that was verified and settled in any attempt, and when that was reached.
     progress: Mutex<(u64, Instant)>,
+    evidence_at: Mutex<Instant>,
 }
 
 impl Job<'_> {
@@ -265,8 +293,10 @@ impl Job<'_> {
     }
 
     fn local(&self) -> Result<Report> {
-        let plan = plan::plan(&self.wishes.asked, None, thalweg_sys::usage::cores());
+        let here = own_system();
+        let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
         let terms = self.terms(&plan);
+        let mut steering = self.steering(&plan, None);
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
         let lines = self.lines();
@@ -281,6 +311,10 @@ impl Job<'_> {
         let ended = loop {
             let ended = transfer.wait(Duration::from_millis(100));
             self.measure_sender(&transfer.sender);
+            if let Some(steer) = self.look(&mut steering) {
+                transfer.sender.steer(&steer);
+            }
+            self.tell_evidence(&plan, || (transfer.sender.side(), transfer.receiver.side()));
             if let Some(ended) = ended {
                 break ended;
             }
@@ -293,10 +327,10 @@ impl Job<'_> {
             let signer = self.signer(self.identity.fingerprint());
             Ok((totals, agree::as_both(&transfer.sender, &transfer.receiver, &signer, totals)?))
         });
-        let rows = (transfer.sender.accounts.rows(), transfer.receiver.accounts.rows());
+        let rows = (transfer.sender.side(), transfer.receiver.side());
         transfer.close();
         let (totals, agreed) = agreed?;
-        Ok(self.report(totals, agreed, plan, rows))
+        Ok(self.report(totals, agreed, plan, rows, None))
     }
 
     fn push(
@@ -306,7 +340,7 @@ impl Job<'_> {
         (source, form): (Arc<dyn Source>, SourceForm),
         place: &Place,
     ) -> Result<Report> {
-        let plan = self.plan(client);
+        let plan = self.plan(client, Direction::Push);
         let terms = self.terms(&plan);
         client.open(Open {
             transfer: number,
@@ -324,21 +358,27 @@ impl Job<'_> {
             run.tell_lines(lines);
         }
         client.session.add(number, Transfer::Send(run.clone()))?;
-        client.want_streams(plan.streams.value);
+        want_streams(client, &plan, plan.streams.value);
         run.start().map_err(|error| failure::of_io("start", &error))?;
+        let mut steering = self.steering(&plan, Some(client.rtt));
         let ended = self.wait(client, || {
             self.measure_sender(&run);
+            if let Some(steer) = self.look(&mut steering) {
+                want_streams(client, &plan, steer.streams.unwrap_or(0));
+                run.steer(&steer);
+            }
+            self.tell_evidence(&plan, || (run.side(), run.peer_accounts()));
             run.wait(Duration::from_millis(100))
         })?;
         let totals = agree::totals_of(ended)?;
         let signer = self.signer(client.session.peer);
         let agreed = agree::as_sender(&run, &signer, totals, self.wishes.link.patience)?;
-        let rows = (run.accounts.rows(), run.peer_accounts());
-        Ok(self.report(totals, agreed, plan, rows))
+        let rows = (run.side(), run.peer_accounts());
+        Ok(self.report(totals, agreed, plan, rows, steering.learned()))
     }
 
     fn pull(&self, client: &Client, number: TransferNumber, places: &[Place]) -> Result<Report> {
-        let plan = self.plan(client);
+        let plan = self.plan(client, Direction::Pull);
         let terms = self.terms(&plan);
         let opened = client.open(Open {
             transfer: number,
@@ -368,10 +408,16 @@ impl Job<'_> {
             run.close();
             return Err(failure);
         }
-        client.want_streams(plan.streams.value);
+        want_streams(client, &plan, plan.streams.value);
+        let mut steering = self.steering(&plan, Some(client.rtt));
         let result = self
             .wait(client, || {
                 self.measure_receiver(&run);
+                if let Some(steer) = self.look(&mut steering) {
+                    want_streams(client, &plan, steer.streams.unwrap_or(0));
+                    client.steer(number, steer);
+                }
+                self.tell_evidence(&plan, || (run.peer_accounts(), run.side()));
                 run.wait(Duration::from_millis(100))
             })
             .and_then(agree::totals_of)
@@ -380,9 +426,9 @@ impl Job<'_> {
                 Ok((totals, agree::as_receiver(&run, &signer, totals, self.wishes.link.patience)?))
             });
         run.close();
-        let rows = (run.peer_accounts(), run.accounts.rows());
+        let rows = (run.peer_accounts(), run.side());
         let (totals, agreed) = result?;
-        Ok(self.report(totals, agreed, plan, rows))
+        Ok(self.report(totals, agreed, plan, rows, steering.learned()))
     }
 
     fn signer(&self, peer: Fingerprint) -> Signer<'_> {
@@ -439,8 +485,41 @@ impl Job<'_> {
         Ok(place)
     }
 
-    fn plan(&self, client: &Client) -> Plan {
-        plan::plan(&self.wishes.asked, Some(client.rtt), thalweg_sys::usage::cores())
+    fn plan(&self, client: &Client, direction: Direction) -> Plan {
+        let (sender, receiver): (System, System) = match direction {
+            Direction::Push => (own_system(), client.system),
+            Direction::Pull => (client.system, own_system()),
+        };
+        self.planned(Path { rtt: Some(client.rtt), sender, receiver, learned: self.wishes.learned })
+    }
+
+    fn planned(&self, path: Path) -> Plan {
+        let rate_bits_per_s = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
+        // Whether there is an io_uring is found out by making one.
+        let no_io_uring = thalweg_sys::queue::io_uring_is_there().err().map(|error| error.to_string());
+        let (yields, disk) = (self.wishes.yields, self.wishes.disk);
+        let asked = Asked { rate_bits_per_s, yields, disk, no_io_uring, ..self.wishes.asked.clone() };
+        let plan = plan::plan(&asked, &path);
+        (self.watch.events)(Event::Planned(Box::new(plan.clone())));
+        plan
+    }
+
+    fn steering(&self, plan: &Plan, rtt: Option<Duration>) -> Steering {
+        // A transfer that yields is as fast as others let it be.
+        let tunes = !self.wishes.holds_still && rtt.is_some() && !self.wishes.yields && !self.wishes.dry_run;
+        let (asked, rate) = (&self.wishes.asked, &self.wishes.rate);
+        Steering::new(plan, asked, rtt.unwrap_or_default(), rate, tunes, self.watch.events.clone())
+    }
+
+    /// Whether a knob is to be turned.
+    fn look(&self, steering: &mut Steering) -> Option<Steer> {
+        let meter = &self.watch.meter;
+        let sample = Sample {
+            bytes: meter.bytes_verified.load(Ordering::Relaxed),
+            entries: meter.entries_settled.load(Ordering::Relaxed),
+            entries_found: meter.entries_found.load(Ordering::Relaxed),
+        };
+        steering.look(&self.wishes.rate, &sample)
     }
 
     fn terms(&self, plan: &Plan) -> Terms {
@@ -453,15 +532,19 @@ impl Job<'_> {
             preserve: wishes.preserve,
             delete_max: wishes.delete_max,
             compress: wishes.compress,
-            rate_bytes_per_s: wishes.rate_bytes_per_s,
+            rate_bytes_per_s: wishes.rate.bytes_per_s(),
             dry_run: wishes.dry_run,
             ignore_existing: wishes.ignore_existing,
             update: wishes.update,
             job_key: self.job_key(),
             concurrency: wishes.asked.concurrency,
             depth: wishes.asked.depth,
-            window_bytes: wishes.link.window_bytes,
+            window_bytes: plan.window_bytes.value,
             congestion: wishes.link.congestion.clone(),
+            disk: wishes.disk,
+            share_bytes: plan.share_bytes.map(|bytes| bytes.min(limits::WINDOW_BYTES_MAX)),
+            dscp: wishes.link.dscp,
+            yields: wishes.yields,
         }
     }
 
@@ -478,7 +561,7 @@ impl Job<'_> {
         };
         match self.from {
             From::Far(_, places) => places.iter().for_each(&mut add_place),
-            From::Local(_) | From::Zero(_) => {}
+            From::Local(_) | From::Zero(_) | From::Simulated(_) => {}
         }
         if let To::Far(_, place) = self.to {
             add_place(place);
@@ -491,6 +574,10 @@ impl Job<'_> {
                 }
             }
             From::Zero(bytes) => add(&bytes.to_le_bytes()),
+            From::Simulated(spec) => {
+                add(&spec.bytes.to_le_bytes());
+                add(&spec.seed.to_le_bytes());
+            }
             From::Far(far, _) => add(far.name().as_bytes()),
         }
         if let To::Local(path) = self.to {
@@ -514,6 +601,10 @@ impl Job<'_> {
             From::Zero(bytes) => {
                 Ok((Arc::new(ZeroSource { bytes: *bytes }), SourceForm::Single { name: b"zero".to_vec() }))
             }
+            From::Simulated(spec) => {
+                let source = SimulatedSource::new(spec.clone())?;
+                Ok((Arc::new(source), SourceForm::Single { name: b"sim".to_vec() }))
+            }
             From::Local(paths) => {
                 let roots = paths
                     .iter()
@@ -529,6 +620,7 @@ impl Job<'_> {
                     preserve: self.wishes.preserve,
                     one_file_system: self.wishes.one_file_system,
                     follow_links: false,
+                    direct: self.wishes.disk.source.direct,
                 };
                 let source = LocalSource::open(roots, options)?;
                 if let To::Local(to) = self.to {
@@ -544,6 +636,7 @@ impl Job<'_> {
     fn destination(&self, form: &SourceForm, terms: &Terms) -> Result<Arc<dyn Destination>> {
         match self.to {
             To::Null => Ok(Arc::new(NullDestination::default())),
+            To::Simulated(spec) => Ok(Arc::new(NullDestination::on(SimulatedDisk::new(spec.clone())?))),
             To::Local(path) => {
                 let slash = ends_with_slash(path);
                 let place = DestinationPlace { path: path.clone(), below: None };
@@ -582,13 +675,58 @@ impl Job<'_> {
         totals: Totals,
         agreed: Agreed,
         plan: Plan,
-        (sender, receiver): (Vec<StageAccount>, Vec<StageAccount>),
+        sides: (SideAccounts, SideAccounts),
+        learned: Option<Learned>,
     ) -> Report {
         let elapsed = self.started.elapsed();
-        let narrowest = basin::narrowest(&sender, &receiver, plan.streams.value, elapsed);
+        let settled = totals.done + totals.unchanged + totals.skipped + totals.failed;
+        let evidence = Evidence { entries: settled, ..self.evidence(&plan, sides) };
+        let verdict = basin::judge(&evidence);
+        if let Some(advice) = window_advice(&plan, totals.bytes_done, elapsed) {
+            (self.watch.events)(Event::Note(advice));
+        }
         (self.watch.events)(Event::Finished(totals));
-        Report { totals, agreed, plan, elapsed, narrowest, sender, receiver, attempts: 1 }
+        Report { totals, agreed, plan, elapsed, evidence, verdict, attempts: 1, learned }
     }
+
+    /// Tells where the time goes, if it is time to.
+    fn tell_evidence(&self, plan: &Plan, sides: impl FnOnce() -> (SideAccounts, SideAccounts)) {
+        let Some(sink) = &self.watch.evidence else { return };
+        let mut at = self.evidence_at.lock().unwrap_or_else(|p| p.into_inner());
+        if at.elapsed() >= EVIDENCE_EVERY {
+            *at = Instant::now();
+            sink(&self.evidence(plan, sides()));
+        }
+    }
+
+    fn evidence(&self, plan: &Plan, (sender, receiver): (SideAccounts, SideAccounts)) -> Evidence {
+        let is_local = !matches!(self.from, From::Far(..)) && !matches!(self.to, To::Far(..));
+        let settings = Settings {
+            is_linked: !is_local,
+            streams: plan.streams.value,
+            concurrency: plan.concurrency.value,
+            depth: plan.depth.value,
+            rate_bytes_per_s: self.wishes.rate.bytes_per_s(),
+            window_bytes: self.wishes.asked.window_bytes,
+        };
+        let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);
+        ledger::evidence(&settings, entries, sender, receiver)
+    }
+}
+
+fn want_streams(client: &Client, plan: &Plan, streams: u16) {
+    let hints = StreamHints { window_bytes: plan.window_bytes.value, share_bytes: plan.share_bytes };
+    client.want_streams(streams, hints);
+}
+
+/// The system's limits, where they were what held the transfer: its streams carried at least half of what their windows
+/// let them.
+fn window_advice(plan: &Plan, bytes: u64, elapsed: Duration) -> Option<String> {
+    let window = plan.window.as_ref()?;
+    let reached = bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9);
+    let streams = plan.streams.value;
+    let allowed = window.rate_bits_per_s() as f64 * f64::from(streams);
+    (reached >= 0.5 * allowed).then(|| window.advice(plan::RATE_BITS_PER_S, streams)).flatten()
 }
 
 fn ends_with_slash(path: &std::path::Path) -> bool {

@@ -3,7 +3,8 @@
 use crate::run::{Ended, LineSink, Told};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
-use thalweg_wire::message::{Outcome, StageAccount};
+use thalweg_wire::account::SideAccounts;
+use thalweg_wire::message::Outcome;
 use thalweg_wire::receipt::{self, Block, RootHasher, Signed};
 use thalweg_wire::{Digest, Entry, EntryId};
 
@@ -18,7 +19,7 @@ pub(super) struct End {
     /// The peer's signed statement.
     pub peer_receipt: Option<Signed>,
     /// The peer's accounts, as it told them last.
-    pub peer_accounts: Vec<StageAccount>,
+    pub peer_accounts: SideAccounts,
 }
 
 impl End {
@@ -29,7 +30,7 @@ impl End {
             ended: None,
             is_closed: false,
             peer_receipt: None,
-            peer_accounts: Vec::new(),
+            peer_accounts: SideAccounts::default(),
         }
     }
 

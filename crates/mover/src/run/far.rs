@@ -6,6 +6,7 @@
 use crate::event::Events;
 use crate::failure::Result;
 use crate::run::client::{Client, Connect, LinkSettings};
+use crate::run::spread::{Local, Spread};
 use rustls::ClientConfig;
 use std::sync::{Arc, Mutex, MutexGuard};
 use thalweg_wire::message::TransferNumber;
@@ -28,6 +29,17 @@ impl Far {
     /// One that `connect` reaches; `tls` says who we are and whom we expect under `server_name`. Nothing is dialled yet.
     pub fn new(connect: Arc<dyn Connect>, tls: Arc<ClientConfig>, server_name: &str) -> Far {
         Far { connect, tls, server_name: server_name.to_owned(), shared: Mutex::default() }
+    }
+
+    /// Has data streams spread over addresses of both sides, as [`Spread::new`]; none of either changes nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn spread(mut self, far: Vec<String>, local: Vec<Local>) -> Result<Far> {
+        if !far.is_empty() || !local.is_empty() {
+            self.connect = Arc::new(Spread::new(self.connect, far, local)?);
+        }
+        Ok(self)
     }
 
     /// For messages, and to know the same place again.

@@ -96,10 +96,13 @@ impl LocalTransfer {
         })?;
         for stream in 0..streams.max(1) {
             sender.stream_up(stream);
-            let lane = SendLane::new(stream, &terms).map_err(|e| failure::of_io("start", &e))?;
-            let (sender, receiver) = (sender.clone(), receiver.clone());
+            let (sender, receiver, terms) = (sender.clone(), receiver.clone(), terms.clone());
             transfer.spawn("stream", move |bell| {
-                let work = std::panic::AssertUnwindSafe(|| stream_work(&sender, receiver, lane, bell));
+                // Made here: what it has in flight belongs to this thread.
+                let work = std::panic::AssertUnwindSafe(|| match SendLane::new(stream, &terms) {
+                    Ok(lane) => stream_work(&sender, receiver, lane, bell),
+                    Err(error) => sender.abort(failure::of_io("start", &error)),
+                });
                 if std::panic::catch_unwind(work).is_err() {
                     sender.abort(Failure::new(FailureKind::Internal, "copy", "a stream's thread panicked"));
                 }
@@ -167,6 +170,7 @@ fn stream_work(sender: &SendRun, receiver: Arc<ReceiveRun>, mut lane: SendLane, 
                 return;
             }
         };
+        intake.settle();
         if !bell.wait(seen, pause) {
             return;
         }

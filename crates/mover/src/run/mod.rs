@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
+use thalweg_wire::account::StreamAccount;
 use thalweg_wire::digest::Pieces;
 use thalweg_wire::message::{TransferMessage, TransferNumber};
 use thalweg_wire::receipt::Block;
@@ -9,6 +10,9 @@ use thalweg_wire::receipt::Block;
 pub mod bell;
 
 mod end;
+
+/// What a side tells of its time.
+pub mod ledger;
 
 pub mod sender;
 
@@ -25,7 +29,13 @@ pub mod session;
 
 pub mod client;
 
+/// Streams over several addresses.
+pub mod spread;
+
 pub mod far;
+
+/// Knobs while a transfer runs.
+pub mod steer;
 
 pub mod copy;
 
@@ -54,6 +64,10 @@ pub trait Outbox: Send + Sync {
     fn say(&self, transfer: TransferNumber, message: TransferMessage);
     /// There may be new work for the streams.
     fn work(&self);
+    /// What the kernel says about the streams; nothing without a link.
+    fn streams(&self) -> Vec<StreamAccount> {
+        Vec::new()
+    }
 }
 
 /// A part of a receipt.

@@ -4,21 +4,28 @@
 use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Staged};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
+use crate::link::FrameBuffer;
+use crate::order;
 use crate::run::end::{self, End};
 use crate::run::expected::Expected;
+use crate::run::ledger::Ledger;
+use crate::run::session::payload_max;
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
-use crate::stage::round::{self, Held, Job};
-use crate::stage::{Accounts, Stage};
+use crate::stage::round::{self, Held, Job, next_job};
+use crate::stage::turn::Gate;
+use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::receiver::{Action, Candidate, Claim, Decided, Limits, Receiver, RoundResult};
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
+use thalweg_sys::Pool;
+use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{
-    Heartbeat, Outcome, ScanTotals, StageAccount, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
+    Heartbeat, Outcome, ScanTotals, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
 };
 use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, Kind};
@@ -30,6 +37,7 @@ pub struct ReceiveRun {
     pub terms: Terms,
     /// Where its time goes.
     pub accounts: Accounts,
+    ledger: Ledger,
     /// Where it writes.
     pub destination: Arc<dyn Destination>,
     outbox: Box<dyn Outbox>,
@@ -44,7 +52,13 @@ pub struct ReceiveRun {
     /// A pull from somebody who may lie: what it asked for.
     expected: OnceLock<Expected>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    buffers: Pool,
+    gate: Option<Gate>,
 }
+
+/// Bytes of frames in the writes of one transfer, at most: eight streams with the usual four writes of 1 MiB in flight
+/// twice over. Streams that find none left write and wait.
+const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
 struct State {
     machine: Receiver,
@@ -79,9 +93,12 @@ impl ReceiveRun {
     ) -> io::Result<Arc<Self>> {
         let (decisions, decide_queue) = mpsc::channel();
         let (jobs, job_queue) = mpsc::channel();
+        let frame_bytes = FrameBuffer::memory_bytes(payload_max(&terms));
+        let buffers = Pool::new(frame_bytes, (IN_FLIGHT_BYTES_MAX / frame_bytes).max(1))?;
         let run = Arc::new(ReceiveRun {
             number,
             accounts: Accounts::default(),
+            ledger: Ledger::begin(destination.device()),
             destination,
             outbox,
             events,
@@ -94,6 +111,8 @@ impl ReceiveRun {
             busy: Mutex::default(),
             expected: OnceLock::new(),
             threads: Mutex::default(),
+            buffers,
+            gate: Gate::of(terms.disk.destination.order.unwrap_or(order::DESTINATION)),
             terms,
         });
         let decider = run.clone();
@@ -148,7 +167,7 @@ impl ReceiveRun {
     }
 
     /// The sender's accounts, as it told them last.
-    pub fn peer_accounts(&self) -> Vec<StageAccount> {
+    pub fn peer_accounts(&self) -> SideAccounts {
         self.lock().end.peer_accounts.clone()
     }
 
@@ -197,7 +216,7 @@ impl ReceiveRun {
         let mut state = self.lock();
         match message {
             TransferMessage::Receipt(signed) => state.end.peer_receipt = Some(*signed),
-            TransferMessage::Accounts(rows) => state.end.peer_accounts = rows,
+            TransferMessage::Accounts(accounts) => state.end.peer_accounts = *accounts,
             message => {
                 let now = self.clock.now();
                 let is_end = matches!(message, TransferMessage::OfferEnd(_));
@@ -243,6 +262,16 @@ impl ReceiveRun {
         self.pump(&mut state);
     }
 
+    /// Our accounts as they are now.
+    pub fn side(&self) -> SideAccounts {
+        self.ledger.side(&self.accounts, self.outbox.streams())
+    }
+
+    /// Tells the peer our accounts.
+    pub fn tell_accounts(&self) {
+        self.say(TransferMessage::Accounts(Box::new(self.side())));
+    }
+
     /// Ends the transfer from this side.
     pub fn abort(&self, failure: Failure) {
         let mut state = self.lock();
@@ -265,8 +294,8 @@ impl ReceiveRun {
         }
         drop(state);
         self.changed.notify_all();
-        let _ = self.decisions.send(Decide::Stop);
-        let _ = self.jobs.send(Job::Stop);
+        self.decide_soon(Decide::Stop);
+        self.do_soon(Job::Stop);
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|p| p.into_inner()));
         for thread in threads {
             if thread.thread().id() != std::thread::current().id() {
@@ -274,7 +303,9 @@ impl ReceiveRun {
             }
         }
         self.held.lock().unwrap_or_else(|p| p.into_inner()).clear();
+        let mut watch = Stopwatch::start(&self.accounts);
         self.destination.close(success);
+        watch.lap(Stage::Conclude, 0);
     }
 
     /// Notes what the disk is doing.
@@ -283,8 +314,10 @@ impl ReceiveRun {
     }
 
     fn decide(&self, queue: &mpsc::Receiver<Decide>) {
-        self.accounts.enter(Stage::Finish);
-        while let Ok(work) = queue.recv() {
+        self.accounts.enter(Stage::Decide);
+        let mut watch = Stopwatch::start(&self.accounts);
+        while let Ok(work) = next_job(queue, &mut watch, Stage::Decide) {
+            self.accounts.taken(Stage::Decide);
             let (entry, decision) = match work {
                 Decide::Stop => return,
                 Decide::Look(entry) => {
@@ -322,6 +355,8 @@ impl ReceiveRun {
                     let now = self.clock.now();
                     state.machine.kept(entry.id, kept, now);
                     self.pump(&mut state);
+                    drop(state);
+                    watch.quick(Stage::Decide, 0);
                     continue;
                 }
             };
@@ -344,7 +379,19 @@ impl ReceiveRun {
             let now = self.clock.now();
             state.machine.decided(entry.id, decision, now);
             self.pump(&mut state);
+            drop(state);
+            watch.quick(Stage::Decide, 0);
         }
+    }
+
+    fn decide_soon(&self, work: Decide) {
+        self.accounts.queued(Stage::Decide);
+        let _ = self.decisions.send(work);
+    }
+
+    fn do_soon(&self, job: Job) {
+        self.accounts.queued(Stage::Sync);
+        let _ = self.jobs.send(job);
     }
 
     fn open_for(&self, entry: Arc<Entry>, partial: Arc<dyn PartialFile>) -> OpenPartial {
@@ -363,28 +410,28 @@ impl ReceiveRun {
             tracing::trace!(?action);
             match action {
                 Action::Say(message) => self.outbox.say(self.number, message),
-                Action::Decide(entry) => drop(self.decisions.send(Decide::Look(entry))),
-                Action::Link(entry) => drop(self.decisions.send(Decide::Link(entry))),
-                Action::Keep(entry, digest) => drop(self.decisions.send(Decide::Keep(entry, digest))),
+                Action::Decide(entry) => self.decide_soon(Decide::Look(entry)),
+                Action::Link(entry) => self.decide_soon(Decide::Link(entry)),
+                Action::Keep(entry, digest) => self.decide_soon(Decide::Keep(entry, digest)),
                 Action::Copy(entry, chunk, digest) => {
-                    drop(self.jobs.send(Job::Copy(entry, chunk, digest)));
+                    self.do_soon(Job::Copy(entry, chunk, digest));
                 }
                 Action::CompareHoles(entry, holes) => {
-                    drop(self.jobs.send(Job::CompareHoles(entry, holes)));
+                    self.do_soon(Job::CompareHoles(entry, holes));
                 }
                 Action::Round(step) => {
                     self.set_busy(Some(WaitingFor::Sync));
-                    drop(self.jobs.send(Job::Step(step)));
+                    self.do_soon(Job::Step(step));
                 }
                 // Taken out at once: what comes for the same number after this is new.
                 Action::Discard(id) => {
                     if let Some(ready) = self.take_content(id) {
-                        drop(self.jobs.send(Job::Discard(ready)));
+                        self.do_soon(Job::Discard(ready));
                     }
                 }
                 Action::Settled(entry, outcome) => {
                     state.end.settled(&entry, &outcome);
-                    drop(self.jobs.send(Job::Settled(entry.clone(), outcome.clone())));
+                    self.do_soon(Job::Settled(entry.clone(), outcome.clone()));
                     (self.events)(Event::Settled(entry, outcome));
                 }
                 Action::Pieces(entry, pieces) => {
@@ -396,14 +443,14 @@ impl ReceiveRun {
                     }
                     // With a number: of the source's.
                     if let (Some(_), Outcome::Skipped(_)) = (id, &outcome) {
-                        drop(self.jobs.send(Job::Skipped(path.clone())));
+                        self.do_soon(Job::Skipped(path.clone()));
                     }
                     (self.events)(Event::Aside(path, outcome));
                 }
                 Action::Gone(id) => {
                     state.end.skipped(id);
                 }
-                Action::Conclude(complete) => drop(self.jobs.send(Job::Conclude(complete))),
+                Action::Conclude(complete) => self.do_soon(Job::Conclude(complete)),
                 Action::Finished(totals) => {
                     state.end.come(Ended::Finished(totals));
                     self.changed.notify_all();
@@ -550,7 +597,23 @@ impl Receiving for ReceiveRun {
         twice.into_iter().for_each(|staged| self.destination.discard(Ready::Staged(staged)));
     }
 
-    fn claim_chunk(&self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> bool {
+    fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref()
+    }
+
+    fn buffers(&self) -> &Pool {
+        &self.buffers
+    }
+
+    fn claim_chunk(
+        &self,
+        writer: u64,
+        id: EntryId,
+        chunk: u64,
+        is_first: bool,
+        before_wait: &mut dyn FnMut(),
+    ) -> bool {
+        let mut is_settled = false;
         loop {
             let mut state = self.lock();
             let claim = state.machine.claim_chunk(writer, id, chunk, is_first);
@@ -561,6 +624,11 @@ impl Receiving for ReceiveRun {
                 // Another stream is inside a write of the same chunk: a matter of milliseconds, or of a disk that
                 // hangs, where waiting is all there is to do.
                 Claim::Busy if state.end.ended.is_some() => return false,
+                Claim::Busy if !is_settled => {
+                    drop(state);
+                    before_wait();
+                    is_settled = true;
+                }
                 Claim::Busy => {
                     let waited = self.changed.wait_timeout(state, Duration::from_millis(5));
                     drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));

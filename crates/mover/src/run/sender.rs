@@ -4,24 +4,32 @@ use crate::endpoint::{ScanSink, Source, SourceFile};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind};
 use crate::link::FrameBuffer;
+use crate::order::{self, Layout};
 use crate::run::end::{self, End};
+use crate::run::ledger::Ledger;
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
+use crate::stage::ahead::Ahead;
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
 use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
 use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Stage, Stopwatch};
+use crate::stage::turn::{Gate, Turn};
+use crate::stage::{Accounts, Booking, Stage, Stopwatch};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Work};
+use crate::tune::ledbat::{Ledbat, Sample};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use thalweg_sys::usage::thread_cpu;
+use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest::chunk_length;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    Outcome, ScanTotals, StageAccount, Terms, TransferMessage, TransferNumber, VerifyLevel,
+    Order, Outcome, ScanTotals, Steer, Terms, TransferMessage, TransferNumber, VerifyLevel,
 };
 use thalweg_wire::receipt::Signed;
-use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath};
 
 /// A transfer's sending side. Shared by the scan thread, the stream threads and the control thread.
 pub struct SendRun {
@@ -30,8 +38,15 @@ pub struct SendRun {
     pub terms: Terms,
     /// Where its time goes.
     pub accounts: Accounts,
+    ledger: Ledger,
     source: Arc<dyn Source>,
     pace: Pace,
+    /// For orders that have turns.
+    gate: Option<Gate>,
+    /// The source does not say where files lie: told once.
+    layout_is_missed: AtomicBool,
+    /// How much is left to it, if it yields.
+    ledbat: Mutex<Ledbat>,
     outbox: Box<dyn Outbox>,
     events: Events,
     clock: Clock,
@@ -51,6 +66,9 @@ pub struct SendLane {
     files: OpenFiles,
     packer: Option<Packer>,
     buffer: FrameBuffer,
+    /// Since when there is nothing to do, and whether that is because nothing more may be under way.
+    idle: Option<(Instant, bool)>,
+    ahead: Ahead,
 }
 
 impl SendLane {
@@ -65,6 +83,8 @@ impl SendLane {
             files: OpenFiles::default(),
             packer: if terms.compress { Some(Packer::new(payload_bytes)?) } else { None },
             buffer: FrameBuffer::new(payload_bytes)?,
+            idle: None,
+            ahead: Ahead::new(terms.disk, payload_bytes),
         })
     }
 }
@@ -89,11 +109,20 @@ impl SendRun {
         outbox: Box<dyn Outbox>,
         events: Events,
     ) -> Arc<Self> {
+        let pace = Pace::new(terms.rate_bytes_per_s);
+        let ledbat = Ledbat::default();
+        if terms.yields {
+            pace.leave(Some(ledbat.rate()));
+        }
         Arc::new(SendRun {
             number,
             accounts: Accounts::default(),
+            ledger: Ledger::begin(source.device()),
             source,
-            pace: Pace::new(terms.rate_bytes_per_s),
+            gate: Gate::of(terms.disk.source.order.unwrap_or(order::SOURCE)),
+            layout_is_missed: AtomicBool::new(false),
+            pace,
+            ledbat: Mutex::new(ledbat),
             outbox,
             events,
             clock: Clock::start(),
@@ -106,6 +135,26 @@ impl SendRun {
     /// Number in its session.
     pub fn number(&self) -> TransferNumber {
         self.number
+    }
+
+    /// Turns its knobs, from now on.
+    pub fn steer(&self, steer: &Steer) {
+        self.pace.ask(steer.rate_bytes_per_s);
+        self.lock().machine.steer(steer);
+        self.outbox.work();
+    }
+
+    /// The rate that it is held to now, in bytes a second.
+    pub fn rate(&self) -> Option<u64> {
+        self.pace.rate()
+    }
+
+    /// Yields to others by what its streams show.
+    pub fn leave_room(&self, sample: &Sample) {
+        let mut ledbat = self.ledbat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let rate = ledbat.sample(self.clock.now(), sample);
+        tracing::debug!(?sample, queue = ?ledbat.queue(), rate, "yielding");
+        self.pace.leave(Some(rate));
     }
 
     /// Starts the scan on a thread of its own.
@@ -134,7 +183,7 @@ impl SendRun {
     }
 
     /// The receiver's accounts, as it told them last.
-    pub fn peer_accounts(&self) -> Vec<StageAccount> {
+    pub fn peer_accounts(&self) -> SideAccounts {
         self.lock().end.peer_accounts.clone()
     }
 
@@ -178,7 +227,7 @@ impl SendRun {
                 state.end.peer_receipt = Some(*signed);
                 self.changed.notify_all();
             }
-            TransferMessage::Accounts(rows) => state.end.peer_accounts = rows,
+            TransferMessage::Accounts(accounts) => state.end.peer_accounts = *accounts,
             message => {
                 let repairs = state.machine.progress().repairs;
                 state.machine.hear(message)?;
@@ -198,6 +247,16 @@ impl SendRun {
     /// Says something of its own to the receiver.
     pub fn say(&self, message: TransferMessage) {
         self.outbox.say(self.number, message);
+    }
+
+    /// Our accounts as they are now.
+    pub fn side(&self) -> SideAccounts {
+        self.ledger.side(&self.accounts, self.outbox.streams())
+    }
+
+    /// Tells the peer our accounts.
+    pub fn tell_accounts(&self) {
+        self.say(TransferMessage::Accounts(Box::new(self.side())));
     }
 
     /// Ends the transfer from this side.
@@ -220,11 +279,13 @@ impl SendRun {
 
     /// A stream is ready.
     pub fn stream_up(&self, stream: u16) {
+        self.accounts.enter(Stage::Read);
         self.lock().machine.stream_up(stream);
     }
 
     /// A stream is gone.
     pub fn stream_lost(&self, stream: u16) {
+        self.accounts.leave(Stage::Read);
         let mut state = self.lock();
         state.machine.stream_lost(stream);
         self.pump(&mut state);
@@ -235,19 +296,33 @@ impl SendRun {
     /// # Errors
     /// When the stream is gone. Everything else is told to the machine.
     pub fn work(&self, lane: &mut SendLane, outlet: &mut dyn Outlet) -> io::Result<Did> {
-        let next = {
+        let (next, turn, is_held_back) = {
             let mut state = self.lock();
             let next = state.machine.next_work(lane.stream, self.clock.now());
+            // In the order in which chunks are handed out.
+            let is_read = matches!(next, Next::Work(Work::Chunk(..) | Work::Compare(..)));
+            let turn = self.gate.as_ref().filter(|_| is_read).map(Gate::draw);
             self.pump(&mut state);
-            next
+            (next, turn, state.machine.is_held_back(lane.stream))
         };
+        let idle = matches!(next, Next::Wait(_)).then(|| (Instant::now(), is_held_back));
+        if let Some((since, was_held_back)) = std::mem::replace(&mut lane.idle, idle) {
+            let waited = since.elapsed();
+            let booking = match was_held_back {
+                true => Booking { output: waited, ..Booking::default() },
+                false => Booking { input: waited, ..Booking::default() },
+            };
+            self.accounts.book(Stage::Read, booking);
+        }
         match next {
             Next::Done => return Ok(Did::Over),
             Next::Wait(until) => {
                 return Ok(Did::Nothing(until.map(|until| until.saturating_sub(self.clock.now()))));
             }
-            Next::Work(Work::Chunk(entry, chunk)) => self.send_chunk(lane, outlet, &entry, chunk)?,
-            Next::Work(Work::Compare(entry, chunk)) => self.compare_chunk(lane, outlet, &entry, chunk)?,
+            Next::Work(Work::Chunk(entry, chunk)) => self.send_chunk(lane, outlet, &entry, chunk, turn)?,
+            Next::Work(Work::Compare(entry, chunk)) => {
+                self.compare_chunk(lane, outlet, &entry, chunk, turn)?
+            }
             Next::Work(Work::Pack(entries)) => self.send_pack(lane, outlet, &entries)?,
             Next::Work(Work::Check(entry)) => self.check(lane, &entry),
         }
@@ -260,12 +335,18 @@ impl SendRun {
         outlet: &mut dyn Outlet,
         entry: &Arc<Entry>,
         chunk: u64,
+        mut turn: Option<Turn<'_>>,
     ) -> io::Result<()> {
         let mut watch = Stopwatch::start(&self.accounts);
         let Some(mut reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
         let mut digests = Vec::new();
+        // Of a chunk that was broken off.
+        lane.ahead.forget();
+        if let Some(turn) = &turn {
+            turn.issue();
+        }
         while let Some(offset) = reader.next_offset() {
-            let segment = match reader.read(lane.buffer.payload_mut()) {
+            let segment = match reader.read_ahead(&mut lane.buffer, &mut lane.ahead) {
                 Ok(segment) => segment,
                 // The receiver drops the beginning of the chunk when the next one starts.
                 Err(failure) => {
@@ -273,6 +354,10 @@ impl SendRun {
                     return Ok(());
                 }
             };
+            if reader.next_offset().is_none() {
+                // Its last read ended.
+                drop(turn.take());
+            }
             let (kind, raw, digest) = match segment {
                 Segment::Data(bytes) => {
                     watch.lap(Stage::Read, bytes as u64);
@@ -300,9 +385,7 @@ impl SendRun {
             };
             let payload = if kind == FrameKind::Zeros { 0 } else { raw };
             let payload = self.compress(lane, payload, &mut inner, &mut watch);
-            self.pace.wait(payload as u64, || self.ended().is_none());
-            outlet.put(&mut lane.buffer, payload, &inner)?;
-            watch.lap(Stage::Send, raw as u64);
+            self.put(lane, outlet, payload, &inner, &mut watch, raw as u64)?;
         }
         let mut state = self.lock();
         state.machine.chunk_sent(lane.stream, entry.id, chunk, reader.join(&digests));
@@ -317,9 +400,13 @@ impl SendRun {
         outlet: &mut dyn Outlet,
         entry: &Arc<Entry>,
         chunk: u64,
+        turn: Option<Turn<'_>>,
     ) -> io::Result<()> {
         let mut watch = Stopwatch::start(&self.accounts);
         let Some(reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
+        if let Some(turn) = &turn {
+            turn.issue();
+        }
         let digest = match reader.digest(lane.buffer.payload_mut()) {
             Ok(digest) => digest,
             Err(failure) => {
@@ -327,6 +414,7 @@ impl SendRun {
                 return Ok(());
             }
         };
+        drop(turn);
         let inner = Inner {
             kind: FrameKind::Compare,
             encoding: Encoding::Raw,
@@ -337,8 +425,7 @@ impl SendRun {
             digest,
         };
         watch.lap(Stage::Read, chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes));
-        outlet.put(&mut lane.buffer, 0, &inner)?;
-        watch.lap(Stage::Send, 0);
+        self.put(lane, outlet, 0, &inner, &mut watch, 0)?;
         let mut state = self.lock();
         state.machine.chunk_told(lane.stream, entry.id, chunk, digest);
         self.pump(&mut state);
@@ -392,9 +479,7 @@ impl SendRun {
                 digest: Digest::default(),
             };
             let payload = self.compress(lane, raw, &mut inner, &mut watch);
-            self.pace.wait(payload as u64, || self.ended().is_none());
-            outlet.put(&mut lane.buffer, payload, &inner)?;
-            watch.lap(Stage::Send, content_bytes);
+            self.put(lane, outlet, payload, &inner, &mut watch, content_bytes)?;
         }
         let mut state = self.lock();
         state.machine.pack_sent(lane.stream, &asked, &packed.sent);
@@ -420,6 +505,28 @@ impl SendRun {
             }
             None => raw,
         }
+    }
+
+    /// Sends a frame that carries so many bytes of content, no faster than asked.
+    fn put(
+        &self,
+        lane: &mut SendLane,
+        outlet: &mut dyn Outlet,
+        payload: usize,
+        inner: &Inner,
+        watch: &mut Stopwatch,
+        content_bytes: u64,
+    ) -> io::Result<()> {
+        if self.terms.rate_bytes_per_s.is_some() && payload > 0 {
+            self.pace.wait(payload as u64, || self.ended().is_none());
+            watch.lap(Stage::Pace, content_bytes);
+        }
+        outlet.put(&mut lane.buffer, payload, inner)?;
+        match outlet.books_itself() {
+            true => watch.skip(),
+            false => watch.lap_out(Stage::Send, content_bytes),
+        }
+        Ok(())
     }
 
     fn check(&self, lane: &mut SendLane, entry: &Arc<Entry>) {
@@ -493,12 +600,36 @@ impl SendRun {
         self.pump(&mut state);
     }
 
+    /// Where the chunks of an entry lie, if that is asked for and can be known.
+    fn layout(&self, entry: &Entry) -> Option<Layout> {
+        let size = entry.evidence.size;
+        let is_of_chunks = matches!(entry.kind, Kind::File { .. }) && size > self.terms.chunk_bytes;
+        if self.terms.disk.source.order != Some(Order::Layout) || !is_of_chunks {
+            return None;
+        }
+        match self.source.layout(entry) {
+            Ok(placed) => Some(Layout::of(&placed, size, self.terms.chunk_bytes)),
+            Err(failure) => {
+                if !self.layout_is_missed.swap(true, Ordering::Relaxed) {
+                    (self.events)(Event::Note(format!("order layout: by offset instead: {failure}")));
+                }
+                None
+            }
+        }
+    }
+
     fn scan(&self) {
-        let started = Instant::now();
-        let mut sink = Sink { run: self, waited: Duration::ZERO };
+        self.accounts.enter(Stage::Scan);
+        let mut sink = Sink {
+            run: self,
+            waited: Duration::ZERO,
+            since: Instant::now(),
+            cpu: thread_cpu(),
+            items: 0,
+            bytes: 0,
+        };
         let totals = self.source.scan(&mut sink);
-        let waited = sink.waited;
-        self.accounts.book(Stage::Scan, started.elapsed().saturating_sub(waited), totals.bytes);
+        sink.book();
         let mut state = self.lock();
         state.machine.scan_ended(totals.clone());
         (self.events)(Event::ScanEnded(totals));
@@ -548,10 +679,34 @@ impl SendRun {
 /// Hands what the scan finds to the machine, no faster than it is settled.
 struct Sink<'a> {
     run: &'a SendRun,
+    /// Time without room since the last booking, which was at `since`.
     waited: Duration,
+    since: Instant,
+    cpu: Duration,
+    items: u64,
+    bytes: u64,
 }
 
+/// Entries between two bookings of the scan.
+const SCAN_ITEMS: u64 = 256;
+
 impl Sink<'_> {
+    /// Books what the scan did since the last time.
+    fn book(&mut self) {
+        let (now, cpu) = (Instant::now(), thread_cpu());
+        let wall = now.saturating_duration_since(std::mem::replace(&mut self.since, now));
+        let output = std::mem::take(&mut self.waited);
+        let booking = Booking {
+            busy: wall.saturating_sub(output),
+            output,
+            cpu: cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu)),
+            bytes: std::mem::take(&mut self.bytes),
+            items: std::mem::take(&mut self.items),
+            ..Booking::default()
+        };
+        self.run.accounts.book(Stage::Scan, booking);
+    }
+
     fn room(&mut self) -> Option<MutexGuard<'_, State>> {
         let mut state = self.run.lock();
         if !state.machine.has_room() && !state.end.is_closed {
@@ -563,6 +718,9 @@ impl Sink<'_> {
                 state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
             }
             self.waited += since.elapsed();
+            drop(state);
+            self.book();
+            state = self.run.lock();
         }
         (!state.end.is_closed && state.end.ended.is_none()).then_some(state)
     }
@@ -571,8 +729,17 @@ impl Sink<'_> {
 impl ScanSink for Sink<'_> {
     fn entry(&mut self, entry: Entry) -> Option<EntryId> {
         let run = self.run;
+        self.items += 1;
+        self.bytes += entry.content_bytes();
+        if self.items >= SCAN_ITEMS {
+            self.book();
+        }
+        let layout = run.layout(&entry);
         let mut state = self.room()?;
         let id = state.machine.offer_soon(entry);
+        if let Some(layout) = layout {
+            state.machine.lay_out(id, layout);
+        }
         run.pump(&mut state);
         Some(id)
     }

@@ -9,20 +9,25 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{
     Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer,
-    FrameReader, FrameWriter, Received, StopHandle,
+    FrameReader, FrameWriter, Meanwhile, Received, StopHandle,
 };
 use crate::run::Outbox;
 use crate::run::bell::Bell;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane, SendRun};
-use crate::stage::Stage;
 use crate::stage::intake::Intake;
+use crate::stage::{Booking, Stage};
+use crate::tune::ledbat::Sample;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
+use thalweg_sys::socket::TcpInfo;
+use thalweg_sys::usage::thread_cpu;
+use thalweg_wire::account::StreamAccount;
 use thalweg_wire::hello::{Cipher, SessionId};
 use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, TransferNumber};
 use thalweg_wire::{frame, limits};
@@ -36,6 +41,8 @@ const TICK: Duration = Duration::from_millis(100);
 const ACCOUNTS_EVERY: Duration = Duration::from_secs(1);
 /// A stream that tries for so long and gets nothing across, while the peer is heard, is given up.
 const STUCK: Duration = Duration::from_secs(3);
+/// A stream's packets are not spaced wider than for this rate: a handful of them a second.
+const PACING_BYTES_PER_S_MIN: u64 = 16 << 10;
 /// What is kept for transfers that are not there yet, as it unfolds in memory: a sender may offer all that may be under
 /// way before the receiver's side stands.
 const EARLY_BYTES_MAX: usize = limits::ENTRY_BYTES_IN_FLIGHT_MAX
@@ -59,6 +66,8 @@ pub trait Owner: Send + Sync {
     fn on_link_lost(&self, session: &Arc<Session>, why: &Failure);
     /// A stream is gone while the link stands.
     fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure);
+    /// A stream on which we send gets nothing across, and is about to be given up.
+    fn on_stream_stuck(&self, _session: &Arc<Session>, _stream: u16) {}
 }
 
 /// See the module.
@@ -98,12 +107,18 @@ struct State {
     stream_serial: u64,
     /// Bytes that each stream got across, and since when there were no more though it tries.
     delivered: BTreeMap<u16, (u64, Instant)>,
+    /// The most that each stream was seen to deliver in a second, where it had enough to send.
+    fastest: BTreeMap<u16, u64>,
     closed: bool,
     failed: Option<Failure>,
     lost_at: Option<Instant>,
     heard_at: Option<Instant>,
     peer: Heartbeat,
     accounts_at: Option<Instant>,
+    /// What each stream's kernel said at the last sample.
+    sampled: BTreeMap<u16, TcpInfo>,
+    /// Whether streams were told a rate.
+    is_spaced: bool,
 }
 
 impl Session {
@@ -220,6 +235,13 @@ impl Session {
             let mut state = self.lock();
             if state.closed || state.control.is_none() {
                 return Err(Failure::new(FailureKind::Connection, "add a stream", "the session has no link"));
+            }
+            let frame_bytes = self.payload_max.load(Ordering::Acquire) as u64;
+            let is_new = !state.streams.contains_key(&stream);
+            if is_new && (state.streams.len() as u64 + 1) * frame_bytes > limits::STREAM_BYTES_MAX {
+                let cause =
+                    "more memory than a link has would go into frames: fewer streams, or a smaller --request";
+                return Err(Failure::new(FailureKind::Protocol, "add a stream", cause));
             }
             if stream >= limits::STREAMS_MAX {
                 return Err(Failure::new(FailureKind::Protocol, "add a stream", "too many streams"));
@@ -372,6 +394,14 @@ impl Session {
     /// The peer's last heartbeat.
     pub fn peer_heartbeat(&self) -> Heartbeat {
         self.lock().peer
+    }
+
+    /// Gives up a stream, as if it had broken: what it carried goes back.
+    pub fn lose_stream(&self, stream: u16, why: Failure) {
+        let serial = self.lock().streams.get(&stream).map(|(serial, _)| *serial);
+        if let Some(serial) = serial {
+            self.stream_ended(stream, serial, why);
+        }
     }
 
     /// Drops the link, as if it had broken: whoever waits for it tries to get it back.
@@ -617,25 +647,31 @@ impl Session {
     fn receive_loop(&self, stream: u16, mut reader: FrameReader) -> Result<()> {
         let payload_max = || self.payload_max.load(Ordering::Acquire);
         let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_io("receive", &e))?;
-        let mut intakes: HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)> = HashMap::new();
+        let mut intakes = Intakes::default();
         loop {
-            let since = Instant::now();
-            let inner = match reader.receive_up_to(&mut buffer, payload_max)? {
+            let (since, cpu_since) = (Instant::now(), thread_cpu());
+            let inner = match reader.receive_up_to(&mut buffer, payload_max, &mut intakes)? {
                 Received::Frame(inner) => inner,
                 Received::End => return Ok(()),
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
+            let intakes = &mut intakes.0;
             if !intakes.contains_key(&inner.transfer) {
                 // Its transfer may have been taken out meanwhile.
                 let Some(run) = self.receiver(inner.transfer) else { continue };
                 intakes.retain(|number, _| self.receiver(*number).is_some());
-                run.accounts.enter(Stage::Receive);
                 let intake = Intake::new(run.clone(), u32::from(stream));
                 intakes.insert(inner.transfer, (run, intake));
             }
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
-                run.accounts.book(Stage::Receive, since.elapsed(), u64::from(inner.raw_bytes));
-                intake.take(&inner, buffer.payload())?;
+                let (wall, cpu) = (since.elapsed(), thread_cpu().saturating_sub(cpu_since));
+                let input = wall.saturating_sub(cpu);
+                let bytes = u64::from(inner.raw_bytes);
+                let booking =
+                    Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
+                run.accounts.book(Stage::Receive, booking);
+                let payload = buffer.payload().len();
+                intake.take(&inner, &mut buffer, payload)?;
             }
         }
     }
@@ -671,33 +707,71 @@ impl Session {
             }
             (state.transfers.values().cloned().collect::<Vec<_>>(), tell && state.control.is_some())
         };
-        if tell && let Some(stream) = self.stuck_stream() {
-            let cause = format!("stream {stream} gets nothing across, though the peer is heard");
-            self.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
+        if tell {
+            self.give_up_stuck();
+        }
+        let yields = self.yield_to_others(&transfers);
+        if tell || yields {
+            self.space_packets(&transfers);
         }
         for transfer in transfers {
             match transfer {
                 Transfer::Receive(run) => {
                     run.tick();
                     if tell {
-                        run.say(TransferMessage::Accounts(run.accounts.rows()));
+                        run.tell_accounts();
                     }
                 }
-                Transfer::Send(run) if tell => run.say(TransferMessage::Accounts(run.accounts.rows())),
+                Transfer::Send(run) if tell => run.tell_accounts(),
                 Transfer::Send(_) => {}
             }
         }
         true
     }
 
-    /// A stream whose bytes do not arrive while the control connection lives: after an outage the kernel tries ever
+    /// A path that died takes its streams, one that came back all of them: then the link is dialled anew.
+    fn give_up_stuck(&self) {
+        let stuck = self.stuck_streams();
+        let Some(first) = stuck.first() else { return };
+        let cause = |stream: u16| {
+            let cause = format!("stream {stream} gets nothing across, though the peer is heard");
+            Failure::new(FailureKind::Connection, "transfer", cause)
+        };
+        if stuck.len() == self.streams().len() {
+            self.drop_link(cause(*first));
+            return;
+        }
+        for &stream in &stuck {
+            if let Ok(session) = self.strong() {
+                self.owner.on_stream_stuck(&session, stream);
+            }
+            self.lose_stream(stream, cause(stream));
+        }
+    }
+
+    /// What the kernel says about the streams that stand.
+    fn stream_accounts(&self) -> Vec<StreamAccount> {
+        let mut state = self.lock();
+        let State { streams, fastest, .. } = &mut *state;
+        fastest.retain(|stream, _| streams.contains_key(stream));
+        let account = |(&stream, (_, handle)): (&u16, &(u64, StopHandle))| {
+            let mut account = handle.account(stream)?;
+            let fastest = fastest.entry(stream).or_default();
+            *fastest = account.delivery_bytes_per_s_max.max(*fastest);
+            account.delivery_bytes_per_s_max = *fastest;
+            Some(account)
+        };
+        streams.iter().filter_map(account).collect()
+    }
+
+    /// Streams whose bytes do not arrive while the control connection lives: after an outage the kernel tries ever
     /// more rarely, and the path may be good again for a long time before it does.
-    fn stuck_stream(&self) -> Option<u16> {
+    fn stuck_streams(&self) -> Vec<u16> {
         let mut state = self.lock();
         let is_heard = state.heard_at.is_some_and(|at| at.elapsed() < STUCK / 2);
         let State { streams, delivered, .. } = &mut *state;
         delivered.retain(|stream, _| streams.contains_key(stream));
-        let mut stuck = None;
+        let mut stuck = Vec::new();
         for (&stream, (_, handle)) in streams.iter() {
             let now = match handle.delivered() {
                 Some((bytes, true)) => bytes,
@@ -710,10 +784,57 @@ impl Session {
             if known.0 != now {
                 *known = (now, Instant::now());
             } else if is_heard && known.1.elapsed() >= STUCK {
-                stuck = Some(stream);
+                stuck.push(stream);
             }
         }
         stuck
+    }
+
+    /// Samples of all streams for the transfers that yield; whether there are any.
+    fn yield_to_others(&self, transfers: &[Transfer]) -> bool {
+        let yielding: Vec<&Arc<SendRun>> = transfers
+            .iter()
+            .filter_map(|transfer| match transfer {
+                Transfer::Send(run) if run.terms.yields => Some(run),
+                _ => None,
+            })
+            .collect();
+        if yielding.is_empty() {
+            return false;
+        }
+        let sample = {
+            let mut state = self.lock();
+            let State { streams, sampled, .. } = &mut *state;
+            sampled.retain(|stream, _| streams.contains_key(stream));
+            sample_of(streams, sampled)
+        };
+        if let Some(sample) = sample {
+            yielding.iter().for_each(|run| run.leave_room(&sample));
+        }
+        true
+    }
+
+    /// Has the kernel space packets where the transfers that send have a rate: what one call hands over would else leave
+    /// in one burst. Generously: the rate itself is kept by [`crate::stage::pace`].
+    fn space_packets(&self, transfers: &[Transfer]) {
+        let mut rate = Some(0u64);
+        let mut sends = false;
+        for transfer in transfers {
+            if let Transfer::Send(run) = transfer {
+                sends = true;
+                rate = rate.and_then(|sum| Some(sum.saturating_add(run.rate()?)));
+            }
+        }
+        let mut state = self.lock();
+        let limited = rate.filter(|_| sends);
+        if limited.is_none() && !state.is_spaced {
+            return;
+        }
+        state.is_spaced = limited.is_some();
+        let count = state.streams.len().max(1) as u64;
+        let each =
+            limited.map_or(u64::MAX, |rate| (rate.saturating_mul(2) / count).max(PACING_BYTES_PER_S_MIN));
+        state.streams.values().for_each(|(_, handle)| handle.pace(each));
     }
 
     fn strong(&self) -> Result<Arc<Session>> {
@@ -725,6 +846,48 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// Receiving stages of one stream, by transfer.
+#[derive(Default)]
+struct Intakes(HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>);
+
+/// Their writes end while the stream waits for frames.
+impl Meanwhile for Intakes {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.0.values().filter_map(|(_, intake)| intake.fd()).collect()
+    }
+
+    fn notice(&mut self) {
+        self.0.values_mut().for_each(|(_, intake)| intake.notice());
+    }
+
+    fn settle(&mut self) {
+        self.0.values_mut().for_each(|(_, intake)| intake.settle());
+    }
+}
+
+/// What the streams together show since `sampled`, which is brought up to date. `None` if none of them is TCP.
+fn sample_of(
+    streams: &BTreeMap<u16, (u64, StopHandle)>,
+    sampled: &mut BTreeMap<u16, TcpInfo>,
+) -> Option<Sample> {
+    let mut all: Option<Sample> = None;
+    for (&stream, (_, handle)) in streams {
+        let Some(now) = handle.info() else { continue };
+        let before = sampled.insert(stream, now).filter(|before| before.bytes_acked <= now.bytes_acked);
+        let before = before.unwrap_or_default();
+        let sum = all.get_or_insert(Sample { rtt: now.rtt, rtt_min: now.rtt_min, ..Sample::default() });
+        let acked = now.bytes_acked - before.bytes_acked;
+        // A stream that carried nothing has an old idea of the path.
+        if acked > 0 {
+            sum.rtt = if sum.acked_bytes == 0 { now.rtt } else { sum.rtt.min(now.rtt) };
+        }
+        sum.rtt_min = sum.rtt_min.min(now.rtt_min);
+        sum.acked_bytes += acked;
+        sum.lost |= now.retransmits_total > before.retransmits_total;
+    }
+    all
 }
 
 /// About what a message takes in memory.
@@ -761,6 +924,10 @@ impl Outbox for SessionOutbox {
         if let Some(session) = self.0.upgrade() {
             session.bell.ring();
         }
+    }
+
+    fn streams(&self) -> Vec<StreamAccount> {
+        self.0.upgrade().map(|session| session.stream_accounts()).unwrap_or_default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a receiving stream does with a frame that was opened: expand, verify, write.
+//! What a receiving stream does with a frame that was opened: expand, verify, hand on to be written.
 //!
 //! A segment is compared with its digest before it is written, so that nothing unverified is ever in a
 //! partial file where a record could name it. A chunk counts when all of its segments came, in order, on
@@ -6,10 +6,13 @@
 
 use crate::endpoint::SourceFile;
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::link::FrameBuffer;
 use crate::stage::compress::Unpacker;
 use crate::stage::read::ChunkReader;
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
+use crate::stage::write::{Bytes, CopyNumber, Writes};
 use crate::stage::{Stage, Stopwatch};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_wire::digest;
@@ -25,6 +28,7 @@ pub struct Intake {
     unpacker: Option<Unpacker>,
     file: Option<OpenPartial>,
     chunk: Option<Chunk>,
+    writes: Writes,
     /// The file at the destination that was compared last.
     existing: Option<(EntryId, Arc<dyn SourceFile>)>,
     /// A segment of it.
@@ -36,6 +40,7 @@ struct Chunk {
     number: u64,
     next_offset: u64,
     digests: Vec<Digest>,
+    copy: CopyNumber,
 }
 
 impl Intake {
@@ -43,37 +48,48 @@ impl Intake {
     pub fn new(run: Arc<dyn Receiving>, lane: u32) -> Self {
         static WRITERS: AtomicU64 = AtomicU64::new(0);
         let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
-        let scratch = Vec::new();
-        Intake { run, lane, writer, unpacker: None, file: None, chunk: None, existing: None, scratch }
+        run.accounts().enter(Stage::Receive);
+        Intake {
+            writes: Writes::new(run.clone(), writer),
+            run,
+            lane,
+            writer,
+            unpacker: None,
+            file: None,
+            chunk: None,
+            existing: None,
+            scratch: Vec::new(),
+        }
     }
 
-    /// Takes one frame.
+    /// Takes one frame, whose payload is the first `payload` bytes of the buffer's. The buffer may have other memory
+    /// afterwards.
     ///
     /// # Errors
     /// `Protocol` for what no correct sender sends: the session ends. Damage and disk failures are no errors
     /// here, they are told to the transfer.
-    pub fn take(&mut self, inner: &Inner, payload: &[u8]) -> Result<()> {
+    pub fn take(&mut self, inner: &Inner, buffer: &mut FrameBuffer, payload: usize) -> Result<()> {
         let run = self.run.clone();
         let mut watch = Stopwatch::start(run.accounts());
         let raw = inner.raw_bytes as usize;
         // Taken out so that the expanded bytes may be borrowed while `self` is used; put back below.
         let mut unpacker = self.unpacker.take();
         let result = (|| {
-            let payload = match inner.encoding {
-                Encoding::Raw => payload,
+            let mut bytes = match inner.encoding {
+                Encoding::Raw => Bytes::Frame(buffer, payload),
                 Encoding::Zstd => {
                     let unpacker = match &mut unpacker {
                         Some(unpacker) => unpacker,
                         none => none.insert(Unpacker::new().map_err(|e| failure::of_io("expand", &e))?),
                     };
-                    let expanded = unpacker.unpack(payload, raw)?;
+                    let expanded = unpacker.unpack(&buffer.payload_mut()[..payload], raw)?;
                     watch.lap(Stage::Expand, raw as u64);
-                    expanded
+                    Bytes::Expanded(expanded)
                 }
             };
             match inner.kind {
-                FrameKind::Segment | FrameKind::Zeros => self.segment(inner, payload, &mut watch),
-                FrameKind::Pack => self.pack(inner.entry.0, payload, &mut watch),
+                FrameKind::Segment | FrameKind::Zeros => self.segment(inner, bytes, &mut watch),
+                FrameKind::Pack => self.pack(inner.entry.0, bytes.as_slice(), &mut watch),
                 FrameKind::Compare => self.compare(inner, &mut watch),
                 FrameKind::End => Ok(()),
             }
@@ -82,9 +98,9 @@ impl Intake {
         result
     }
 
-    fn segment(&mut self, inner: &Inner, payload: &[u8], watch: &mut Stopwatch) -> Result<()> {
+    fn segment(&mut self, inner: &Inner, mut payload: Bytes<'_>, watch: &mut Stopwatch) -> Result<()> {
         let Some(file) = self.open(inner.entry)? else {
-            self.chunk = None;
+            self.drop_chunk();
             return Ok(());
         };
         let chunk_bytes = self.run.terms().chunk_bytes;
@@ -93,39 +109,33 @@ impl Intake {
         let digest = if is_zeros {
             file.rule.zeros(inner.offset, bytes)
         } else {
-            file.rule.segment(inner.offset, payload)
+            file.rule.segment(inner.offset, payload.as_slice())
         }
         .ok_or_else(|| protocol("a segment that the file does not have"))?;
         watch.lap(Stage::Verify, bytes);
 
         let number = inner.offset / chunk_bytes;
-        if inner.offset.is_multiple_of(chunk_bytes) {
-            self.chunk =
-                Some(Chunk { entry: inner.entry, number, next_offset: inner.offset, digests: Vec::new() });
+        let is_first = inner.offset.is_multiple_of(chunk_bytes);
+        if is_first {
+            self.drop_chunk();
+            let copy = self.writes.begin(&file, number);
+            let (entry, next_offset) = (inner.entry, inner.offset);
+            self.chunk = Some(Chunk { entry, number, next_offset, digests: Vec::new(), copy });
         }
         let Some(chunk) = &mut self.chunk else { return Ok(()) };
         if chunk.entry != inner.entry || chunk.number != number || chunk.next_offset != inner.offset {
             // The rest of a chunk whose beginning was not wanted or came damaged.
-            self.chunk = None;
+            self.drop_chunk();
             return Ok(());
         }
         if digest != inner.digest {
-            self.chunk = None;
+            self.drop_chunk();
             self.run.damaged(inner.entry, number);
             return Ok(());
         }
-        let is_first = inner.offset.is_multiple_of(chunk_bytes);
-        if !self.run.claim_chunk(self.writer, inner.entry, number, is_first) {
-            self.chunk = None;
-            return Ok(());
-        }
-        if !is_zeros && let Err(error) = file.partial.write_at(payload, inner.offset) {
-            let failure = failure::of_io("write", &error)
-                .at(&file.entry.path)
-                .in_range(inner.offset, inner.offset + bytes);
-            self.chunk = None;
-            self.run.segment_written(self.writer, inner.entry, number);
-            self.run.write_failed(inner.entry, failure);
+        let claimed = self.writes.claim(chunk.copy, is_first);
+        if !claimed || !(is_zeros || self.writes.write(chunk.copy, payload, inner.offset)) {
+            self.drop_chunk();
             return Ok(());
         }
         watch.lap(Stage::Write, bytes);
@@ -133,15 +143,36 @@ impl Intake {
         chunk.next_offset += bytes;
         let size = file.rule.file_bytes;
         let end = number * chunk_bytes + digest::chunk_length(number, size, chunk_bytes);
-        if chunk.next_offset >= end {
-            let is_whole_file = number == 0 && end == size;
-            let digest = digest::join(&chunk.digests, is_whole_file);
-            self.chunk = None;
-            self.run.chunk_written(inner.entry, number, digest);
+        if chunk.next_offset < end {
+            self.writes.go_on(chunk.copy);
         } else {
-            self.run.segment_written(self.writer, inner.entry, number);
+            let is_whole_file = number == 0 && end == size;
+            self.writes.complete(chunk.copy, digest::join(&chunk.digests, is_whole_file));
+            self.chunk = None;
         }
         Ok(())
+    }
+
+    fn drop_chunk(&mut self) {
+        if let Some(chunk) = self.chunk.take() {
+            self.writes.give_up(chunk.copy);
+        }
+    }
+
+    /// Readable when something ended that [`Intake::notice`] should hear of; `None` while nothing is in flight.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.writes.fd()
+    }
+
+    /// Tells what has ended by now.
+    pub fn notice(&mut self) {
+        self.writes.notice();
+    }
+
+    /// Waits until nothing is in flight, and tells it. To be called before a wait for anything else that does not look
+    /// at [`Intake::fd`].
+    pub fn settle(&mut self) {
+        self.writes.settle();
     }
 
     fn open(&mut self, id: EntryId) -> Result<Option<OpenPartial>> {
@@ -191,7 +222,7 @@ impl Intake {
                 return Err(protocol("a packed file of another size than offered"));
             }
             let digest = Digest(*blake3::hash(content).as_bytes());
-            watch.lap(Stage::Verify, content.len() as u64);
+            watch.computed(Stage::Verify, content.len() as u64);
             if digest != item.digest {
                 self.run.damaged(item.entry, 0);
                 continue;
@@ -200,8 +231,9 @@ impl Intake {
                 Ok(file) => staged.push(StagedFile { entry, digest, staged: file }),
                 Err(failure) => self.run.write_failed(entry.id, failure),
             }
-            watch.lap(Stage::Write, content.len() as u64);
+            watch.quick(Stage::Create, content.len() as u64);
         }
+        watch.close(Stage::Create);
         self.run.files_staged(staged);
         Ok(())
     }
@@ -209,6 +241,8 @@ impl Intake {
 
 impl Drop for Intake {
     fn drop(&mut self) {
+        self.writes.settle();
+        self.run.accounts().leave(Stage::Receive);
         self.run.writer_gone(self.writer);
     }
 }

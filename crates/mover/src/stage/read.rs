@@ -10,7 +10,9 @@ use thalweg_wire::frame::{PACK_ITEM_BYTES, PackItem};
 use thalweg_wire::message::{Run, Terms, VerifyLevel};
 use thalweg_wire::{Digest, Entry, EntryId, Kind};
 
+use super::ahead::{Ahead, Segments};
 use super::{Accounts, Stage, Stopwatch};
+use crate::link::FrameBuffer;
 
 /// What a look at the next segment of a chunk found.
 pub enum Segment {
@@ -85,6 +87,40 @@ impl ChunkReader {
         (self.at < self.end || (self.at == 0 && self.rule.file_bytes == 0)).then_some(self.at)
     }
 
+    /// As [`ChunkReader::read`], with what `ahead` has of it, and has the next segments read meanwhile.
+    ///
+    /// # Errors
+    /// As [`ChunkReader::read`].
+    pub fn read_ahead(&mut self, buffer: &mut FrameBuffer, ahead: &mut Ahead) -> Result<Segment> {
+        let start = self.at;
+        let want = (self.end - start).min(self.rule.segment_bytes);
+        let place = |failure: Failure| failure.in_range(start, start + want);
+        if self.sparse || want == 0 {
+            return self.read(buffer.payload_mut());
+        }
+        let file = self.file.clone();
+        let segments = Segments { at: start, end: self.end, bytes: self.rule.segment_bytes };
+        ahead.begin(&*file, segments).map_err(|e| place(failure::of_io("read", &e)))?;
+        match ahead.take(start, want as usize, buffer) {
+            // What direct I/O refuses is read as ever.
+            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
+                self.read(buffer.payload_mut())
+            }
+            None => self.read(buffer.payload_mut()),
+            Some(read) => {
+                let got = read.map_err(|e| place(failure::of_io("read", &e)))?;
+                self.at = start + want;
+                // In the room that this one made.
+                let segments = Segments { at: self.at, ..segments };
+                ahead.begin(&*file, segments).map_err(|e| place(failure::of_io("read", &e)))?;
+                match got < want as usize {
+                    true => Err(place(became_shorter())),
+                    false => Ok(Segment::Data(want as usize)),
+                }
+            }
+        }
+    }
+
     /// Reads the next segment into `buffer`.
     ///
     /// # Errors
@@ -106,10 +142,14 @@ impl ChunkReader {
         let got =
             self.file.read_at(&mut buffer[..want], start).map_err(|e| place(failure::of_io("read", &e)))?;
         if got < want {
-            return Err(place(Failure::new(FailureKind::Changed, "read", "the file became shorter")));
+            return Err(place(became_shorter()));
         }
         Ok(Segment::Data(want))
     }
+}
+
+fn became_shorter() -> Failure {
+    Failure::new(FailureKind::Changed, "read", "the file became shorter")
 }
 
 /// Reads a whole file again, from the medium where the system lets us, and digests it (`--verify paranoid`).
@@ -187,9 +227,9 @@ impl Pack {
             });
             match read {
                 Ok(()) => {
-                    watch.lap(Stage::Read, size as u64);
+                    watch.quick(Stage::Open, size as u64);
                     let digest = Digest(*blake3::hash(content).as_bytes());
-                    watch.lap(Stage::Digest, size as u64);
+                    watch.computed(Stage::Digest, size as u64);
                     pack.items.push(PackItem { entry: entry.id, bytes: size as u32, digest });
                     pack.bytes += size;
                     packed.sent.push(entry.id);
@@ -198,6 +238,7 @@ impl Pack {
                 Err(failure) => packed.failed.push((entry.id, failure)),
             }
         }
+        watch.close(Stage::Open);
         (pack, packed)
     }
 

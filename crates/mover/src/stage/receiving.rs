@@ -3,8 +3,10 @@
 use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
 use crate::failure::{Failure, Result};
 use crate::stage::Accounts;
+use crate::stage::turn::Gate;
 use crate::transfer::receiver::RoundResult;
 use std::sync::Arc;
+use thalweg_sys::Pool;
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::Terms;
 use thalweg_wire::{Digest, Entry, EntryId};
@@ -51,11 +53,23 @@ pub trait Receiving: Send + Sync {
     fn small_wanted(&self, ids: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>>;
     /// Small files were verified and staged.
     fn files_staged(&self, files: Vec<StagedFile>);
+    /// Turns of its streams' writes, for an order that has them.
+    fn gate(&self) -> Option<&Gate>;
+    /// Memory for frames of this transfer whose writes are in flight: a bound for all streams together.
+    fn buffers(&self) -> &Pool;
     /// Whether the stream `writer` may write the next segment of this chunk. Waits for another stream that is
-    /// writing the same chunk at this moment. If so, [`Receiving::segment_written`] must follow, or, after the
+    /// writing the same chunk at this moment, after `before_wait`, which must tell what this stream has written. If so,
+    /// [`Receiving::segment_written`] must follow when none of its writes of this chunk is under way, or, after the
     /// last segment of a good chunk, [`Receiving::chunk_written`].
-    fn claim_chunk(&self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> bool;
-    /// A write that was claimed returned.
+    fn claim_chunk(
+        &self,
+        writer: u64,
+        id: EntryId,
+        chunk: u64,
+        is_first: bool,
+        before_wait: &mut dyn FnMut(),
+    ) -> bool;
+    /// All writes that were claimed have ended.
     fn segment_written(&self, writer: u64, id: EntryId, chunk: u64);
     /// A chunk was verified and written.
     fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest);

@@ -13,7 +13,7 @@ use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{RoundResult, RoundStep};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvError};
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{Outcome, Run};
 use thalweg_wire::{Digest, Entry, RelativePath, digest};
@@ -41,32 +41,50 @@ pub enum Job {
 /// Does jobs until it is told to stop.
 pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>) {
     run.accounts().enter(Stage::Sync);
-    while let Ok(job) = jobs.recv() {
+    let mut watch = Stopwatch::start(run.accounts());
+    while let Ok(job) = next_job(jobs, &mut watch, Stage::Sync) {
+        run.accounts().taken(Stage::Sync);
         match job {
             Job::Step(step) => {
-                let result = do_step(run, &step);
+                let result = do_step(run, &step, &mut watch);
                 run.round_done(result);
             }
-            Job::Copy(entry, chunk, digest) => copy_existing(run, &entry, chunk, digest),
+            Job::Copy(entry, chunk, digest) => copy_existing(run, &entry, chunk, digest, &mut watch),
             Job::CompareHoles(entry, holes) => {
                 run.holes_compared(entry.id, has_hole(run, &entry, holes).unwrap_or(false));
             }
             Job::Discard(ready) => run.destination().discard(ready),
-            Job::Settled(entry, outcome) => run.destination().settled(&entry, &outcome),
+            Job::Settled(entry, outcome) => {
+                run.destination().settled(&entry, &outcome);
+                watch.quick(Stage::Finish, 0);
+            }
             Job::Skipped(path) => run.destination().skipped(&path),
             Job::Stop => return,
             Job::Conclude(complete) => {
-                let mut watch = Stopwatch::start(run.accounts());
                 let conclusion = run.destination().conclude(complete);
-                watch.lap(Stage::Finish, 0);
+                watch.lap(Stage::Conclude, 0);
                 run.concluded(conclusion);
             }
         }
     }
 }
 
-fn do_step(run: &dyn Receiving, step: &RoundStep) -> RoundResult {
-    let mut watch = Stopwatch::start(run.accounts());
+/// The next job, the wait for it booked. The CPU clock is read only where there is a wait.
+pub fn next_job<T>(
+    jobs: &Receiver<T>,
+    watch: &mut Stopwatch,
+    stage: Stage,
+) -> std::result::Result<T, RecvError> {
+    if let Ok(job) = jobs.try_recv() {
+        return Ok(job);
+    }
+    watch.close(stage);
+    let job = jobs.recv();
+    watch.idle(stage);
+    job
+}
+
+fn do_step(run: &dyn Receiving, step: &RoundStep, watch: &mut Stopwatch) -> RoundResult {
     let done = |result: Result<()>| match result {
         Ok(()) => RoundResult::Done,
         Err(failure) => RoundResult::Failed(failure),
@@ -119,7 +137,7 @@ fn do_step(run: &dyn Receiving, step: &RoundStep) -> RoundResult {
             done(result)
         }
         RoundStep::Finish(entries) => {
-            let results = entries
+            let results: Vec<_> = entries
                 .iter()
                 .map(|&(id, digest)| {
                     let result = match (run.entry(id), run.take_content(id)) {
@@ -131,7 +149,8 @@ fn do_step(run: &dyn Receiving, step: &RoundStep) -> RoundResult {
                     (id, result)
                 })
                 .collect();
-            watch.lap(Stage::Finish, 0);
+            // Their number is booked when they are settled.
+            watch.lap_many(Stage::Finish, 0, 0);
             RoundResult::Finished(results)
         }
     }
@@ -139,8 +158,7 @@ fn do_step(run: &dyn Receiving, step: &RoundStep) -> RoundResult {
 
 /// Copies a chunk of the file that stands there into the partial. All of it is read and digested before anything is
 /// written: memory for a chunk.
-fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Digest) {
-    let mut watch = Stopwatch::start(run.accounts());
+fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Digest, watch: &mut Stopwatch) {
     let terms = run.terms();
     let (mut content, mut segments) = (Vec::new(), Vec::new());
     let mut read = || -> Result<Digest> {

@@ -8,11 +8,16 @@ use thalweg_wire::frame::Inner;
 /// Takes frames, one after the other.
 pub trait Outlet {
     /// Takes the first `payload` bytes of `buffer` with their inner header. The buffer may be used again
-    /// when this returns; its content is undefined then.
+    /// when this returns; its content is undefined then, and its memory may be other.
     ///
     /// # Errors
     /// When the stream is gone.
     fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()>;
+
+    /// Whether the time of [`Outlet::put`] is booked behind it already.
+    fn books_itself(&self) -> bool {
+        false
+    }
 }
 
 /// Over a link: sealed, one call of the kernel.
@@ -25,6 +30,10 @@ impl Outlet for FrameWriter {
 /// Inside one process: straight into the receiving stages.
 impl Outlet for Intake {
     fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()> {
-        self.take(inner, &buffer.payload_mut()[..payload]).map_err(io::Error::other)
+        self.take(inner, buffer, payload).map_err(io::Error::other)
+    }
+
+    fn books_itself(&self) -> bool {
+        true
     }
 }

@@ -1,5 +1,6 @@
 //! Sets of chunk numbers, kept as runs.
 
+use crate::order::Left;
 use std::collections::BTreeMap;
 
 /// A set of chunk numbers. Memory grows with the number of gaps.
@@ -85,6 +86,19 @@ impl RunSet {
     /// Runs `(first, end)` in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.runs.iter().map(|(&first, &end)| (first, end))
+    }
+}
+
+impl Left for RunSet {
+    fn contains(&self, chunk: u64) -> bool {
+        self.contains(chunk)
+    }
+
+    fn next_at(&self, chunk: u64) -> Option<u64> {
+        match self.contains(chunk) {
+            true => Some(chunk),
+            false => self.runs.range(chunk..).next().map(|(&first, _)| first),
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 //! work back; a link that is lost gives back everything that is not settled.
 
 use crate::failure::{Failure, FailureKind, Result};
+use crate::order::{self, Dealer};
 use crate::transfer::runs::RunSet;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub struct Limits {
     pub concurrency: usize,
     /// Chunks and packs of one stream that are handed out and not verified (*depth*).
     pub depth: usize,
+    /// Streams that take work, of those that stand.
+    pub streams: usize,
     /// Files up to this size travel whole, in packs. At most one segment.
     pub small_bytes: u64,
     /// Content bytes of one pack.
@@ -64,6 +67,7 @@ impl Limits {
             concurrency: 256,
             // As many as the stream's window takes: a send waits when it is full.
             depth: usize::MAX,
+            streams: usize::MAX,
             small_bytes: u64::from(segment_bytes),
             pack_bytes: u64::from(segment_bytes),
             pack_files: 512,
@@ -161,6 +165,7 @@ pub struct Sender {
     end: End,
     progress: Progress,
     keeps_pieces: bool,
+    dealer: Dealer,
 }
 
 /// Counters, all growing; what the peer acknowledged among them.
@@ -258,6 +263,7 @@ impl Sender {
     /// A sender with nothing to send yet.
     pub fn new(terms: Terms, limits: Limits) -> Self {
         Sender {
+            dealer: Dealer::new(terms.disk.source.order.unwrap_or(order::SOURCE)),
             terms,
             limits,
             items: BTreeMap::new(),
@@ -533,6 +539,7 @@ impl Sender {
     }
 
     fn remove(&mut self, id: EntryId) -> Option<Item> {
+        self.dealer.forget(id);
         let item = self.items.remove(&id)?;
         self.item_bytes -= item.entry.heap_bytes();
         if let State::Large(large) = &item.state

@@ -43,6 +43,7 @@ fn options() -> ScanOptions {
         preserve: Preserve::ALL,
         one_file_system: false,
         follow_links: false,
+        direct: Default::default(),
     }
 }
 

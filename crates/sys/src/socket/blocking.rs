@@ -79,6 +79,15 @@ pub fn receive(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     receive_until(fd.as_fd(), buffer, RecvFlags::empty(), false)
 }
 
+/// Reads what is there and never waits; 0 at the end of the stream (or for an empty buffer), `None` if nothing is there.
+/// Sockets only.
+pub fn receive_now(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    match receive_until(fd.as_fd(), buffer, RecvFlags::DONTWAIT, false) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 /// Bounds each following call that reads, or writes, on a socket; `None` for no bound. `InvalidInput`
 /// (`EINVAL`) for zero, `ENOTSOCK` for pipes.
 pub fn set_timeouts(fd: impl AsFd, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {

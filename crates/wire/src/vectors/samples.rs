@@ -1,14 +1,15 @@
 //! The values. [`each`] makes sure that every variant of an enum has one.
 
 use super::Sample;
+use crate::account::{DiskAccount, ProcessAccount, SideAccounts, StageAccount, StreamAccount};
 use crate::entry::Xattr;
 use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES};
-use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello};
+use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, Record};
 use crate::message::{
-    AckLevel, Check, Direction, Failure, FailureKind, FilterRule, Heartbeat, Loss, Message, Open, Opened,
-    Outcome, Place, Preserve, Question, Reply, Run, ScanTotals, Seal, SourceForm, StageAccount, Terms,
-    Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, Heartbeat, Loss,
+    Message, Open, Opened, Order, Outcome, Place, Preserve, Question, Reply, Run, ScanTotals, Seal,
+    SourceForm, Steer, Terms, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -70,6 +71,13 @@ pub(super) fn server_hellos() -> Vec<Sample<ServerHello>> {
         cipher,
         features: 0x0102_0304_0506_0708,
         session: [0x5e; 16],
+        system: System {
+            rmem_max_kib: 4096,
+            wmem_max_kib: 208,
+            tcp_rmem_max_kib: 32 << 10,
+            tcp_wmem_max_kib: 0x0102_0304,
+            cores: 12,
+        },
     };
     let mut all = within(answers(), "answer", |answer| hello(answer, Cipher::Aes256Gcm));
     all.extend(within(ciphers(), "cipher", |cipher| hello(Answer::Accepted, cipher)));
@@ -192,6 +200,9 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
         Message::Open(_) => "open": Message::Open(Box::new(open()));
         Message::Taken { .. } => "taken": Message::Taken { number: 513, pieces: 300 };
         Message::Enough { .. } => "enough": Message::Enough { number: 513 };
+        Message::Steer(..) => "steer": Message::Steer(TransferNumber(1), Steer::default()),
+            "steer all": Message::Steer(TransferNumber(1), steer());
+        Message::Stuck { .. } => "stuck": Message::Stuck { stream: 3 };
         Message::Opened(_) => "opened": Message::Opened(opened(None)),
             "opened refused": Message::Opened(opened(Some(failure())));
         Message::Transfer(..) => "transfer": transfer(TransferMessage::OffersRepeated);
@@ -237,7 +248,7 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Settled(_) => "settled": T::Settled(vec![]);
         T::Finished(_) => "finished": T::Finished(totals());
         T::Receipt(_) => "receipt": T::Receipt(Box::new(signed_statement()));
-        T::Accounts(_) => "accounts": T::Accounts(vec![StageAccount { stage: 3, nanos: 1 << 40, bytes: 1 << 33, threads: 8 }]);
+        T::Accounts(_) => "accounts": T::Accounts(Box::new(accounts()));
         T::Abort(_) => "abort": T::Abort(failure());
     };
     all.extend(within(kinds(), "offer", |kind| T::Offer(vec![entry(kind)])));
@@ -245,6 +256,68 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
     all.extend(within(ack_levels(), "ack", |level| T::Ack(level, run())));
     all.extend(within(outcomes(), "settled", |outcome| T::Settled(vec![(EntryId(2), outcome)])));
     all
+}
+
+fn accounts() -> SideAccounts {
+    let stage = StageAccount {
+        stage: 3,
+        busy_nanos: 1 << 40,
+        input_nanos: 1 << 20,
+        output_nanos: 1 << 30,
+        cpu_nanos: 1 << 39,
+        bytes: 1 << 33,
+        items: 1 << 13,
+        threads: 8,
+        queue: 3,
+        queue_max: 300,
+    };
+    let process = ProcessAccount {
+        host: 0x0102_0304_0506_0708,
+        user_nanos: 1 << 38,
+        system_nanos: 1 << 37,
+        runnable_nanos: 1 << 36,
+        voluntary_switches: 300,
+        involuntary_switches: 3,
+        read_bytes: 1 << 33,
+        written_bytes: 0,
+        cores_milli: 16_000,
+        quota_milli: Some(250),
+        throttled_nanos: 1 << 35,
+        throttled_count: 77,
+        io_pressure_nanos: Some(1 << 34),
+        cpu_pressure_nanos: None,
+    };
+    let disk = DiskAccount {
+        major: 259,
+        minor: 3,
+        read_bytes: 1 << 33,
+        written_bytes: 4096,
+        busy_nanos: 1 << 32,
+        flush_nanos: 1 << 22,
+    };
+    let stream = StreamAccount {
+        stream: 2,
+        acked_bytes: 1 << 31,
+        rtt_nanos: 101_000_000,
+        rtt_min_nanos: 100_000_000,
+        cwnd_bytes: 1 << 22,
+        window_bytes: 1 << 23,
+        busy_nanos: 1 << 33,
+        rwnd_limited_nanos: 1 << 32,
+        sndbuf_limited_nanos: 1 << 31,
+        sent_bytes: (1 << 31) + 1448,
+        retransmitted_bytes: 1448,
+        delivery_bytes_per_s: 1 << 25,
+        delivery_bytes_per_s_max: 1 << 26,
+        congestion: "cubic".into(),
+    };
+    SideAccounts {
+        elapsed_nanos: 1 << 41,
+        stages: vec![stage],
+        process,
+        disk: Some(disk),
+        streams: vec![stream],
+    }
 }
 
 fn kinds() -> Vec<Sample<Kind>> {
@@ -363,10 +436,25 @@ fn opens() -> Vec<Sample<Open>> {
         Check::Digest => "digest": Check::Digest;
         Check::Nothing => "nothing": Check::Nothing;
     };
+    let directs = each! { Direct;
+        Direct::Auto => "auto": Direct::Auto;
+        Direct::On => "on": Direct::On;
+        Direct::Off => "off": Direct::Off;
+    };
+    let orders = each! { Order;
+        Order::Strict => "strict": Order::Strict;
+        Order::Serial => "serial": Order::Serial;
+        Order::Loose => "loose": Order::Loose;
+        Order::None => "none": Order::None;
+        Order::Layout => "layout": Order::Layout;
+    };
     let mut all = within(directions, "direction", |direction| Open { direction, ..open() });
     all.extend(within(sources, "source", |source| Open { source, ..open() }));
     all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
     all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
+    let with = |source| Open { terms: Terms { disk: Disk { source, ..terms().disk }, ..terms() }, ..open() };
+    all.extend(within(directs, "direct", |direct| with(DiskSide { direct, order: None })));
+    all.extend(within(orders, "order", |order| with(DiskSide { direct: Direct::Auto, order: Some(order) })));
     all
 }
 
@@ -415,8 +503,21 @@ fn terms() -> Terms {
         depth: Some(8),
         window_bytes: Some(64 << 20),
         congestion: Some("bbr".into()),
+        disk: Disk {
+            source: DiskSide { direct: Direct::On, order: Some(Order::Loose) },
+            destination: DiskSide::default(),
+            depth: Some(4),
+            no_io_uring: true,
+        },
+        share_bytes: Some(5 << 20),
+        dscp: Some(46),
+        yields: true,
         job_key: [0x70; 16],
     }
+}
+
+fn steer() -> Steer {
+    Steer { rate_bytes_per_s: Some(125_000_000), streams: Some(12), concurrency: Some(32), depth: Some(8) }
 }
 
 fn opened(refused: Option<Failure>) -> Opened {

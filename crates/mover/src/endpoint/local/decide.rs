@@ -3,9 +3,9 @@
 use super::conclude::RESTORE;
 use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::metadata::{Has, Named, Target, Wanted, apply, differs};
-use super::partial::LocalPartial;
+use super::partial::{Caching, LocalPartial};
 use super::spool::Spooled;
-use super::staging::{Abilities, Grain, partial_name};
+use super::staging::{Abilities, Grain, Staging, partial_name};
 use super::{conflict, evidence_of, failed, is_no_room, lock, wire_time};
 use crate::endpoint::{Decision, Left, PartialFile};
 use crate::failure::{Failure, FailureKind};
@@ -570,6 +570,7 @@ impl LocalDestination {
                     entry.path.clone(),
                     file,
                     sparse,
+                    self.caching(entry, &staging),
                     &staging,
                     place.territory.clone(),
                 ))
@@ -623,6 +624,13 @@ impl LocalDestination {
     /// Whether zeros of this entry become holes.
     pub(super) fn is_sparse(&self, entry: &Entry) -> bool {
         self.terms.preserve.holes && matches!(entry.kind, Kind::File { sparse: true, .. })
+    }
+
+    /// What writing this entry does to the page cache.
+    pub(super) fn caching(&self, entry: &Entry, staging: &Staging) -> Caching {
+        let kind = staging.abilities().kind;
+        let asked = self.terms.disk.destination.direct;
+        Caching::choose(asked, kind, entry.evidence.size, self.is_sparse(entry))
     }
 }
 

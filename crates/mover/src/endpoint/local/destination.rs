@@ -9,11 +9,11 @@
 //! Not guaranteed: that a name which somebody changes in the instant between our last look and the rename is
 //! noticed. It is replaced then, as if it had been changed before.
 
+use super::file::LocalFile;
 use super::held::Held;
 use super::metadata::Rights;
 use super::partial::LocalPartial;
 use super::place::{self, Resolved};
-use super::source::LocalFile;
 use super::spool::Spool;
 use super::staging::{Staging, Territory, TerritoryKey, key_of};
 use super::{STAGING_NAME, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
@@ -398,6 +398,10 @@ impl LocalDestination {
 }
 
 impl Destination for LocalDestination {
+    fn device(&self) -> Option<u64> {
+        Some(self.root.as_ref()?.dir.stat_self().ok()?.device)
+    }
+
     fn decide(&self, entry: &Entry) -> Decision {
         self.decide_entry(entry)
     }
@@ -442,7 +446,10 @@ impl Destination for LocalDestination {
     }
 
     fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
-        Ok(Arc::new(LocalFile(self.open_existing(entry)?)))
+        let asked = self.terms.disk.destination.direct;
+        Ok(Arc::new(LocalFile::new(self.open_existing(entry)?, entry.evidence.size, asked, || {
+            self.open_existing(entry).map_err(|failure| io::Error::other(failure.cause))
+        })))
     }
 
     fn keep(&self, entry: &Entry, digest: Digest) -> Decision {

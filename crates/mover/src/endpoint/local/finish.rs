@@ -69,6 +69,7 @@ impl LocalDestination {
             entry.path.clone(),
             file,
             sparse,
+            self.caching(entry, &staging),
             &staging,
             place.territory.clone(),
         ));

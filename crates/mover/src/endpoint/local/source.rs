@@ -5,10 +5,11 @@
 //! so a file whose ctime is younger than [`RACY`] is left to age that long before it is read (git calls such
 //! files racy). Linux 6.13 stamps more finely when somebody looks; this does not rely on it.
 
+use super::file::LocalFile;
 use super::held::Held;
 use super::scan::{Scan, entry_of};
 use super::{evidence_of, failed, failed_at_words, lock, shown};
-use crate::endpoint::{ScanSink, Source, SourceFile};
+use crate::endpoint::{Placed, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_sys::{Dir, File, Kind, Links, Stat};
-use thalweg_wire::message::{Preserve, ScanTotals, SourceForm};
+use thalweg_wire::message::{Direct, Preserve, ScanTotals, SourceForm};
 use thalweg_wire::{Entry, Evidence, RelativePath};
 
 /// Twice the coarsest tick of Linux (100 Hz): a ctime older than this belongs to a tick that is over.
@@ -50,6 +51,8 @@ pub struct ScanOptions {
     pub one_file_system: bool,
     /// Move what symbolic links lead to instead of the links. Not for exports.
     pub follow_links: bool,
+    /// Whether content is read past the page cache.
+    pub direct: Direct,
 }
 
 /// Local files and directories as a source.
@@ -199,13 +202,24 @@ impl LocalSource {
 }
 
 impl Source for LocalSource {
+    fn device(&self) -> Option<u64> {
+        let device = |root: &Root| Some(root.dir.stat_self().ok()?.device);
+        let first = self.roots.first().and_then(device)?;
+        self.roots.iter().all(|root| device(root) == Some(first)).then_some(first)
+    }
+
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
         Scan::new(self, sink).run()
     }
 
     /// Waits up to [`RACY`] for a file that was changed just now.
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
-        Ok(Arc::new(LocalFile(self.open_now(entry)?)))
+        let again = || {
+            let spot = self.spot(&entry.path)?;
+            self.with_descriptors(|| spot.dir.open_read(&spot.name))
+        };
+        let file = self.open_now(entry)?;
+        Ok(Arc::new(LocalFile::new(file, entry.evidence.size, self.options.direct, again)))
     }
 
     fn look_again(&self, entry: &Entry) -> Result<Entry> {
@@ -226,9 +240,30 @@ impl Source for LocalSource {
         Ok(now)
     }
 
+    /// By FIEMAP: one device for each file system, whatever it is made of.
+    fn layout(&self, entry: &Entry) -> Result<Vec<Placed>> {
+        /// 40 bytes each; a file in more pieces goes by offset from there on.
+        const EXTENTS_MAX: usize = 1 << 18;
+        let spot = self.spot(&entry.path).map_err(|error| failed("open", &entry.path, &error))?;
+        let extents = self
+            .with_descriptors(|| spot.dir.open_read(&spot.name))
+            .and_then(|file| thalweg_sys::extents(&file, EXTENTS_MAX))
+            .map_err(|error| failed("look up the layout", &entry.path, &error))?;
+        let has_place = |extent: &&thalweg_sys::Extent| !(extent.inline || extent.unplaced);
+        let placed = extents.iter().filter(has_place).map(|extent| Placed {
+            logical: extent.logical,
+            length: extent.length,
+            device: 0,
+            physical: extent.physical,
+        });
+        Ok(placed.collect())
+    }
+
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
         let file = self.open_now(entry)?;
-        crate::endpoint::read_whole(&LocalFile(file), entry, buffer)
+        let file =
+            LocalFile::new(file, entry.evidence.size, Direct::Off, || Err(io::ErrorKind::Unsupported.into()));
+        crate::endpoint::read_whole(&file, entry, buffer)
     }
 }
 
@@ -270,32 +305,6 @@ fn look(file: &File, entry: &Entry) -> Result<Evidence> {
 
 fn changed(entry: &Entry, cause: &str) -> Failure {
     Failure::new(FailureKind::Changed, "open", cause).at(&entry.path)
-}
-
-/// A file of a local file system, open for reading.
-pub(super) struct LocalFile(pub(super) File);
-
-impl SourceFile for LocalFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
-    }
-
-    fn evidence(&self) -> io::Result<Evidence> {
-        Ok(evidence_of(&self.0.stat()?))
-    }
-
-    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        self.0.next_data(offset)
-    }
-
-    fn next_hole(&self, offset: u64) -> io::Result<u64> {
-        self.0.next_hole(offset)
-    }
-
-    fn forget_cached(&self) {
-        // The whole file; what cannot be dropped (dirty pages) stays.
-        let _ = self.0.advise(thalweg_sys::Advice::DontNeed, 0, 0);
-    }
 }
 
 impl Root {

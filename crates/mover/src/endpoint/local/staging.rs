@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use thalweg_sys::{Dir, Kind, Links, Stat, Time, usage};
+use thalweg_sys::{Dir, FileSystemKind, Kind, Links, Stat, Time, usage};
 
 /// One file system below the root, as far as renames reach.
 pub(super) struct Territory {
@@ -150,8 +150,10 @@ pub(super) struct Staging {
 }
 
 /// What a file system does, found out by trying.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Abilities {
+    /// Which one it is, for what cannot be tried: what pays.
+    pub(super) kind: FileSystemKind,
     /// Files get the mode they are created with: no umask, no default ACL.
     pub(super) mode_is_exact: bool,
     /// Names that differ in case only are one name.
@@ -163,6 +165,21 @@ pub(super) struct Abilities {
     pub(super) mode_of_0777: Option<u32>,
     /// It may take metadata without keeping them, and say nothing: what it has in the end must be looked at.
     pub(super) is_forgetful: bool,
+}
+
+/// Before anything was tried.
+impl Default for Abilities {
+    fn default() -> Self {
+        Abilities {
+            kind: FileSystemKind::Other(0),
+            is_forgetful: false,
+            mode_is_exact: false,
+            folds_case: false,
+            grain: Grain::FINEST,
+            owner: None,
+            mode_of_0777: None,
+        }
+    }
 }
 
 /// How finely a file system keeps times, in nanoseconds.
@@ -267,6 +284,7 @@ impl Staging {
         let file = self.dir.create_new(NAME, 0o777)?;
         let stat = file.stat()?;
         let mut abilities = Abilities {
+            kind: self.dir.file_system()?.kind,
             mode_is_exact: stat.mode == 0o777,
             folds_case: self.dir.stat(b"PROBE-CASE").is_ok(),
             grain: Grain::FINEST,

@@ -75,8 +75,8 @@ fn a_frame_that_does_not_fit_gets_a_larger_buffer_if_it_may_come_by_now_and_else
             send(&mut writer, &vec![9; length], 0).unwrap();
         }
         let mut buffer = FrameBuffer::new(1000).unwrap();
-        assert!(matches!(reader.receive_up_to(&mut buffer, || 0), Ok(Received::Frame(_))));
-        let received = reader.receive_up_to(&mut buffer, || payload_max);
+        assert!(matches!(reader.receive_up_to(&mut buffer, || 0, &mut Nothing), Ok(Received::Frame(_))));
+        let received = reader.receive_up_to(&mut buffer, || payload_max, &mut Nothing);
         match is_taken {
             true => {
                 assert!(matches!(received, Ok(Received::Frame(_))));
@@ -312,7 +312,7 @@ fn a_peer_that_says_more_than_hello_in_tls_gets_no_sealed_stream() {
 
 #[test]
 fn frames_may_follow_the_hellos_in_the_same_breath() {
-    use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello};
+    use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello, System};
     let (mut client, mut server) = connected(tcp_pair());
     let hello = Hello { session: SESSION, stream: 5, ..Hello::new(Purpose::Stream, Cipher::Aes128Gcm) };
     let serving = std::thread::spawn(move || {
@@ -324,6 +324,7 @@ fn frames_may_follow_the_hellos_in_the_same_breath() {
             cipher: Cipher::Aes128Gcm,
             features: 0,
             session: SESSION,
+            system: System::default(),
         };
         server.answer(&answer, LONG).unwrap();
         let (mut writer, reader) = server.into_streams(Cipher::Aes128Gcm, &SESSION, 5, Role::Server).unwrap();

@@ -5,7 +5,7 @@ use super::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::CertificateDer;
 use std::os::unix::net::UnixStream;
-use thalweg_wire::hello::Cipher;
+use thalweg_wire::hello::{Cipher, System};
 
 #[test]
 fn both_ends_learn_who_the_other_is_over_tcp_and_over_socketpairs() {
@@ -243,6 +243,7 @@ fn accepted(session: SessionId) -> ServerHello {
         cipher: Cipher::Aes128Gcm,
         features: 0,
         session,
+        system: System::default(),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Work for streams: what is next, what became of it, and what goes back when a stream is lost.
 
-use super::{Check, Handed, Item, Large, Next, Retry, Sender, State, Task, Work};
+use super::{Check, Handed, Item, Large, Limits, Next, Retry, Sender, State, Task, Work};
+use crate::order::{Asker, Layout};
 use std::time::Duration;
 use thalweg_wire::digest;
-use thalweg_wire::message::{Run, Seal, TransferMessage as Say};
+use thalweg_wire::message::{Run, Seal, Steer, TransferMessage as Say};
 use thalweg_wire::{Digest, EntryId, Evidence};
 
 /// What became of a task that a stream says it is through with.
@@ -33,12 +34,24 @@ impl Sender {
         }
     }
 
+    /// Turns the knobs from now on; what is under way stays.
+    pub fn steer(&mut self, steer: &Steer) {
+        let defaults = Limits::for_segment(self.terms.segment_bytes);
+        self.limits.streams = steer.streams.map_or(defaults.streams, usize::from);
+        self.limits.concurrency = steer.concurrency.map_or(defaults.concurrency, |files| files as usize);
+        self.limits.depth = steer.depth.map_or(defaults.depth, |tasks| tasks as usize);
+    }
+
     /// What `stream` should do now.
     pub fn next_work(&mut self, stream: u16, now: Duration) -> Next {
         if self.is_over() {
             return Next::Done;
         }
         if !self.streams.contains_key(&stream) {
+            return Next::Wait(None);
+        }
+        if self.streams.range(..stream).count() >= self.limits.streams {
+            // One too many for now. What it has under way stays its own until it is verified or lost.
             return Next::Wait(None);
         }
         self.flush_offers();
@@ -48,8 +61,8 @@ impl Sender {
         let is_full = self.is_full(stream);
         let task = self.take_check().or_else(|| match (is_full, packs_first) {
             (true, _) => None,
-            (false, true) => self.take_pack().or_else(|| self.take_chunk()),
-            (false, false) => self.take_chunk().or_else(|| self.take_pack()),
+            (false, true) => self.take_pack().or_else(|| self.take_chunk(stream)),
+            (false, false) => self.take_chunk(stream).or_else(|| self.take_pack()),
         });
         if is_full && task.is_none() {
             // An acknowledgement makes room, and wakes the stream.
@@ -177,6 +190,12 @@ impl Sender {
         }
     }
 
+    /// Whether there is work that a stream may not begin: by depth, or by concurrency.
+    pub fn is_held_back(&self, stream: u16) -> bool {
+        let is_waiting = !self.small.is_empty() || !self.large.is_empty();
+        is_waiting && (self.is_full(stream) || self.started >= self.limits.concurrency)
+    }
+
     /// Whether a stream has as much under way as it may.
     fn is_full(&self, stream: u16) -> bool {
         let is_data = |handed: &&Handed| !matches!(handed.task, Task::Check(_));
@@ -216,7 +235,14 @@ impl Sender {
         (!ids.is_empty()).then_some(Task::Pack(ids))
     }
 
-    fn take_chunk(&mut self) -> Option<Task> {
+    /// Where the chunks of an entry lie: for an order that goes by it.
+    pub fn lay_out(&mut self, id: EntryId, layout: Layout) {
+        self.dealer.lay_out(id, layout);
+    }
+
+    fn take_chunk(&mut self, stream: u16) -> Option<Task> {
+        let rank = self.streams.range(..stream).count() as u64;
+        let asker = Asker { rank, of: self.streams.len().max(1) as u64 };
         for _ in 0..self.large.len() {
             let &id = self.large.front()?;
             let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else {
@@ -231,10 +257,16 @@ impl Sender {
                 large.holds_slot = true;
                 self.started += 1;
             }
-            let Some(chunk) = large.queue.pop_first() else {
+            if large.queue.is_empty() {
                 self.large.pop_front();
                 continue;
+            }
+            let Some(chunk) = self.dealer.pick(id, &large.queue, asker) else {
+                // What is left of it is for others.
+                self.large.rotate_left(1);
+                continue;
             };
+            large.queue.remove(chunk, chunk + 1);
             large.being_read.push(chunk);
             if large.queue.is_empty() {
                 self.large.pop_front();

@@ -1,0 +1,177 @@
+//! Large files past the page cache: any size, any alignment, either engine, any order, and every option with its bounds.
+
+mod support;
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+use support::job::{Ran, Running, with};
+use support::{Scratch, assert_no_litter, noise};
+
+const MIB: usize = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Bytes that differ everywhere, quicker than [`noise`] for many of them.
+fn large(path: &Path, bytes: usize) {
+    let mut content = noise(bytes as u64, MIB).into_iter().cycle().take(bytes).collect::<Vec<u8>>();
+    for (number, block) in content.chunks_mut(4096).enumerate() {
+        let stamp = (number as u64).to_le_bytes();
+        let length = stamp.len().min(block.len());
+        block[..length].copy_from_slice(&stamp[..length]);
+    }
+    std::fs::write(path, content).unwrap();
+}
+
+fn copy(scratch: &Scratch, far: bool, options: &[&str], to: &str) -> Ran {
+    let mut command = with(scratch.thalweg(), ["cp", "--json", "--quiet"]);
+    command.args(options);
+    let from = format!("{}/", scratch.path("from").display());
+    let daemon = far.then(|| scratch.daemon(&[("all", scratch.root())]));
+    let to = match &daemon {
+        Some(daemon) => {
+            command.arg("--ticket").arg(&daemon.ticket);
+            daemon.place("all", to)
+        }
+        None => scratch.path(to).display().to_string(),
+    };
+    let ran = Running::start(with(command, [from, to])).end(PATIENCE);
+    if let Some(daemon) = daemon {
+        daemon.terminate();
+    }
+    ran
+}
+
+fn assert_files_same(a: &Path, b: &Path) {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(a).unwrap().flatten() {
+        let (x, y) =
+            (std::fs::read(entry.path()).unwrap(), std::fs::read(b.join(entry.file_name())).unwrap());
+        assert!(x == y, "{:?} differs", entry.file_name());
+        seen += 1;
+    }
+    assert!(seen > 0);
+}
+
+#[test]
+fn every_size_and_alignment_arrives_by_either_engine_and_any_order() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for bytes in [16 * MIB, 16 * MIB + 1, 17 * MIB + 511, 17 * MIB - 4097, 20 * MIB + 4096, 3 * MIB + 7] {
+        large(&scratch.path("from").join(bytes.to_string()), bytes);
+    }
+    for (number, (far, options)) in [
+        (false, &["--direct", "on"][..]),
+        (false, &["--direct", "on", "--no-io-uring"]),
+        (false, &["--direct", "off"]),
+        (true, &["--direct", "auto", "--io-depth", "1"]),
+        (true, &["--direct", "on", "--no-io-uring", "--io-depth", "8"]),
+        (true, &["--request", "64KiB", "--direct", "destination=on", "--order", "serial"]),
+        (true, &["--request", "8MiB", "--streams", "3", "--order", "source=layout,destination=loose"]),
+        (true, &["--order", "strict", "--streams", "4", "--compress", "--cipher", "tls"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let to = format!("to{number}");
+        copy(&scratch, far, options, &to).expect(0);
+        assert_files_same(&scratch.path("from"), &scratch.path(&to));
+        assert_no_litter(&scratch.path(&to));
+        std::fs::remove_dir_all(scratch.path(&to)).unwrap();
+    }
+}
+
+#[test]
+fn a_copy_past_the_page_cache_resumes_after_a_kill() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    large(&scratch.path("from").join("x"), 96 * MIB + 333);
+    let slow = with(scratch.thalweg(), ["cp", "--json", "--quiet", "--direct", "on", "--bwlimit", "40MB/s"]);
+    let from = format!("{}/", scratch.path("from").display());
+    let to = scratch.path("to");
+    let running = Running::start(with(slow, [from, to.display().to_string()]));
+    std::thread::sleep(Duration::from_millis(1700));
+    running.kill();
+    let ran = copy(&scratch, false, &["--direct", "on"], "to").expect(0);
+    assert_files_same(&scratch.path("from"), &to);
+    assert_no_litter(&to);
+    assert!(ran.number("bytes_resumed") > 0, "{}", ran.finished());
+}
+
+#[test]
+fn holes_stay_holes_past_the_page_cache() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    let file = std::fs::File::create(scratch.path("from").join("x")).unwrap();
+    file.set_len(64 * MIB as u64).unwrap();
+    file.write_all_at(&noise(1, 2 * MIB), 30 * MIB as u64 + 5).unwrap();
+    file.sync_all().unwrap();
+    copy(&scratch, false, &["--direct", "on"], "to").expect(0);
+    assert_files_same(&scratch.path("from"), &scratch.path("to"));
+    assert!(support::job::bytes_allocated(&scratch.path("to")) < 8 * MIB as u64);
+}
+
+#[test]
+fn the_plan_says_how_disks_are_used_and_why() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from").join("x"), b"x").unwrap();
+    let plan = |options: &[&str]| {
+        let options = [&["--dry-run"], options].concat();
+        copy(&scratch, false, &options, "to").expect(0).finished()["plan"].clone()
+    };
+    let asked = plan(&["--no-io-uring", "--io-depth", "7", "--direct", "source=off", "--order", "serial"]);
+    assert_eq!(asked["engine"], serde_json::json!({"value": "threads", "why": "as asked"}));
+    assert_eq!(asked["io_depth"]["value"], 7);
+    assert_eq!(asked["direct"]["source"]["value"], "off");
+    assert_eq!(asked["direct"]["destination"]["value"], "auto");
+    assert_eq!(asked["order"]["destination"]["value"], "serial");
+    let automatic = plan(&[]);
+    assert_eq!(automatic["order"]["source"]["value"], "loose");
+    assert_eq!(automatic["order"]["destination"]["value"], "none");
+    let engine = automatic["engine"]["value"].as_str().unwrap();
+    assert!(["io_uring", "threads"].contains(&engine) && automatic["engine"]["why"] != "");
+}
+
+#[test]
+fn bad_options_of_disks_are_refused_with_what_is_good() {
+    let scratch = Scratch::new();
+    for (options, good) in [
+        (&["--request", "3MiB"][..], "power of two from 64KiB to 64MiB"),
+        (&["--request", "128MiB"], "power of two from 64KiB to 64MiB"),
+        (&["--request", "8MiB", "--chunk", "1MiB"], "at most a chunk"),
+        (&["--io-depth", "0"], "from 1 to 64"),
+        (&["--direct", "sometimes"], "auto, on or off"),
+        (&["--direct", "far=on"], "source or destination"),
+        (&["--order", "sideways"], "strict, serial, loose, none or layout"),
+        (&["--order", "destination=layout"], "orders of the source"),
+        (&["--order", "source=none,source=loose"], "named twice"),
+    ] {
+        let command = with(with(scratch.thalweg(), ["cp"]), options);
+        let output = support::finish(
+            with(command, ["zero:1", "null:"])
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{options:?}: {told}");
+        assert!(told.contains(good), "{options:?}: {told}");
+    }
+}
+
+#[test]
+fn a_simulated_disk_is_a_source_that_verifies_and_a_destination() {
+    let scratch = Scratch::new();
+    let array = "sim:seek=1ms,rate=500MB,devices=4,size=6MiB,seed=5";
+    let target = |name: &str| scratch.path(name).display().to_string();
+    let copy = |from: &str, to: &str, options: &[&str]| {
+        let command = with(with(scratch.thalweg(), ["cp", "--quiet"]), options);
+        Running::start(with(command, [from, to])).end(PATIENCE).expect(0)
+    };
+    copy(array, &target("a"), &["--order", "layout"]);
+    copy(array, &target("b"), &["--order", "serial", "--request", "64KiB", "--streams", "4"]);
+    let (a, b) = (std::fs::read(target("a")).unwrap(), std::fs::read(target("b")).unwrap());
+    assert!(a.len() == 6 * MIB && a == b);
+    copy(&target("a"), "sim:scattered,stripe=1MiB", &["--order", "destination=loose"]);
+}

@@ -1,0 +1,268 @@
+//! The path between two machines: several wires at once, a rate that changes, marks on packets, a class that yields, and
+//! the reasons for all of it.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::chance::{has, say, skipped};
+use support::job::{Ran, Running, with};
+use support::nets::Cable;
+use support::{Daemon, Scratch, assert_no_litter, assert_same, noise, wait_until};
+
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// A client and a daemon joined by some wires, and files to send.
+struct Site {
+    scratch: Scratch,
+    cable: Cable,
+    _daemon: Daemon,
+}
+
+impl Site {
+    fn new(row: &str, wires: u8) -> Option<Site> {
+        if !has("nft") || !has("tc") {
+            skipped(row, "needs nft and tc");
+            return None;
+        }
+        let cable = Cable::with_wires(row, wires)?;
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("to")).unwrap();
+        std::fs::create_dir(scratch.path("from")).unwrap();
+        let listen: Vec<String> =
+            (0..wires).map(|wire| format!("{}:8487", Cable::address(wire, 2))).collect();
+        let more: Vec<&str> = listen[1..].iter().flat_map(|address| ["--listen", address]).collect();
+        let wrap = |command: Command| cable.enter_b(&command);
+        let daemon = scratch.daemon_at(
+            &listen[0],
+            &[("data", &scratch.path("to")), ("source", &scratch.path("from"))],
+            &more,
+            wrap,
+        );
+        Some(Site { scratch, cable, _daemon: daemon })
+    }
+
+    /// Makes a file of so many MiB.
+    fn file(&self, name: &str, mebibytes: usize) {
+        std::fs::write(self.scratch.path("from").join(name), noise(mebibytes as u64, mebibytes << 20))
+            .unwrap();
+    }
+
+    fn command(&self, what: &str, place: &str, more: &[&str]) -> Command {
+        let place = format!("tw://{}:8487/data/{place}", Cable::ADDRESS_B);
+        let command = with(self.scratch.thalweg(), ["cp", "--json", "--ticket"]);
+        let command = with(with(command, [self.scratch.path("ticket"), self.scratch.path(what)]), [place]);
+        self.cable.enter_a(&with(command, more))
+    }
+
+    fn push(&self, what: &str, place: &str, more: &[&str]) -> Running {
+        Running::start(self.command(what, place, more))
+    }
+
+    /// From the daemon's copy of the source into a directory here.
+    fn pull(&self, what: &str, to: &str, more: &[&str]) -> Running {
+        let place = format!("tw://{}:8487/source/{what}", Cable::ADDRESS_B);
+        let command = with(self.scratch.thalweg(), ["cp", "--json", "--ticket"]);
+        let command = with(with(command, [self.scratch.path("ticket")]), [place]);
+        Running::start(self.cable.enter_a(&with(with(command, [self.scratch.path(to)]), more)))
+    }
+
+    fn assert_exact(&self) {
+        assert_same(&self.scratch.path("from"), &self.scratch.path("to"));
+        assert_no_litter(&self.scratch.path("to"));
+    }
+}
+
+/// The texts of events of a kind.
+fn told(ran: &Ran, event: &str) -> Vec<String> {
+    ran.stdout
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|value| value["event"] == event)
+        .filter_map(|value| value["text"].as_str().map(str::to_owned))
+        .collect()
+}
+
+/// Three wires, one of them slow from the start and one cut in the middle: all of the rest arrives by the good one.
+fn over_wires(row: &str, is_push: bool) {
+    let Some(site) = Site::new(row, 3) else { return };
+    site.file("large", 160);
+    for (wire, rate) in [(0, "100mbit"), (1, "100mbit"), (2, "4mbit")] {
+        site.cable.limit_wire(wire, rate, "50ms");
+    }
+    // The control connection rides on wire 0.
+    let more = ["--via", "ticket", "--streams", "6", "--chunk", "1MiB", "-v"];
+    let mut job = if is_push { site.push("from/", "", &more) } else { site.pull("", "to/", &more) };
+    let moved = || (0..3).map(|wire| site.cable.bytes_moved_by(wire)).collect::<Vec<_>>();
+    assert!(wait_until(LIMIT, || moved()[1] > 20 << 20 || job.is_over()) && !job.is_over());
+    let (before, at) = (moved(), Instant::now());
+    site.cable.cut(1);
+    let ran = job.end(LIMIT).expect(0);
+    let after = moved();
+    say(&format!(
+        "{row}: bytes by wire at the cut {before:?}, at the end {after:?}, {:?} later",
+        at.elapsed()
+    ));
+    assert!(after[2] > 0 && after[2] < after[0] / 4, "a slow wire gets less: {after:?}");
+    assert!(!told(&ran, "stream-lost").is_empty());
+    assert!(told(&ran, "link-lost").is_empty(), "a wire that dies costs its streams, not the link");
+    site.assert_exact();
+}
+
+#[test]
+fn a_push_over_three_wires_outlives_one_and_does_not_wait_for_a_slow_one() {
+    over_wires("wires, push", true);
+}
+
+#[test]
+fn a_pull_over_three_wires_outlives_one_and_does_not_wait_for_a_slow_one() {
+    over_wires("wires, pull", false);
+}
+
+#[test]
+fn streams_begin_at_the_addresses_and_cards_that_were_named() {
+    let Some(site) = Site::new("bind", 2) else { return };
+    site.file("large", 8);
+    let card = Cable::wire(1);
+    let (near, far) = (Cable::address(1, 1), Cable::address(1, 2));
+    for bind in [&card, &near] {
+        let before = site.cable.bytes_moved_by(1);
+        let ran = site.push("from/large", bind, &["--via", &far, "--bind", bind]).end(LIMIT).expect(0);
+        assert!(site.cable.bytes_moved_by(1) - before > 8 << 20, "{ran:?}");
+    }
+    let ran = site.push("from/large", "nowhere", &["--bind", "10.99.9.9", "--patience", "2s"]).end(LIMIT);
+    assert_ne!(ran.code, Some(0));
+}
+
+#[test]
+fn a_rate_is_changed_while_the_copy_runs_on_either_side() {
+    for is_push in [true, false] {
+        let Some(site) = Site::new("limit", 1) else { return };
+        site.file("large", 64);
+        let more = ["--bwlimit", "8Mbit/s"];
+        let mut job = if is_push { site.push("from/", "", &more) } else { site.pull("", "to/", &more) };
+        let moved = || site.cable.bytes_moved_by(0);
+        assert!(wait_until(LIMIT, || moved() > 1 << 20 || job.is_over()));
+        let limited = Instant::now();
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(moved() < 16 << 20, "{} bytes after {:?}", moved(), limited.elapsed());
+        let nobody = site.scratch.run(["limit", "1", "none"]);
+        assert_eq!(nobody.status.code(), Some(3), "{nobody:?}");
+        let told_of = site.scratch.ok(["limit", "none"]);
+        assert!(told_of.contains("no limit"), "{told_of}");
+        // At 8 Mbit/s it would take another minute.
+        let ran = job.end(Duration::from_secs(40)).expect(0);
+        assert!(told(&ran, "knob").iter().any(|text| text.contains("no limit")), "{ran:?}");
+        assert_eq!(site.scratch.run(["limit", "none"]).status.code(), Some(3), "nothing runs any more");
+        site.assert_exact();
+    }
+}
+
+#[test]
+fn every_packet_of_both_sides_has_the_mark() {
+    let Some(site) = Site::new("mark", 1) else { return };
+    site.file("large", 4);
+    site.cable.count_marks("ef");
+    site.push("from/large", "marked", &["--dscp", "EF"]).end(LIMIT).expect(0);
+    let [(all, _), (marked, _), _] = site.cable.counted();
+    // Handshakes come before the mark.
+    assert!(marked > 0 && all - marked <= 32, "{marked} of {all}");
+    site.cable.count_marks("lephb");
+    site.push("from/large", "yielding", &["--class", "scavenger"]).end(LIMIT).expect(0);
+    let [(all, _), (marked, _), _] = site.cable.counted();
+    assert!(marked > 0 && all - marked <= 32, "{marked} of {all}");
+}
+
+/// Bytes a second that arrive with the mark that is counted, for a while.
+fn marked_rate(job: &mut Running, site: &Site, seconds: u64) -> f64 {
+    let bytes = || site.cable.counted()[1].1;
+    let (before, began) = (bytes(), Instant::now());
+    wait_until(Duration::from_secs(seconds), || job.is_over());
+    (bytes() - before) as f64 / began.elapsed().as_secs_f64()
+}
+
+#[test]
+fn a_scavenger_leaves_a_thin_link_to_others_and_takes_it_when_it_is_alone() {
+    let row = "scavenger";
+    let Some(site) = Site::new(row, 1) else { return };
+    site.cable.limit_wire(0, "40mbit", "300ms");
+    site.file("large", 60);
+    site.file("other", 48);
+    let more = ["--class", "scavenger", "--chunk", "1MiB", "--streams", "2"];
+    site.cable.count_marks("lephb");
+    let mut scavenger = site.push("from/large", "large", &more);
+    let alone = marked_rate(&mut scavenger, &site, 5);
+    let other = site.push("from/other", "other", &["--chunk", "1MiB", "--streams", "2"]);
+    std::thread::sleep(Duration::from_secs(2));
+    let beside = marked_rate(&mut scavenger, &site, 5);
+    other.end(LIMIT).expect(0);
+    std::thread::sleep(Duration::from_secs(3));
+    let again = marked_rate(&mut scavenger, &site, 4);
+    say(&format!(
+        "{row}: {:.1} Mbit/s alone, {:.1} beside another, {:.1} alone again",
+        alone * 8e-6,
+        beside * 8e-6,
+        again * 8e-6
+    ));
+    scavenger.end(LIMIT).expect(0);
+    assert!(beside < alone / 2.0 && again > beside * 2.0, "{alone} {beside} {again} bytes a second");
+    site.assert_exact();
+}
+
+#[test]
+fn the_plan_names_the_setting_that_bounds_a_stream() {
+    let Some(site) = Site::new("plan", 1) else { return };
+    site.file("large", 1);
+    let ran = site.push("from/large", "large", &["--bwlimit", "80Mbit/s", "--dry-run"]).end(LIMIT).expect(0);
+    let plan = &ran.finished()["plan"];
+    assert!(plan["window_bytes"]["why"].is_string(), "{plan}");
+    assert_eq!(plan["segment_bytes"]["value"], 524_288, "{plan}");
+}
+
+/// A CPU control group of its own with a twentieth of a core; it goes with the value.
+struct LittleOfACore(std::path::PathBuf);
+
+impl LittleOfACore {
+    fn new(row: &str) -> Option<LittleOfACore> {
+        let (first, second) = (Path::new("/sys/fs/cgroup/cpu"), Path::new("/sys/fs/cgroup"));
+        let is_first = first.is_dir();
+        let group =
+            if is_first { first } else { second }.join(format!("thalweg-little-{}", std::process::id()));
+        let (name, value) = if is_first { ("cpu.cfs_quota_us", "5000") } else { ("cpu.max", "5000 100000") };
+        let made = std::fs::create_dir(&group).map(|()| LittleOfACore(group.clone()));
+        match made.and_then(|made| std::fs::write(group.join(name), value).map(|()| made)) {
+            Ok(made) => Some(made),
+            Err(error) => {
+                skipped(row, &format!("no CPU control group: {error}"));
+                None
+            }
+        }
+    }
+
+    fn around(&self, command: &Command) -> Command {
+        let mut wrapped = Command::new("sh");
+        wrapped.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.0.join("cgroup.procs"));
+        wrapped.arg(command.get_program()).args(command.get_args());
+        wrapped.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
+        wrapped
+    }
+}
+
+impl Drop for LittleOfACore {
+    fn drop(&mut self) {
+        wait_until(Duration::from_secs(5), || std::fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+#[test]
+fn a_cpu_quota_is_planned_for_and_told_if_it_held_the_copy() {
+    let Some(group) = LittleOfACore::new("quota") else { return };
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("large"), noise(1, 256 << 20)).unwrap();
+    let command = with(scratch.thalweg(), ["cp", "--json"]);
+    let command = with(command, [scratch.path("large"), scratch.path("copy")]);
+    let ran = Running::start(group.around(&command)).end(LIMIT).expect(0);
+    assert_eq!(ran.finished()["plan"]["streams"]["value"], 1, "one core is what a part of one is counted as");
+    assert!(told(&ran, "note").iter().any(|text| text.contains("CPU quota")), "{ran:?}");
+}

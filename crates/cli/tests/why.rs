@@ -1,0 +1,223 @@
+//! `thalweg why`: bottlenecks that were made on purpose are named, live and after the end. The long form, with disks, CPU
+//! quotas and factors, is `cargo xtask bottlenecks`.
+
+mod support;
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::nets::Cable;
+use support::{Scratch, chance, finish, noise, wait_until};
+
+fn why(scratch: &Scratch, more: &[&str]) -> Value {
+    let words: Vec<&str> = ["why", "--json"].iter().chain(more).copied().collect();
+    serde_json::from_str(scratch.ok(words).lines().last().expect("an answer")).expect("JSON")
+}
+
+fn state_of(scratch: &Scratch, id: &str) -> Option<String> {
+    let out = scratch.run(["why", "--json", id]);
+    let value: Value = serde_json::from_slice(&out.stdout).ok()?;
+    Some(value["state"].as_str()?.to_owned())
+}
+
+#[test]
+fn without_transfers_why_says_so_with_exit_3() {
+    let scratch = Scratch::new();
+    let out = scratch.run(["why"]);
+    assert_eq!(out.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("no transfer"), "{out:?}");
+    let out = scratch.run(["why", "no-such-file"]);
+    assert_eq!(out.status.code(), Some(3));
+    std::fs::write(scratch.path("events"), "{\"event\":\"progress\"}\n").unwrap();
+    let out = scratch.run(["why".into(), scratch.path("events")]);
+    assert_eq!(out.status.code(), Some(3));
+}
+
+#[test]
+fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 24 << 20)).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("to"))]);
+    let events = scratch.path("events");
+    let copy = scratch
+        .thalweg()
+        .args(["cp", "--json", "--bwlimit", "6MB/s", "--ticket"])
+        .arg(&daemon.ticket)
+        .arg(scratch.path("file"))
+        .arg(daemon.place("data", "file"))
+        .stdout(std::fs::File::create(&events).unwrap())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = copy.id().to_string();
+    let is_running = || state_of(&scratch, &pid).is_some_and(|state| state == "running");
+    assert!(wait_until(Duration::from_secs(30), is_running));
+    let out = finish(copy);
+    assert!(out.status.success(), "{out:?}");
+
+    let after = why(&scratch, &[]);
+    assert_eq!(after["event"], "why");
+    assert_eq!(after["state"], "finished");
+    assert_eq!(after["pid"].to_string(), pid);
+    assert_eq!(after["narrowest"]["cause"], "rate-limit", "{after}");
+    assert!(after["knob"].as_str().unwrap().contains("--bwlimit"));
+    assert!(after["factor"].as_f64().unwrap() > 1.0);
+    for side in ["sender", "receiver"] {
+        assert!(after["evidence"][side]["stages"].as_array().is_some_and(|rows| !rows.is_empty()), "{side}");
+        assert!(after["evidence"][side]["process"]["user_nanos"].as_u64() > Some(0), "{side}");
+    }
+    assert!(after["evidence"]["sender"]["streams"][0]["acked_bytes"].as_u64() > Some(0));
+
+    // The events of the copy give the same answer.
+    let text = std::fs::read_to_string(&events).unwrap();
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(last["event"], "finished");
+    assert_eq!(last["narrowest"], after["narrowest"]);
+    let told = why(&scratch, &[events.to_str().unwrap()]);
+    assert_eq!(told["sentence"], after["sentence"]);
+
+    // So does the daemon's side.
+    let served = scratch.path("server-state");
+    let at_server = || why(&scratch, &["--state", served.to_str().unwrap()]);
+    assert!(wait_until(Duration::from_secs(10), || at_server()["state"] == "finished"));
+    let at_server = at_server();
+    assert_eq!(at_server["served"], true);
+    assert_eq!(at_server["narrowest"]["cause"], "rate-limit", "{at_server}");
+
+    // In words: the sentence first, a drawing that is plain where there is no terminal, tables on request.
+    let words = scratch.ok(["why", "-vv"]);
+    assert!(words.starts_with("the rate limit: "), "{words}");
+    assert!(words.contains(" #") && words.contains("<") && words.contains("cause rate-limit"), "{words}");
+    assert!(words.contains("stream 0: ") && !words.contains('\x1b'), "{words}");
+    let quiet = scratch.ok(["why", "-q"]);
+    assert_eq!(quiet.lines().count(), 1);
+    assert_eq!(scratch.ok(["why", "--list"]).lines().count(), 1);
+}
+
+#[test]
+fn a_copy_that_was_killed_is_gone_and_its_last_word_stays() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 24 << 20)).unwrap();
+    let mut copy = scratch
+        .thalweg()
+        .args(["cp", "-q", "--bwlimit", "2MB/s"])
+        .args([scratch.path("file"), scratch.path("to")])
+        .spawn()
+        .unwrap();
+    let pid = copy.id().to_string();
+    let is_running = || state_of(&scratch, &pid).is_some_and(|state| state == "running");
+    assert!(wait_until(Duration::from_secs(30), is_running));
+    copy.kill().unwrap();
+    copy.wait().unwrap();
+    let gone = why(&scratch, &[&pid]);
+    assert_eq!(gone["state"], "gone");
+    assert_eq!(gone["narrowest"]["cause"], "rate-limit", "{gone}");
+}
+
+/// Which way a copy goes.
+#[derive(PartialEq)]
+enum Way {
+    Push,
+    Pull,
+}
+
+/// Copies `from` to `to`, one of them a daemon's, and asks why. Programs may be put around the client and the daemon.
+fn copy(
+    scratch: &Scratch,
+    way: &Way,
+    listen: &str,
+    around_client: &dyn Fn(Command) -> Command,
+    around_daemon: &dyn Fn(Command) -> Command,
+) -> Value {
+    std::fs::create_dir_all(scratch.path("to")).unwrap();
+    let daemon = scratch.daemon_at(listen, &[("data", scratch.root())], &[], around_daemon);
+    let address = if listen.ends_with(":0") { daemon.address() } else { listen.to_owned() };
+    let mut copy = scratch.thalweg();
+    copy.args(["cp", "-q", "--ticket"]).arg(&daemon.ticket);
+    match way {
+        Way::Push => copy.arg(scratch.path("from/")).arg(format!("tw://{address}/data/to/")),
+        Way::Pull => copy.arg(format!("tw://{address}/data/from/")).arg(scratch.path("to/")),
+    };
+    let mut copy = around_client(copy);
+    let out = finish(copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    why(scratch, &[])
+}
+
+#[test]
+fn a_thin_link_is_named() {
+    let Some(cable) = Cable::new("a thin link") else { return };
+    cable.limit("100mbit");
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), noise(1, 24 << 20)).unwrap();
+    let listen = format!("{}:8487", Cable::ADDRESS_B);
+    let answer = copy(&scratch, &Way::Push, &listen, &|c| cable.enter_a(&c), &|c| cable.enter_b(&c));
+    assert_eq!(answer["narrowest"]["place"], "path", "{}", answer["sentence"]);
+    assert_eq!(answer["narrowest"]["cause"], "link", "{}", answer["sentence"]);
+    let rate = answer["narrowest"]["bytes_per_s"].as_f64().unwrap() * 8.0;
+    assert!((80e6..130e6).contains(&rate), "{rate}");
+}
+
+/// A copy whose client is under strace, which delays some system calls. (Not the daemon: strace leaves what it traces
+/// behind when it is killed.)
+fn delayed(scratch: &Scratch, way: &Way, calls: &str, micros: u32) -> Value {
+    let around = |command: Command| {
+        let mut traced = Command::new("strace");
+        traced.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e"]);
+        traced.arg(format!("trace={calls}")).arg("-e");
+        traced.arg(format!("inject={calls}:delay_exit={micros}"));
+        traced.arg(command.get_program()).args(command.get_args());
+        for (key, value) in command.get_envs() {
+            match value {
+                Some(value) => traced.env(key, value),
+                None => traced.env_remove(key),
+            };
+        }
+        traced
+    };
+    copy(scratch, way, "127.0.0.1:0", &around, &|command| command)
+}
+
+fn can_delay(row: &str) -> bool {
+    let can = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
+    let can = can.is_ok_and(|out| out.status.success());
+    if !can {
+        chance::skipped(row, "no strace, or no right to trace");
+    }
+    can
+}
+
+#[test]
+fn slow_reads_at_the_source_and_slow_writes_at_the_destination_are_named() {
+    if !can_delay("slow disks") {
+        return;
+    }
+    for (way, calls, cause, place) in [
+        (Way::Push, "pread64", "source-disk", "source"),
+        (Way::Pull, "pwrite64", "destination-disk", "destination"),
+    ] {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("from")).unwrap();
+        std::fs::write(scratch.path("from/file"), noise(1, 24 << 20)).unwrap();
+        let answer = delayed(&scratch, &way, calls, 150_000);
+        assert_eq!(answer["narrowest"]["cause"], cause, "{}", answer["sentence"]);
+        assert_eq!(answer["narrowest"]["place"], place);
+    }
+}
+
+#[test]
+fn slow_names_of_small_files_are_named() {
+    if !can_delay("slow names") {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for number in 0..400u64 {
+        std::fs::write(scratch.path(&format!("from/{number}")), noise(number, 500)).unwrap();
+    }
+    let answer = delayed(&scratch, &Way::Pull, "renameat2", 8_000);
+    assert_eq!(answer["narrowest"]["cause"], "names", "{}", answer["sentence"]);
+    assert!(answer["sentence"].as_str().unwrap().contains("entries/s"));
+}

@@ -1,0 +1,60 @@
+//! What it costs to account for time: `cargo bench -p thalweg-mover --bench accounts`.
+//!
+//! Each booking is measured in a loop; the share of a transfer follows from how many there are for a mebibyte, or for a
+//! small file, and from what these cost in CPU time on this machine in the best case (LIMITS: about 0.6 CPU-s/GB of both
+//! sides, encrypted and verified; 25 µs for a small file at each side). What is done once a second is measured by itself.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+use thalweg_mover::stage::{Accounts, Stage, Stopwatch};
+use thalweg_sys::host;
+
+/// Bookings of a segment: read, digest, send; receive (measured apart from the stopwatch, as much), verify, write; and a
+/// stopwatch that starts at each side.
+const LAPS_A_SEGMENT: f64 = 8.0;
+/// CPU time of both sides for a mebibyte.
+const SEGMENT_CPU_NS: f64 = 0.6 * 1_048_576.0;
+/// Bookings of a small file: open and digest at one side, verify and create at the other; look and settle.
+const QUICK_A_FILE: f64 = 6.0;
+/// CPU time of both sides for a small file.
+const FILE_CPU_NS: f64 = 50_000.0;
+
+fn main() {
+    let accounts = Accounts::default();
+    let mut watch = Stopwatch::start(&accounts);
+    let lap = each(|| watch.lap(black_box(Stage::Read), 1 << 20));
+    let quick = each(|| watch.quick(black_box(Stage::Open), 4096));
+    let once = each_slow(|| {
+        black_box((host::process_use().ok(), host::cpu_quota(), host::pressure("io"), host::pressure("cpu")));
+        black_box(accounts.rows());
+    });
+    let share = |cost: f64, of: f64| cost / of * 100.0;
+    println!(
+        "lap with CPU clock   {lap:8.1} ns, {:.3} % of a segment",
+        share(lap * LAPS_A_SEGMENT, SEGMENT_CPU_NS)
+    );
+    println!(
+        "quick lap            {quick:8.1} ns, {:.3} % of a small file",
+        share(quick * QUICK_A_FILE, FILE_CPU_NS)
+    );
+    println!("once a second        {once:8.1} ns, {:.4} % of a CPU", share(once, 1e9));
+}
+
+/// Nanoseconds of one, the best of several rounds: the others were disturbed.
+fn each(work: impl FnMut()) -> f64 {
+    best(work, 200_000)
+}
+
+fn each_slow(work: impl FnMut()) -> f64 {
+    best(work, 200)
+}
+
+fn best(mut work: impl FnMut(), times: u32) -> f64 {
+    let mut least = Duration::MAX;
+    for _ in 0..7 {
+        let began = Instant::now();
+        (0..times).for_each(|_| work());
+        least = least.min(began.elapsed());
+    }
+    least.as_nanos() as f64 / f64::from(times)
+}

@@ -1,0 +1,176 @@
+//! The whole way as one basin: which stage is the narrowest, by what factor, what would be next, which knob to turn.
+//!
+//! Everything here is a judgement of accounts that both sides kept ([`Evidence`]) and decides nothing else.
+//!
+//! 1. [`need`]: for each resource (a pool of threads and its stages, a disk, a CPU, the path, a limit that was set), the
+//!    time that this transfer would take if everything else were infinitely wide. What a thread waits for others in is
+//!    no time of its own.
+//! 2. The narrowest is the resource with the longest need; what it is about comes from the kernel's own account of the
+//!    streams, of CPU and of disks.
+//! 3. Without it the transfer would take the longest need of the others, but not less than the time that the narrowest
+//!    had no part in: the factor. What no account can tell (how fast a disk is beyond its throttle, a path beyond what it
+//!    was asked to carry) makes it an upper bound, and [`Verdict::factor_low`] says what is certain.
+
+use crate::stage::Stage;
+use serde::{Deserialize, Serialize};
+use thalweg_wire::account::SideAccounts;
+
+/// What each resource needs.
+mod need;
+
+/// What the streams say about the path.
+mod path;
+
+/// What to turn.
+mod knob;
+
+/// Rates, times and sizes in words.
+mod words;
+
+/// The stages as a table and a drawing want them.
+pub mod width;
+
+#[cfg(test)]
+mod tests;
+
+pub use need::Cause;
+
+/// What is known about a transfer, under way or over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Evidence {
+    /// Time since the transfer began, in nanoseconds.
+    pub elapsed_nanos: u64,
+    /// Content bytes verified at the destination.
+    pub bytes: u64,
+    /// Entries settled.
+    pub entries: u64,
+    /// Whether there is a link between the sides; without one both are one process.
+    pub is_linked: bool,
+    /// Streams that were planned.
+    pub streams: u16,
+    /// Rate that was asked for, in bytes a second.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Chunks or packs that each stream may have under way, if that was set.
+    pub depth: Option<u32>,
+    /// Files that may be under way.
+    pub concurrency: u32,
+    /// Bytes that each stream may have under way, if that was set.
+    pub window_bytes: Option<u64>,
+    /// Most bytes that this system lets a socket's buffers grow to: receive, send; 0 if unknown.
+    pub socket_bytes_max: (u64, u64),
+    /// Accounts of the sending side.
+    pub sender: SideAccounts,
+    /// Accounts of the receiving side.
+    pub receiver: SideAccounts,
+}
+
+/// Where a stage is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// With the sender.
+    Source,
+    /// Between.
+    Path,
+    /// With the receiver.
+    Destination,
+    /// Source and destination are one machine, and it is about that.
+    Both,
+}
+
+impl Place {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Place::Source => "source",
+            Place::Path => "path",
+            Place::Destination => "destination",
+            Place::Both => "both",
+        }
+    }
+}
+
+/// A stage that is, or would be, the narrowest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Narrow {
+    /// Name of the stage; `path` or `cpu` where it is no single one.
+    pub stage: String,
+    /// Where it is.
+    pub place: Place,
+    /// What makes it narrow.
+    pub cause: Cause,
+    /// Time that the transfer would take if only this were there, as a share of the time that it took, 0 to 1.
+    pub busy: f64,
+    /// Content bytes a second that it lets through.
+    pub bytes_per_s: f64,
+    /// Entries a second that it lets through.
+    pub entries_per_s: f64,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The narrowest.
+    pub narrowest: Narrow,
+    /// What would be the narrowest without it.
+    pub next: Option<Narrow>,
+    /// How many times faster the transfer would be if the narrowest were as wide as the next, at least 1: the estimate.
+    pub factor: f64,
+    /// What is certain of that, where it is less.
+    pub factor_low: Option<f64>,
+    /// What to turn.
+    pub knob: String,
+    /// All of it in a sentence.
+    pub sentence: String,
+}
+
+/// Judges. `None` before anything was done.
+pub fn judge(evidence: &Evidence) -> Option<Verdict> {
+    let needs = need::needs(evidence);
+    let seconds = evidence.seconds();
+    let narrowest = needs.iter().max_by(|a, b| a.weight.total_cmp(&b.weight))?;
+    if seconds <= 0.0 || narrowest.seconds <= 0.0 {
+        return None;
+    }
+    let rest = need::without(evidence, narrowest);
+    let next = rest.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    let left = (seconds - narrowest.seconds).max(0.0);
+    let wanted = next.map_or(left, |next| next.seconds).max(left).max(seconds / FACTOR_MAX);
+    let factor = (seconds / wanted).max(1.0);
+    // The path is known to be as wide as it ever was, and no wider.
+    let certain = match evidence.is_linked && narrowest.place != Place::Path {
+        true => {
+            let carried = evidence.bytes.max(1) as f64;
+            let peak = path::peak_bytes_per_s(evidence).unwrap_or(0.0) * seconds / carried;
+            let busy = path::busy_seconds(evidence).map_or(0.0, |busy| seconds / busy.max(1e-9));
+            peak.max(busy).clamp(1.0, factor)
+        }
+        false => factor,
+    };
+    let narrow = |need: &need::Need| need.narrow(evidence);
+    let mut verdict = Verdict {
+        narrowest: narrow(narrowest),
+        next: next.map(narrow),
+        factor,
+        factor_low: (certain < factor * 0.8).then_some(certain),
+        knob: knob::knob(evidence, narrowest),
+        sentence: String::new(),
+    };
+    verdict.sentence = words::sentence(evidence, &verdict);
+    Some(verdict)
+}
+
+/// Factors beyond this say only that there is nothing else in sight.
+const FACTOR_MAX: f64 = 100.0;
+
+impl Evidence {
+    /// Time since the transfer began.
+    pub fn seconds(&self) -> f64 {
+        self.elapsed_nanos as f64 / 1e9
+    }
+
+    /// Threads that the streams of a side have.
+    fn stream_threads(&self, side: &SideAccounts, stage: Stage) -> f64 {
+        f64::from(side.stage(stage as u8).threads.max(1))
+    }
+}

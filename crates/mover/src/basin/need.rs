@@ -1,0 +1,347 @@
+//! The time that a transfer would take if one resource were all there is.
+
+use super::{Evidence, Narrow, Place, path};
+use crate::stage::Stage;
+use serde::{Deserialize, Serialize};
+use thalweg_wire::account::{SideAccounts, StageAccount};
+
+/// What makes a stage narrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// Listing the source.
+    Scan,
+    /// The disk that is read.
+    SourceDisk,
+    /// Opening and closing many small files.
+    SmallFilesRead,
+    /// The source's threads compute.
+    SourceCpu,
+    /// The destination's threads compute.
+    DestinationCpu,
+    /// The CPUs of the machine are used up.
+    Cpu,
+    /// A control group allows no more CPU.
+    CpuQuota,
+    /// The rate that was asked for.
+    RateLimit,
+    /// The link is full.
+    Link,
+    /// The windows are smaller than bandwidth times delay.
+    Window,
+    /// Our send buffers are.
+    SendBuffer,
+    /// Packets are lost.
+    Loss,
+    /// One stream is much slower than the others.
+    SlowStream,
+    /// The disk that is written.
+    DestinationDisk,
+    /// Each sync takes its time, however little there is to sync.
+    SlowSync,
+    /// Making many small files.
+    SmallFilesWrite,
+    /// Giving files their names and metadata.
+    Names,
+    /// Looking at what is there.
+    Look,
+    /// Too little may be under way.
+    Plan,
+}
+
+impl Cause {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Scan => "scan",
+            Cause::SourceDisk => "source-disk",
+            Cause::SmallFilesRead => "small-files-read",
+            Cause::SourceCpu => "source-cpu",
+            Cause::DestinationCpu => "destination-cpu",
+            Cause::Cpu => "cpu",
+            Cause::CpuQuota => "cpu-quota",
+            Cause::RateLimit => "rate-limit",
+            Cause::Link => "link",
+            Cause::Window => "window",
+            Cause::SendBuffer => "send-buffer",
+            Cause::Loss => "loss",
+            Cause::SlowStream => "slow-stream",
+            Cause::DestinationDisk => "destination-disk",
+            Cause::SlowSync => "slow-sync",
+            Cause::SmallFilesWrite => "small-files-write",
+            Cause::Names => "names",
+            Cause::Look => "look",
+            Cause::Plan => "plan",
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Need {
+    pub stage: Option<Stage>,
+    pub place: Place,
+    pub cause: Cause,
+    /// How long it would take alone.
+    pub seconds: f64,
+    /// What it is chosen by: a cause that makes others look busy goes before them.
+    pub weight: f64,
+}
+
+impl Need {
+    /// As it is told.
+    pub fn narrow(&self, evidence: &Evidence) -> Narrow {
+        let stage = match (self.stage, self.place, self.cause) {
+            (Some(stage), ..) => stage.name(),
+            (_, Place::Path, _) => "path",
+            (.., Cause::Plan) => "plan",
+            _ => "cpu",
+        };
+        let seconds = self.seconds.max(1e-9);
+        Narrow {
+            stage: stage.to_owned(),
+            place: self.place,
+            cause: self.cause,
+            busy: (seconds / evidence.seconds().max(1e-9)).min(1.0),
+            bytes_per_s: evidence.bytes as f64 / seconds,
+            entries_per_s: evidence.entries as f64 / seconds,
+        }
+    }
+}
+
+/// Stages of a stream's thread at the sender.
+const SENDING: [Stage; 5] = [Stage::Read, Stage::Open, Stage::Digest, Stage::Compress, Stage::Send];
+/// Stages of a stream's thread at the receiver.
+const RECEIVING: [Stage; 5] = [Stage::Receive, Stage::Expand, Stage::Verify, Stage::Write, Stage::Create];
+/// Stages of the thread that makes things durable.
+const ROUNDS: [Stage; 5] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Finish, Stage::Conclude];
+
+/// A control group that was out of CPU for this share of the time explains whatever waits.
+const THROTTLED: f64 = 0.2;
+/// A CPU that is busy for this share of the time is used up: the rest are moments in which nobody was ready.
+const USED_UP: f64 = 0.85;
+/// A rate limit that was met to this share is what limits.
+const AT_LIMIT: f64 = 0.93;
+
+/// Stages that one pool of threads does in turn.
+struct Pool {
+    parts: Vec<Part>,
+    threads: f64,
+}
+
+#[derive(Clone, Copy)]
+struct Part {
+    stage: Stage,
+    place: Place,
+    busy: f64,
+    cpu: f64,
+}
+
+impl Part {
+    fn of(side: &SideAccounts, stage: Stage, place: Place) -> Part {
+        let row = side.stage(stage as u8);
+        Part { stage, place, busy: row.busy_nanos as f64 / 1e9, cpu: row.cpu_nanos as f64 / 1e9 }
+    }
+
+    /// Waits for a device more than it computes.
+    fn waits(&self) -> bool {
+        self.cpu < self.busy * 0.5
+    }
+
+    fn cause(&self, is_sync_slow: bool) -> Cause {
+        match self.stage {
+            Stage::Scan => Cause::Scan,
+            Stage::Read if self.waits() => Cause::SourceDisk,
+            Stage::Open => Cause::SmallFilesRead,
+            Stage::Create => Cause::SmallFilesWrite,
+            Stage::Decide => Cause::Look,
+            Stage::Sync | Stage::Record | Stage::Conclude if is_sync_slow => Cause::SlowSync,
+            Stage::Sync | Stage::Record | Stage::ReadBack => Cause::DestinationDisk,
+            Stage::Write if self.waits() => Cause::DestinationDisk,
+            Stage::Finish | Stage::Conclude => Cause::Names,
+            _ if self.place == Place::Source => Cause::SourceCpu,
+            _ => Cause::DestinationCpu,
+        }
+    }
+}
+
+impl Pool {
+    /// Time of all parts, shared by its threads.
+    fn seconds(&self) -> f64 {
+        self.parts.iter().map(|part| part.busy).sum::<f64>() / self.threads
+    }
+}
+
+/// Resources with a need.
+pub(super) fn needs(evidence: &Evidence) -> Vec<Need> {
+    let mut needs = of_pools(&pools(evidence), evidence);
+    needs.extend(of_cpu(evidence));
+    needs.extend(of_limits(evidence));
+    needs.extend(path::need(evidence));
+    needs.retain(|need| need.seconds > 0.0);
+    needs
+}
+
+/// The resources that are left if `gone` were infinitely wide.
+pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
+    let mut pools = pools(evidence);
+    for pool in &mut pools {
+        for part in &mut pool.parts {
+            if is_gone(part, gone, evidence) {
+                // What it computes stays, where it was slow for another reason.
+                let computes = matches!(gone.cause, Cause::CpuQuota | Cause::Cpu | Cause::SourceDisk);
+                part.busy = if computes { part.cpu.min(part.busy) } else { 0.0 };
+                part.cpu = part.busy;
+            }
+        }
+    }
+    let mut needs = of_pools(&pools, evidence);
+    needs.extend(of_limits(evidence).into_iter().filter(|need| need.cause != gone.cause));
+    let is_same_cpu = |need: &Need| gone.cause == need.cause && gone.place == need.place;
+    needs.extend(of_cpu(evidence).into_iter().filter(|need| !is_same_cpu(need)));
+    match gone.cause {
+        // The others are the path.
+        Cause::SlowStream => needs.push(Need {
+            cause: Cause::Link,
+            seconds: gone.seconds / path::without_the_slow(evidence),
+            ..*gone
+        }),
+        _ if gone.place == Place::Path => {}
+        _ => needs.extend(path::need_behind(evidence)),
+    }
+    needs.retain(|need| need.seconds > 0.0);
+    needs
+}
+
+/// Whether a part is slow because of `gone`.
+fn is_gone(part: &Part, gone: &Need, evidence: &Evidence) -> bool {
+    match gone.cause {
+        Cause::CpuQuota => part.place == gone.place || gone.place == Place::Both,
+        Cause::Cpu => true,
+        Cause::SourceDisk => part.stage == Stage::Read,
+        // Waiting for a disk shows in several places.
+        Cause::DestinationDisk | Cause::SlowSync => {
+            matches!(part.stage, Stage::Sync | Stage::Record | Stage::Conclude)
+                || part.stage == Stage::Write && part.waits()
+                || gone.stage == Some(part.stage) && part.place == Place::Destination
+        }
+        // On one connection, what a slow receiver holds up is no part of the sender's.
+        _ => gone.stage == Some(part.stage) && (part.place == gone.place || !evidence.is_linked),
+    }
+}
+
+fn pools(evidence: &Evidence) -> Vec<Pool> {
+    let parts = |side: &SideAccounts, stages: &[Stage], place: Place| -> Vec<Part> {
+        stages.iter().map(|&stage| Part::of(side, stage, place)).collect()
+    };
+    let (sender, receiver) = (&evidence.sender, &evidence.receiver);
+    let mut sending = parts(sender, &SENDING, Place::Source);
+    let receiving = parts(receiver, &RECEIVING, Place::Destination);
+    let sending_threads = evidence.stream_threads(sender, Stage::Read);
+    let mut pools = Vec::new();
+    match evidence.is_linked {
+        true => {
+            let threads = evidence.stream_threads(receiver, Stage::Receive);
+            pools.push(Pool { parts: receiving, threads });
+        }
+        // One thread does both.
+        false => sending.extend(receiving),
+    }
+    pools.push(Pool { parts: sending, threads: sending_threads });
+    pools.push(Pool { parts: parts(receiver, &ROUNDS, Place::Destination), threads: 1.0 });
+    pools.push(Pool { parts: parts(sender, &[Stage::Scan], Place::Source), threads: 1.0 });
+    pools.push(Pool { parts: parts(receiver, &[Stage::Decide], Place::Destination), threads: 1.0 });
+    pools
+}
+
+/// Each pool by its largest part. The need is that of the whole pool where the part is most of it: the threads have no
+/// time for more.
+fn of_pools(pools: &[Pool], evidence: &Evidence) -> Vec<Need> {
+    let is_sync_slow = is_sync_slow(evidence);
+    let of_pool = |pool: &Pool| {
+        let part = pool.parts.iter().max_by(|a, b| a.busy.total_cmp(&b.busy))?;
+        let cause = part.cause(is_sync_slow);
+        let seconds = pool.seconds().min(evidence.seconds());
+        Some(Need { stage: Some(part.stage), place: part.place, cause, seconds, weight: seconds })
+    };
+    pools.iter().filter_map(of_pool).collect()
+}
+
+/// Whether syncs take most of their time however little there is to write: as many as there were, each as long as one with
+/// next to nothing to write. That is one of a record, or all of the end's, whichever is less. (Where data are still being
+/// written, a record waits for them.)
+fn is_sync_slow(evidence: &Evidence) -> bool {
+    let row = |stage: Stage| -> StageAccount { evidence.receiver.stage(stage as u8) };
+    let (sync, record, conclude) = (row(Stage::Sync), row(Stage::Record), row(Stage::Conclude));
+    let at_end = conclude.busy_nanos.saturating_sub(conclude.cpu_nanos);
+    let least = record.busy_nanos.checked_div(record.items).map_or(at_end, |one| one.min(at_end));
+    let times = sync.items + record.items + conclude.items;
+    let all = sync.busy_nanos as f64 + record.busy_nanos as f64 + conclude.busy_nanos as f64;
+    least as f64 * times as f64 > all * 0.5
+}
+
+fn of_cpu(evidence: &Evidence) -> Vec<Need> {
+    let seconds = evidence.seconds();
+    let used = |side: &SideAccounts| (side.process.user_nanos + side.process.system_nanos) as f64 / 1e9;
+    let (sender, receiver) = (&evidence.sender, &evidence.receiver);
+    let is_one =
+        !evidence.is_linked || (sender.process.host != 0 && sender.process.host == receiver.process.host);
+    let mut needs = Vec::new();
+    for (side, place) in [(sender, Place::Source), (receiver, Place::Destination)] {
+        let Some(quota) = side.process.quota_milli else { continue };
+        let need = (used(side) / (f64::from(quota.max(1)) / 1e3)).min(seconds);
+        let throttled = side.process.throttled_nanos as f64 / 1e9;
+        let is_used_up = throttled > seconds * THROTTLED && need > seconds * 0.5;
+        let weight = if is_used_up { seconds * 2.0 } else { need * 0.9 };
+        let place = if evidence.is_linked { place } else { Place::Both };
+        needs.push(Need { stage: None, place, cause: Cause::CpuQuota, seconds: need, weight });
+        if !evidence.is_linked {
+            return needs;
+        }
+    }
+    let cores = |side: &SideAccounts| (f64::from(side.process.cores_milli) / 1e3).max(1.0);
+    let mut machine = |used: f64, cores: f64, place: Place| {
+        let need = (used / cores).min(seconds);
+        let weight = if need > seconds * USED_UP { seconds * 1.5 } else { need * 0.9 };
+        needs.push(Need { stage: None, place, cause: Cause::Cpu, seconds: need, weight });
+    };
+    match (evidence.is_linked, is_one) {
+        (true, true) => machine(used(sender) + used(receiver), cores(sender), Place::Both),
+        (false, _) => machine(used(sender), cores(sender), Place::Both),
+        (true, false) => {
+            machine(used(sender), cores(sender), Place::Source);
+            machine(used(receiver), cores(receiver), Place::Destination);
+        }
+    }
+    needs
+}
+
+fn of_limits(evidence: &Evidence) -> Vec<Need> {
+    let mut needs = Vec::new();
+    let seconds = evidence.seconds();
+    let sender = &evidence.sender;
+    let threads = evidence.stream_threads(sender, Stage::Read);
+    let pace = sender.stage(Stage::Pace as u8);
+    if let Some(rate) = evidence.rate_bytes_per_s.filter(|&rate| rate > 0) {
+        let need = (evidence.bytes as f64 / rate as f64).min(seconds);
+        let is_met = need > seconds * AT_LIMIT;
+        let waited = pace.busy_nanos as f64 / 1e9 / threads;
+        let weight = if is_met { seconds * 3.0 } else { need.min(waited) };
+        needs.push(Need {
+            stage: Some(Stage::Pace),
+            place: Place::Source,
+            cause: Cause::RateLimit,
+            seconds: need,
+            weight,
+        });
+    }
+    let held_back = sender.stage(Stage::Read as u8).output_nanos as f64 / 1e9 / threads;
+    needs.push(Need {
+        stage: None,
+        place: Place::Source,
+        cause: Cause::Plan,
+        seconds: held_back.min(seconds),
+        weight: held_back.min(seconds),
+    });
+    needs
+}

@@ -1,0 +1,146 @@
+//! What the sender's kernel says about the path.
+
+use super::need::{Cause, Need};
+use super::{Evidence, Place};
+use crate::stage::Stage;
+use thalweg_wire::account::StreamAccount;
+
+/// A window is the bound if it was for this share of the time with anything to send.
+const LIMITED: f64 = 0.4;
+/// The kernel counts only part of the time in which a window or the send buffer is the bound, above all where it paces.
+/// From this share on it is, if what is under way says so too.
+const TOUCHED: f64 = 0.1;
+/// Packets wait in a queue on the way where the round trip is so many times the smallest, and so much longer in seconds:
+/// within a room the smallest is next to nothing.
+const QUEUED: f64 = 1.5;
+const QUEUED_S: f64 = 0.002;
+/// Beyond this round trip, in seconds, something is under way most of the time, whatever the path could carry.
+const NEAR_S: f64 = 0.002;
+/// Share of bytes sent again from which a path counts as lossy; a full queue loses packets too.
+const LOSSY: f64 = 2e-4;
+/// A stream with less than this share of what the others carry is slow.
+const SLOW: f64 = 0.4;
+
+/// The path's need: the time in which both sides waited for it. `None` without a path.
+pub(super) fn need(evidence: &Evidence) -> Option<Need> {
+    if !evidence.is_linked {
+        return None;
+    }
+    let wait = |nanos: u64, threads: f64| nanos as f64 / 1e9 / threads;
+    let (sender, receiver) = (&evidence.sender, &evidence.receiver);
+    let sending = sender.stage(Stage::Send as u8);
+    let sent = wait(sending.output_nanos, evidence.stream_threads(sender, Stage::Read));
+    let receiving = receiver.stage(Stage::Receive as u8);
+    let received = wait(receiving.input_nanos, evidence.stream_threads(receiver, Stage::Receive));
+    let seconds = match receiving.threads {
+        // Its accounts have not come.
+        0 => sent,
+        _ => sent.min(received),
+    }
+    .min(evidence.seconds());
+    Some(Need { stage: None, place: Place::Path, cause: cause(evidence), seconds, weight: seconds })
+}
+
+fn cause(evidence: &Evidence) -> Cause {
+    let streams = &evidence.sender.streams;
+    let sum = |of: fn(&StreamAccount) -> u64| streams.iter().map(of).sum::<u64>() as f64;
+    let busy = sum(|stream| stream.busy_nanos).max(1.0);
+    let by_window = sum(|stream| stream.rwnd_limited_nanos) / busy;
+    if by_window > LIMITED || by_window > TOUCHED && is_window_full(streams) {
+        return Cause::Window;
+    }
+    let by_buffer = sum(|stream| stream.sndbuf_limited_nanos) / busy;
+    if by_buffer > LIMITED || by_buffer > TOUCHED && is_half_empty(streams) {
+        return Cause::SendBuffer;
+    }
+    if slow_stream(evidence).is_some() {
+        return Cause::SlowStream;
+    }
+    let lost = sum(|stream| stream.retransmitted_bytes) / sum(|stream| stream.sent_bytes).max(1.0);
+    let (rtt, rtt_min) = (sum(|stream| stream.rtt_nanos), sum(|stream| stream.rtt_min_nanos));
+    let waits_s = (rtt - rtt_min) / 1e9 / streams.len().max(1) as f64;
+    let is_queued = rtt > rtt_min * QUEUED && waits_s > QUEUED_S;
+    if lost > LOSSY && !is_queued { Cause::Loss } else { Cause::Link }
+}
+
+/// Bytes that were under way, by rate and round trip.
+fn under_way(stream: &StreamAccount) -> f64 {
+    stream.acked_bytes as f64 * stream.rtt_nanos as f64 / stream.busy_nanos.max(1) as f64
+}
+
+/// Whether what was under way was at most half of what congestion window and peer allowed.
+fn is_half_empty(streams: &[StreamAccount]) -> bool {
+    streams.iter().all(|stream| under_way(stream) * 2.0 < stream.cwnd_bytes.min(stream.window_bytes) as f64)
+}
+
+/// Whether what was under way filled the peer's window, and the congestion window had room.
+fn is_window_full(streams: &[StreamAccount]) -> bool {
+    streams.iter().all(|stream| {
+        let window = stream.window_bytes as f64;
+        under_way(stream) > window * 0.7 && window * 1.25 < stream.cwnd_bytes as f64
+    })
+}
+
+/// A stream that carries much less than the others though it always has something to send, and what share of theirs.
+pub(super) fn slow_stream(evidence: &Evidence) -> Option<(u16, f64)> {
+    let mut streams: Vec<&StreamAccount> = evidence.sender.streams.iter().collect();
+    if streams.len() < 2 {
+        return None;
+    }
+    streams.sort_by_key(|stream| stream.acked_bytes);
+    let slowest = streams[0];
+    let middle = streams[streams.len() / 2];
+    let share = slowest.acked_bytes as f64 / middle.acked_bytes.max(1) as f64;
+    let always_busy = slowest.busy_nanos * 2 > middle.busy_nanos;
+    (share < SLOW && always_busy).then_some((slowest.stream, share))
+}
+
+/// How long the path would take if it were all there is, as far as it can be told where something else is narrower.
+pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
+    let need = need(evidence)?;
+    let seen = match busy_seconds(evidence) {
+        Some(busy) => busy,
+        None => peak_bytes_per_s(evidence).map_or(0.0, |peak| evidence.bytes as f64 / peak),
+    };
+    let seconds = need.seconds.max(seen).min(evidence.seconds());
+    Some(Need { seconds, ..need })
+}
+
+/// Time in which anything was under way on any stream, if that was the path's doing: `None` where most of it is the wait
+/// for the last acknowledgement of each frame, or for room at the peer. Streams are taken to begin independently of each
+/// other; a link that several share carries the same in the time that at least one is busy.
+pub(super) fn busy_seconds(evidence: &Evidence) -> Option<f64> {
+    let streams = &evidence.sender.streams;
+    let seconds = evidence.seconds();
+    let busy: f64 = streams.iter().map(|stream| stream.busy_nanos as f64 / 1e9).sum();
+    let limited: f64 =
+        streams.iter().map(|s| (s.rwnd_limited_nanos + s.sndbuf_limited_nanos) as f64 / 1e9).sum();
+    let frames = evidence.sender.stage(Stage::Send as u8).items as f64;
+    let rtt = rtt_seconds(evidence);
+    let is_distance = rtt > NEAR_S || frames * rtt > busy * 0.3 || limited > busy * LIMITED;
+    if busy <= 0.0 || is_distance {
+        return None;
+    }
+    let share = |stream: &StreamAccount| (stream.busy_nanos as f64 / 1e9 / seconds).min(1.0);
+    Some(seconds * (1.0 - streams.iter().map(|stream| 1.0 - share(stream)).product::<f64>()))
+}
+
+/// What would be carried if the slow stream were as fast as the others, as a multiple.
+pub(super) fn without_the_slow(evidence: &Evidence) -> f64 {
+    let mut acked: Vec<f64> =
+        evidence.sender.streams.iter().map(|stream| stream.acked_bytes as f64).collect();
+    acked.sort_by(f64::total_cmp);
+    let middle = acked.get(acked.len() / 2).copied().unwrap_or(0.0);
+    (middle * acked.len() as f64 / acked.iter().sum::<f64>().max(1.0)).max(1.0)
+}
+
+/// The most that all streams together were seen to deliver in a second.
+pub(super) fn peak_bytes_per_s(evidence: &Evidence) -> Option<f64> {
+    let peak: u64 = evidence.sender.streams.iter().map(|stream| stream.delivery_bytes_per_s_max).sum();
+    (peak > 0).then_some(peak as f64)
+}
+
+/// The largest round trip of all streams, in seconds.
+pub(super) fn rtt_seconds(evidence: &Evidence) -> f64 {
+    evidence.sender.streams.iter().map(|stream| stream.rtt_min_nanos).max().unwrap_or(0) as f64 / 1e9
+}

@@ -1,0 +1,345 @@
+//! Hand-made accounts of every class of bottleneck, and what is said of them.
+
+use super::*;
+use thalweg_wire::account::{StageAccount, StreamAccount};
+
+/// A transfer of 1 GB in 10 s on two streams, in which nobody did anything yet.
+fn evidence() -> Evidence {
+    let mut evidence = Evidence {
+        elapsed_nanos: 10_000_000_000,
+        bytes: 1_000_000_000,
+        entries: 1,
+        is_linked: true,
+        streams: 2,
+        concurrency: 256,
+        ..Evidence::default()
+    };
+    for (side, host, stage) in
+        [(&mut evidence.sender, 1, Stage::Read), (&mut evidence.receiver, 2, Stage::Receive)]
+    {
+        side.elapsed_nanos = 10_000_000_000;
+        side.process.host = host;
+        side.process.cores_milli = 4000;
+        side.stages.push(StageAccount { stage: stage as u8, threads: 2, ..StageAccount::default() });
+    }
+    evidence.sender.streams = (0..2).map(stream).collect();
+    evidence
+}
+
+fn stream(stream: u16) -> StreamAccount {
+    StreamAccount {
+        stream,
+        acked_bytes: 500_000_000,
+        sent_bytes: 500_000_000,
+        rtt_nanos: 100_000_000,
+        rtt_min_nanos: 100_000_000,
+        busy_nanos: 10_000_000_000,
+        window_bytes: 4 << 20,
+        congestion: "cubic".into(),
+        ..StreamAccount::default()
+    }
+}
+
+fn row(side: &mut SideAccounts, stage: Stage) -> &mut StageAccount {
+    let at = side.stages.iter().position(|row| row.stage == stage as u8).unwrap_or_else(|| {
+        side.stages.push(StageAccount { stage: stage as u8, ..StageAccount::default() });
+        side.stages.len() - 1
+    });
+    &mut side.stages[at]
+}
+
+/// Time of all threads of a stage together, and CPU time of it, in milliseconds.
+fn works(side: &mut SideAccounts, stage: Stage, busy_ms: u64, cpu_ms: u64) {
+    let row = row(side, stage);
+    row.busy_nanos = busy_ms * 1_000_000;
+    row.cpu_nanos = cpu_ms * 1_000_000;
+    row.items = 1000;
+}
+
+/// Both sides wait for the path all the time.
+fn waits_for_the_path(evidence: &mut Evidence) {
+    row(&mut evidence.sender, Stage::Send).output_nanos = 19_000_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 19_000_000_000;
+}
+
+fn verdict(evidence: &Evidence) -> Verdict {
+    judge(evidence).expect("a verdict")
+}
+
+/// Judges and compares cause, place and the factor within 5 %.
+fn expect(evidence: &Evidence, cause: Cause, place: Place, factor: f64) -> Verdict {
+    let verdict = verdict(evidence);
+    assert_eq!((verdict.narrowest.cause, verdict.narrowest.place), (cause, place), "{}", verdict.sentence);
+    assert!((verdict.factor / factor - 1.0).abs() < 0.05, "{} instead of {factor}", verdict.factor);
+    verdict
+}
+
+#[test]
+fn nothing_is_said_of_nothing() {
+    assert_eq!(judge(&Evidence::default()), None);
+    assert_eq!(judge(&evidence()), None);
+}
+
+#[test]
+fn a_slow_disk_at_the_source() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Read, 19_000, 400);
+    works(&mut evidence.sender, Stage::Digest, 600, 600);
+    works(&mut evidence.receiver, Stage::Write, 4_000, 4_000);
+    let verdict = expect(&evidence, Cause::SourceDisk, Place::Source, 5.0);
+    assert_eq!(verdict.narrowest.stage, "read");
+    let next = verdict.next.expect("a next one");
+    assert_eq!((next.stage.as_str(), next.place), ("write", Place::Destination));
+    assert!(verdict.sentence.contains("read at the source"), "{}", verdict.sentence);
+}
+
+#[test]
+fn a_source_that_computes() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Digest, 15_000, 15_000);
+    works(&mut evidence.sender, Stage::Read, 4_000, 3_000);
+    works(&mut evidence.receiver, Stage::Write, 2_000, 2_000);
+    // What is left for the source's threads: reading.
+    expect(&evidence, Cause::SourceCpu, Place::Source, 5.0);
+    works(&mut evidence.sender, Stage::Digest, 0, 0);
+    works(&mut evidence.sender, Stage::Compress, 15_000, 15_000);
+    assert!(verdict(&evidence).knob.contains("--compress"));
+}
+
+#[test]
+fn a_control_group_without_cpu_goes_before_what_it_makes_slow() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Digest, 19_000, 1_000);
+    evidence.sender.process.user_nanos = 2_400_000_000;
+    evidence.sender.process.quota_milli = Some(250);
+    evidence.sender.process.throttled_nanos = 7_000_000_000;
+    evidence.rate_bytes_per_s = Some(300_000_000);
+    let verdict = expect(&evidence, Cause::CpuQuota, Place::Source, 3.0);
+    assert!(verdict.sentence.contains("0.25 of a CPU"), "{}", verdict.sentence);
+    assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::RateLimit));
+    // The same figures at the other side.
+    std::mem::swap(&mut evidence.sender.process, &mut evidence.receiver.process);
+    expect(&evidence, Cause::CpuQuota, Place::Destination, 1.05);
+}
+
+#[test]
+fn the_machine_of_both_without_cpu() {
+    let mut evidence = evidence();
+    for side in [&mut evidence.sender, &mut evidence.receiver] {
+        side.process.host = 7;
+        side.process.cores_milli = 2000;
+        side.process.user_nanos = 9_500_000_000;
+    }
+    works(&mut evidence.sender, Stage::Digest, 18_000, 9_000);
+    let verdict = verdict(&evidence);
+    assert_eq!((verdict.narrowest.cause, verdict.narrowest.place), (Cause::Cpu, Place::Both));
+}
+
+#[test]
+fn a_rate_that_was_asked_for() {
+    let mut evidence = evidence();
+    evidence.rate_bytes_per_s = Some(101_000_000);
+    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
+    let verdict = expect(&evidence, Cause::RateLimit, Place::Source, 4.0);
+    assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::DestinationDisk));
+    // One that is not met limits nothing.
+    evidence.rate_bytes_per_s = Some(400_000_000);
+    works(&mut evidence.sender, Stage::Pace, 0, 0);
+    works(&mut evidence.receiver, Stage::Write, 19_800, 1_000);
+    expect(&evidence, Cause::DestinationDisk, Place::Destination, 4.0);
+}
+
+#[test]
+fn a_full_link_a_lossy_one_and_small_windows() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    works(&mut evidence.sender, Stage::Digest, 2_000, 2_000);
+    // Packets queue, and some are lost in the full queue.
+    for stream in &mut evidence.sender.streams {
+        stream.rtt_nanos *= 3;
+        stream.retransmitted_bytes = 1_000_000;
+    }
+    expect(&evidence, Cause::Link, Place::Path, 10.0);
+    for stream in &mut evidence.sender.streams {
+        stream.rtt_nanos = stream.rtt_min_nanos;
+    }
+    let verdict = expect(&evidence, Cause::Loss, Place::Path, 10.0);
+    assert!(verdict.sentence.contains("0.20 %") && verdict.knob.contains("bbr"), "{}", verdict.sentence);
+    for stream in &mut evidence.sender.streams {
+        stream.rwnd_limited_nanos = 8_000_000_000;
+    }
+    let verdict = expect(&evidence, Cause::Window, Place::Path, 10.0);
+    assert!(
+        verdict.sentence.contains("4.00 MiB") && verdict.sentence.contains("100.0 ms"),
+        "{}",
+        verdict.sentence
+    );
+    assert!(verdict.knob.contains("tcp_rmem"));
+    evidence.window_bytes = Some(4 << 20);
+    assert!(super::judge(&evidence).unwrap().knob.contains("--window"));
+    for stream in &mut evidence.sender.streams {
+        stream.rwnd_limited_nanos = 0;
+        stream.sndbuf_limited_nanos = 8_000_000_000;
+    }
+    expect(&evidence, Cause::SendBuffer, Place::Path, 10.0);
+    // 5 MB are under way in each stream, of 16 MiB that might be.
+    for stream in &mut evidence.sender.streams {
+        stream.sndbuf_limited_nanos = 3_000_000_000;
+        (stream.cwnd_bytes, stream.window_bytes) = (16 << 20, 16 << 20);
+    }
+    expect(&evidence, Cause::SendBuffer, Place::Path, 10.0);
+    for stream in &mut evidence.sender.streams {
+        stream.cwnd_bytes = 5 << 20;
+    }
+    expect(&evidence, Cause::Loss, Place::Path, 10.0);
+    // The peer's window is full, though the kernel, which paces, says so of a part of the time only.
+    for stream in &mut evidence.sender.streams {
+        (stream.sndbuf_limited_nanos, stream.rwnd_limited_nanos) = (0, 2_000_000_000);
+        (stream.cwnd_bytes, stream.window_bytes) = (16 << 20, 5_100_000);
+    }
+    expect(&evidence, Cause::Window, Place::Path, 10.0);
+}
+
+#[test]
+fn a_receiver_that_does_not_take_what_comes_is_no_matter_of_windows() {
+    let mut evidence = evidence();
+    row(&mut evidence.sender, Stage::Send).output_nanos = 19_000_000_000;
+    for stream in &mut evidence.sender.streams {
+        stream.rwnd_limited_nanos = 9_000_000_000;
+    }
+    works(&mut evidence.receiver, Stage::Write, 19_000, 500);
+    expect(&evidence, Cause::DestinationDisk, Place::Destination, 20.0);
+    works(&mut evidence.receiver, Stage::Write, 0, 0);
+    works(&mut evidence.receiver, Stage::Verify, 19_000, 19_000);
+    expect(&evidence, Cause::DestinationCpu, Place::Destination, 20.0);
+}
+
+#[test]
+fn one_slow_stream() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    evidence.sender.streams.push(stream(2));
+    evidence.sender.streams[1].acked_bytes = 50_000_000;
+    let verdict = verdict(&evidence);
+    assert_eq!(verdict.narrowest.cause, Cause::SlowStream);
+    assert!(verdict.sentence.contains("stream 1 carries 10 %"), "{}", verdict.sentence);
+}
+
+#[test]
+fn a_slow_disk_at_the_destination_and_a_slow_sync() {
+    let mut evidence = evidence();
+    works(&mut evidence.receiver, Stage::Sync, 9_000, 10);
+    works(&mut evidence.receiver, Stage::Conclude, 5, 1);
+    row(&mut evidence.receiver, Stage::Conclude).items = 1;
+    row(&mut evidence.receiver, Stage::Sync).items = 18;
+    works(&mut evidence.sender, Stage::Digest, 4_000, 4_000);
+    expect(&evidence, Cause::DestinationDisk, Place::Destination, 5.0);
+    // Here the last sync, with nothing left to write, takes as long as the others.
+    works(&mut evidence.receiver, Stage::Conclude, 500, 1);
+    row(&mut evidence.receiver, Stage::Conclude).items = 1;
+    let verdict = verdict(&evidence);
+    assert_eq!(verdict.narrowest.cause, Cause::SlowSync);
+}
+
+#[test]
+fn many_small_files() {
+    let mut evidence = evidence();
+    evidence.entries = 200_000;
+    evidence.bytes = 200_000 * 1024;
+    works(&mut evidence.receiver, Stage::Create, 19_000, 10_000);
+    works(&mut evidence.sender, Stage::Scan, 2_000, 1_000);
+    let create = expect(&evidence, Cause::SmallFilesWrite, Place::Destination, 5.0);
+    assert!(create.sentence.contains("entries/s"), "{}", create.sentence);
+    works(&mut evidence.receiver, Stage::Create, 1_000, 1_000);
+    works(&mut evidence.receiver, Stage::Finish, 9_700, 1_000);
+    expect(&evidence, Cause::Names, Place::Destination, 5.0);
+    works(&mut evidence.receiver, Stage::Finish, 100, 100);
+    works(&mut evidence.sender, Stage::Open, 19_400, 1_000);
+    expect(&evidence, Cause::SmallFilesRead, Place::Source, 5.0);
+    works(&mut evidence.sender, Stage::Open, 100, 100);
+    works(&mut evidence.sender, Stage::Scan, 9_800, 1_000);
+    expect(&evidence, Cause::Scan, Place::Source, 10.0 / 0.5);
+    works(&mut evidence.receiver, Stage::Decide, 9_900, 1_000);
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Look);
+}
+
+#[test]
+fn too_little_under_way() {
+    let mut evidence = evidence();
+    row(&mut evidence.sender, Stage::Read).output_nanos = 18_000_000_000;
+    works(&mut evidence.sender, Stage::Digest, 1_000, 1_000);
+    evidence.depth = Some(1);
+    let verdict = verdict(&evidence);
+    assert_eq!(verdict.narrowest.cause, Cause::Plan);
+    assert!(verdict.knob.contains("--depth (now 1)"));
+}
+
+#[test]
+fn in_one_process_a_thread_does_both_sides() {
+    let mut evidence = evidence();
+    evidence.is_linked = false;
+    works(&mut evidence.sender, Stage::Read, 5_000, 5_000);
+    works(&mut evidence.receiver, Stage::Write, 14_000, 1_000);
+    expect(&evidence, Cause::DestinationDisk, Place::Destination, 4.0);
+}
+
+#[test]
+fn what_is_certain_of_a_factor_is_what_the_path_has_carried() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Read, 19_800, 200);
+    works(&mut evidence.receiver, Stage::Write, 2_000, 2_000);
+    // Nothing was seen of the path but that it carried this.
+    assert_eq!(verdict(&evidence).factor_low, Some(1.0));
+    evidence.sender.streams[0].delivery_bytes_per_s_max = 200_000_000;
+    let verdict = verdict(&evidence);
+    // The widest that was seen is the next.
+    assert!((verdict.factor - 2.0).abs() < 0.1, "{}", verdict.factor);
+    assert_eq!(verdict.factor_low, None);
+    assert_eq!(verdict.next.map(|next| next.place), Some(Place::Path));
+    // Near by, the time in which anything was under way tells: two streams, each for a tenth of the time.
+    for stream in &mut evidence.sender.streams {
+        (stream.busy_nanos, stream.rtt_min_nanos) = (1_000_000_000, 50_000);
+    }
+    works(&mut evidence.receiver, Stage::Write, 1_000, 1_000);
+    expect(&evidence, Cause::SourceDisk, Place::Source, 1.0 / 0.19);
+}
+
+#[test]
+fn any_accounts_give_an_answer_that_makes_sense() {
+    use proptest::prelude::*;
+    let side = || prop::collection::vec((0u8..20, 0u64..30_000, 0u64..30_000, 0u64..30_000), 0..18);
+    let strategy = (side(), side(), 0u64..20_000, 0u64..u64::MAX / 4, any::<bool>());
+    proptest!(|((sender, receiver, elapsed_ms, bytes, is_linked) in strategy)| {
+        let fill = |rows: Vec<(u8, u64, u64, u64)>| SideAccounts {
+            stages: rows
+                .into_iter()
+                .map(|(stage, busy, cpu, wait)| StageAccount {
+                    stage,
+                    busy_nanos: busy * 1_000_000,
+                    cpu_nanos: cpu * 1_000_000,
+                    input_nanos: wait * 1_000_000,
+                    output_nanos: wait * 1_000_000,
+                    ..StageAccount::default()
+                })
+                .collect(),
+            ..SideAccounts::default()
+        };
+        let evidence = Evidence {
+            elapsed_nanos: elapsed_ms * 1_000_000,
+            bytes,
+            is_linked,
+            sender: fill(sender),
+            receiver: fill(receiver),
+            ..Evidence::default()
+        };
+        if let Some(verdict) = judge(&evidence) {
+            prop_assert!(verdict.factor >= 1.0 && verdict.factor.is_finite());
+            prop_assert!((0.0..=1.0).contains(&verdict.narrowest.busy));
+            prop_assert!(!verdict.sentence.contains("NaN"));
+        }
+        for width in width::widths(&evidence) {
+            prop_assert!(width.bytes_per_s >= 0.0);
+        }
+    });
+}

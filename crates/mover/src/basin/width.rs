@@ -1,0 +1,85 @@
+//! The stages of a transfer, each with what it could let through: for tables and drawings.
+
+use super::{Evidence, Place, path};
+use crate::stage::Stage;
+use serde::Serialize;
+use thalweg_wire::account::SideAccounts;
+
+/// A stage with its account.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Width {
+    /// Its name; `path` for the path.
+    pub stage: &'static str,
+    /// Where it is.
+    pub place: Place,
+    /// Share of its threads' time at work, 0 to 1; of the path: in which both sides waited for it.
+    pub busy: f64,
+    /// Share without anything to work on.
+    pub input: f64,
+    /// Share in which what comes behind did not take what was ready.
+    pub output: f64,
+    /// CPU time, in seconds.
+    pub cpu_s: f64,
+    /// Content bytes through it.
+    pub bytes: u64,
+    /// Pieces of work through it.
+    pub items: u64,
+    /// Threads that share it.
+    pub threads: u16,
+    /// The most that ever waited before it, in pieces of work.
+    pub queue_max: u32,
+    /// Content bytes a second that it could let through.
+    pub bytes_per_s: f64,
+}
+
+/// The stages that did anything, in the order of a byte's journey.
+pub fn widths(evidence: &Evidence) -> Vec<Width> {
+    let before = Stage::ALL.iter().filter(|&&stage| stage <= Stage::Send);
+    let after = Stage::ALL.iter().filter(|&&stage| stage > Stage::Send);
+    let mut all: Vec<Width> =
+        before.filter_map(|&stage| width(evidence, &evidence.sender, stage, Place::Source)).collect();
+    all.extend(path::need(evidence).filter(|need| need.seconds > 0.0).map(|need| Width {
+        stage: "path",
+        place: Place::Path,
+        busy: need.seconds / evidence.seconds().max(1e-9),
+        input: 0.0,
+        output: 0.0,
+        cpu_s: 0.0,
+        bytes: evidence.bytes,
+        items: 0,
+        threads: u16::try_from(evidence.sender.streams.len()).unwrap_or(u16::MAX),
+        queue_max: 0,
+        bytes_per_s: evidence.bytes as f64 / need.seconds,
+    }));
+    all.extend(after.filter_map(|&stage| width(evidence, &evidence.receiver, stage, Place::Destination)));
+    all
+}
+
+fn width(evidence: &Evidence, side: &SideAccounts, stage: Stage, place: Place) -> Option<Width> {
+    let row = side.stage(stage as u8);
+    if row.busy_nanos == 0 {
+        return None;
+    }
+    let of_streams = match stage {
+        Stage::Scan | Stage::Decide => None,
+        stage if stage >= Stage::Sync => None,
+        stage if stage <= Stage::Send => Some(Stage::Read),
+        // Without a link the sender's threads do it.
+        _ => Some(Stage::Receive),
+    };
+    let threads = of_streams.map_or(1.0, |pool| evidence.stream_threads(side, pool));
+    let share = |nanos: u64| nanos as f64 / 1e9 / threads / evidence.seconds().max(1e-9);
+    Some(Width {
+        stage: stage.name(),
+        place,
+        busy: share(row.busy_nanos),
+        input: share(row.input_nanos),
+        output: share(row.output_nanos),
+        cpu_s: row.cpu_nanos as f64 / 1e9,
+        bytes: row.bytes,
+        items: row.items,
+        threads: threads as u16,
+        queue_max: row.queue_max,
+        bytes_per_s: evidence.bytes as f64 * threads / (row.busy_nanos as f64 / 1e9),
+    })
+}

@@ -1,0 +1,154 @@
+//! The answer in words.
+
+use super::{Cause, Evidence, Narrow, Place, Verdict, path};
+
+/// Entries smaller than this on average are told in entries a second.
+const SMALL_BYTES: u64 = 64 << 10;
+
+/// One sentence: the narrowest with its rate, the factor and the next, the knob.
+pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
+    let narrowest = &verdict.narrowest;
+    let mut text = format!("{}: {}", subject(narrowest), reason(evidence, narrowest));
+    if let Some(next) = &verdict.next {
+        let factor = match verdict.factor_low {
+            Some(low) if low < 1.05 => format!("at most {} x wider", ratio(verdict.factor)),
+            Some(low) => format!("{} to {} x wider", ratio(low), ratio(verdict.factor)),
+            None => format!("{} x wider", ratio(verdict.factor)),
+        };
+        text.push_str(&format!("; next is {} at {}, {factor}", subject(next), through(evidence, next)));
+    }
+    format!("{text}. {}", verdict.knob)
+}
+
+/// A stage with its place, as a subject.
+pub(super) fn subject(narrow: &Narrow) -> String {
+    match (narrow.cause, narrow.place) {
+        (Cause::RateLimit, _) => "the rate limit".to_owned(),
+        (Cause::Plan, _) => "the plan".to_owned(),
+        (Cause::CpuQuota, place) => format!("the CPU quota {}", at(place)),
+        (Cause::Cpu, place) => format!("the CPU {}", at(place)),
+        (_, Place::Path) => "the path".to_owned(),
+        (_, place) => format!("{} {}", narrow.stage, at(place)),
+    }
+}
+
+fn at(place: Place) -> &'static str {
+    match place {
+        Place::Source => "at the source",
+        Place::Destination => "at the destination",
+        Place::Path => "on the path",
+        Place::Both => "of this machine",
+    }
+}
+
+fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
+    let rate = through(evidence, narrow);
+    match narrow.cause {
+        Cause::Scan => format!("listing the source gives {rate}"),
+        Cause::SourceDisk => format!("its disk gives {rate}"),
+        Cause::SmallFilesRead => format!("opening small files gives {rate}"),
+        Cause::SourceCpu | Cause::DestinationCpu => format!("it computes all the time, for {rate}"),
+        Cause::Cpu => format!("it is used up at {rate}"),
+        Cause::CpuQuota => {
+            let side = if narrow.place == Place::Destination { &evidence.receiver } else { &evidence.sender };
+            let quota = f64::from(side.process.quota_milli.unwrap_or(0)) / 1e3;
+            format!("its control group may use {quota:.2} of a CPU, which is enough for {rate}")
+        }
+        Cause::RateLimit => format!("{rate}, as asked"),
+        Cause::Link => format!("the link is full at {rate}"),
+        Cause::Window => format!(
+            "the receive window of {} limits each of {} to {} at {:.1} ms",
+            size(window_bytes(evidence)),
+            streams(evidence),
+            rate_of(evidence.bytes as f64 / evidence.seconds().max(1e-9) / count(evidence)),
+            path::rtt_seconds(evidence) * 1e3,
+        ),
+        Cause::SendBuffer => format!(
+            "the send buffer limits each of {} to {} at {:.1} ms",
+            streams(evidence),
+            rate_of(evidence.bytes as f64 / evidence.seconds().max(1e-9) / count(evidence)),
+            path::rtt_seconds(evidence) * 1e3,
+        ),
+        Cause::Loss => {
+            let of = |of: fn(&thalweg_wire::account::StreamAccount) -> u64| {
+                evidence.sender.streams.iter().map(of).sum::<u64>() as f64
+            };
+            let lost = of(|stream| stream.retransmitted_bytes) / of(|stream| stream.sent_bytes).max(1.0);
+            let control = evidence.sender.streams.first().map_or("tcp", |stream| stream.congestion.as_str());
+            format!("{:.2} % of the bytes are sent again, with which {control} reaches {rate}", lost * 100.0)
+        }
+        Cause::SlowStream => {
+            let (stream, share) = path::slow_stream(evidence).unwrap_or_default();
+            format!(
+                "stream {stream} carries {:.0} % of what the others do, all together {rate}",
+                share * 100.0
+            )
+        }
+        Cause::DestinationDisk => format!("its disk takes {rate}"),
+        Cause::SlowSync => {
+            let items = |stage: crate::stage::Stage| evidence.receiver.stage(stage as u8).items;
+            let times = items(crate::stage::Stage::Sync);
+            format!("each of {times} syncs takes its time however little there is, which gives {rate}")
+        }
+        Cause::SmallFilesWrite => format!("creating small files gives {rate}"),
+        Cause::Names => format!("giving files their names gives {rate}"),
+        Cause::Look => format!("looking at what is there gives {rate}"),
+        Cause::Plan => format!("no more may be under way, which gives {rate}"),
+    }
+}
+
+/// What it lets through, in the unit that matters.
+pub(super) fn through(evidence: &Evidence, narrow: &Narrow) -> String {
+    let is_small = evidence.entries > 16 && evidence.bytes / evidence.entries < SMALL_BYTES;
+    match is_small {
+        true => format!("{} entries/s", thousands(narrow.entries_per_s)),
+        false => rate_of(narrow.bytes_per_s),
+    }
+}
+
+fn count(evidence: &Evidence) -> f64 {
+    evidence.sender.streams.len().max(1) as f64
+}
+
+fn streams(evidence: &Evidence) -> String {
+    match evidence.sender.streams.len() {
+        0 | 1 => "1 stream".to_owned(),
+        many => format!("{many} streams"),
+    }
+}
+
+pub(super) fn window_bytes(evidence: &Evidence) -> u64 {
+    evidence.sender.streams.iter().map(|stream| stream.window_bytes).max().unwrap_or(0)
+}
+
+/// Decimal bits a second.
+pub(super) fn rate_of(bytes_per_s: f64) -> String {
+    let bits = bytes_per_s * 8.0;
+    let (value, unit) = match bits {
+        bits if bits >= 1e9 => (bits / 1e9, "Gb/s"),
+        bits if bits >= 1e6 => (bits / 1e6, "Mb/s"),
+        bits => (bits / 1e3, "kb/s"),
+    };
+    format!("{} {unit}", ratio(value))
+}
+
+pub(super) fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 => format!("{} MiB", ratio(bytes as f64 / f64::from(1 << 20))),
+        bytes => format!("{} KiB", bytes >> 10),
+    }
+}
+
+/// Two or three digits that mean something.
+fn ratio(value: f64) -> String {
+    let digits = match value {
+        value if value >= 99.5 => 0,
+        value if value >= 9.95 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+fn thousands(value: f64) -> String {
+    if value >= 1e4 { format!("{:.1} k", value / 1e3) } else { format!("{value:.0}") }
+}

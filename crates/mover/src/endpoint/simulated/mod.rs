@@ -1,0 +1,143 @@
+//! `sim:`: a source or a destination on a simulated array of disks, in real time. What orders of requests do shows on it
+//! as it did on the arrays of 004, which the disks of today hide.
+//!
+//! As a source one file, `sim`, whose bytes come from the seed: what arrives can be verified. As a destination it keeps
+//! nothing: see [`NullDestination`](super::synthetic::NullDestination).
+
+mod array;
+
+pub use array::{Array, ArraySpec};
+
+use super::{Placed, ScanSink, Source, SourceFile};
+use crate::failure::{Failure, FailureKind, Result};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use thalweg_wire::message::ScanTotals;
+use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
+
+/// An array that takes its time.
+#[derive(Debug)]
+pub struct SimulatedDisk {
+    array: Mutex<Array>,
+    since: Instant,
+}
+
+impl SimulatedDisk {
+    /// An idle one.
+    ///
+    /// # Errors
+    /// `Usage` for numbers out of their bounds.
+    pub fn new(spec: ArraySpec) -> Result<SimulatedDisk> {
+        let array =
+            Array::new(spec).map_err(|cause| Failure::new(FailureKind::Usage, "simulate a disk", cause))?;
+        Ok(SimulatedDisk { array: Mutex::new(array), since: Instant::now() })
+    }
+
+    /// Makes a request and sleeps until it has ended.
+    pub fn request(&self, offset: u64, bytes: u64) {
+        let end = {
+            let mut array = self.array.lock().unwrap_or_else(PoisonError::into_inner);
+            array.request(self.since.elapsed(), offset, bytes)
+        };
+        std::thread::sleep(end.saturating_sub(self.since.elapsed()));
+    }
+}
+
+/// One file on a simulated array.
+#[derive(Debug)]
+pub struct SimulatedSource {
+    disk: Arc<SimulatedDisk>,
+    bytes: u64,
+    seed: u64,
+}
+
+struct SimulatedFile {
+    disk: Arc<SimulatedDisk>,
+    bytes: u64,
+    seed: u64,
+}
+
+impl SimulatedSource {
+    /// On an array of its own.
+    ///
+    /// # Errors
+    /// As [`SimulatedDisk::new`].
+    pub fn new(spec: ArraySpec) -> Result<SimulatedSource> {
+        let (bytes, seed) = (spec.bytes, spec.seed);
+        Ok(SimulatedSource { disk: Arc::new(SimulatedDisk::new(spec)?), bytes, seed })
+    }
+}
+
+fn evidence(bytes: u64) -> Evidence {
+    Evidence { size: bytes, ..Evidence::default() }
+}
+
+impl Source for SimulatedSource {
+    fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
+        let mut totals = ScanTotals { complete: true, ..ScanTotals::default() };
+        let Ok(path) = RelativePath::new(b"sim".to_vec()) else { return totals };
+        let entry = Entry {
+            id: EntryId(0),
+            path,
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: thalweg_sys::usage::effective_uid(),
+            gid: thalweg_sys::usage::effective_gid(),
+            evidence: evidence(self.bytes),
+            xattrs: Vec::new(),
+        };
+        if sink.entry(entry).is_some() {
+            (totals.entries, totals.bytes) = (1, self.bytes);
+        }
+        totals
+    }
+
+    fn open(&self, _: &Entry) -> Result<Arc<dyn SourceFile>> {
+        Ok(Arc::new(SimulatedFile { disk: self.disk.clone(), bytes: self.bytes, seed: self.seed }))
+    }
+
+    fn look_again(&self, entry: &Entry) -> Result<Entry> {
+        Ok(entry.clone())
+    }
+
+    fn layout(&self, _: &Entry) -> Result<Vec<Placed>> {
+        let array = self.disk.array.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(array.layout().take(ArraySpec::STRIPES_MAX as usize).collect())
+    }
+}
+
+impl SourceFile for SimulatedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let bytes = self.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        self.disk.request(offset, bytes as u64);
+        fill(&mut buffer[..bytes], offset, self.seed);
+        Ok(bytes)
+    }
+
+    fn evidence(&self) -> io::Result<Evidence> {
+        Ok(evidence(self.bytes))
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok((offset < self.bytes).then_some(offset))
+    }
+
+    fn next_hole(&self, _: u64) -> io::Result<u64> {
+        Ok(self.bytes)
+    }
+}
+
+/// The bytes from `offset` on: eight from each number.
+fn fill(buffer: &mut [u8], offset: u64, seed: u64) {
+    const WORD: u64 = 8;
+    let skip = (offset % WORD) as usize;
+    let (head, rest) = buffer.split_at_mut(((WORD as usize - skip) % WORD as usize).min(buffer.len()));
+    head.copy_from_slice(&array::mixed(seed, offset / WORD).to_le_bytes()[skip..][..head.len()]);
+    for (word, bytes) in (offset.div_ceil(WORD)..).zip(rest.chunks_mut(WORD as usize)) {
+        bytes.copy_from_slice(&array::mixed(seed, word).to_le_bytes()[..bytes.len()]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! How disks are used, in words.
+
+use super::{Chosen, chosen};
+use crate::order;
+use thalweg_wire::message::{Direct, Disk, Order};
+
+/// How disks are used: what is asked for, or what each side does by itself, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskPlan {
+    /// Requests in flight for each stream.
+    pub io_depth: Chosen<u16>,
+    /// What keeps several requests in flight, at this machine.
+    pub engine: Chosen<&'static str>,
+    /// Past the page cache, at the source and at the destination.
+    pub direct: [Chosen<&'static str>; 2],
+    /// Order of requests, at the source and at the destination.
+    pub order: [Chosen<&'static str>; 2],
+}
+
+/// Disk requests in flight for each stream, if nobody says otherwise: fewer cost a disk that is the narrowest stage, more
+/// gain nothing (LIMITS section 3).
+pub const IO_DEPTH: u16 = 4;
+
+/// Plans for disks. `no_ring`: why this machine has no io_uring, if it has none.
+pub fn disk_plan(asked: &Disk, no_ring: Option<String>) -> DiskPlan {
+    let direct = |asked, auto: &str| match asked {
+        Direct::Auto => chosen("auto", auto),
+        Direct::On => chosen("on", "as asked, where the file system takes it"),
+        Direct::Off => chosen("off", "as asked"),
+    };
+    let ordered = |asked: Option<Order>, default: Order, why: &str| match asked {
+        Some(asked) => chosen(order_name(asked), "as asked"),
+        None => chosen(order_name(default), why),
+    };
+    DiskPlan {
+        io_depth: match asked.depth {
+            Some(depth) => chosen(depth, "as asked"),
+            None => chosen(IO_DEPTH, "enough to keep a disk busy"),
+        },
+        engine: match (asked.no_io_uring, no_ring) {
+            (true, _) => chosen("threads", "as asked"),
+            (false, None) => chosen("io_uring", "tried: this kernel lets us"),
+            (false, Some(why)) => chosen("threads", format!("io_uring is not to be had: {why}")),
+        },
+        direct: [
+            direct(asked.source.direct, "through the page cache, whose reading ahead measured faster"),
+            direct(asked.destination.direct, "past the page cache from 16 MiB, on ext4 and XFS"),
+        ],
+        order: [
+            ordered(asked.source.order, order::SOURCE, "each request after the one before it was made"),
+            ordered(asked.destination.order, order::DESTINATION, "data arrive mostly in order"),
+        ],
+    }
+}
+
+/// The word for an order.
+pub fn order_name(order: Order) -> &'static str {
+    match order {
+        Order::Strict => "strict",
+        Order::Serial => "serial",
+        Order::Loose => "loose",
+        Order::None => "none",
+        Order::Layout => "layout",
+    }
+}

@@ -1,0 +1,154 @@
+//! The window law: a stream carries no more than its window for each round trip, and systems bound windows.
+
+use super::{Path, show, show_rate};
+use std::time::Duration;
+use thalweg_wire::hello::System;
+
+/// Bytes that are under way on a busy path: rate times round trip. Without loss, fewer leave it idle.
+///
+/// Saturates at `u64::MAX`.
+pub fn bandwidth_delay_product_bytes(bits_per_s: u64, rtt: Duration) -> u64 {
+    let bytes = u128::from(bits_per_s).saturating_mul(rtt.as_nanos()) / 8 / 1_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// The largest window that the systems of both ends let one stream have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// Content bytes under way.
+    pub bytes: u64,
+    /// The setting that bounds it.
+    pub setting: &'static str,
+    /// What that setting allows, in bytes.
+    pub allowed_bytes: u64,
+    /// The side that has this setting: `sender` or `receiver`.
+    pub side: &'static str,
+    /// Round-trip time that the bound is reckoned with.
+    pub rtt: Duration,
+}
+
+impl Window {
+    /// The narrower of both ends'. `None` if neither is known.
+    pub(super) fn of(path: &Path, rtt: Duration) -> Option<Window> {
+        let sends = send_window(&path.sender, rtt);
+        let receives = receive_window(&path.receiver, rtt);
+        sends.into_iter().chain(receives).min_by_key(|window| window.bytes)
+    }
+
+    /// What one stream can carry at most, in bits a second.
+    pub fn rate_bits_per_s(&self) -> u64 {
+        let bits = u128::from(self.bytes) * 8 * 1_000_000_000 / self.rtt.as_nanos().max(1);
+        u64::try_from(bits).unwrap_or(u64::MAX)
+    }
+
+    /// For the reason of a plan.
+    pub(super) fn in_words(&self) -> String {
+        format!("{} under way in each ({} of the {})", mebibytes(self.bytes), self.setting, self.side)
+    }
+
+    /// What the system keeps from one stream, and how to lift it, where `streams` are used instead. `None` where one
+    /// stream may carry all of `goal_bits_per_s`.
+    pub fn advice(&self, goal_bits_per_s: u64, streams: u16) -> Option<String> {
+        let rate = self.rate_bits_per_s();
+        if rate >= goal_bits_per_s {
+            return None;
+        }
+        let needed = bandwidth_delay_product_bytes(goal_bits_per_s, self.rtt);
+        let wanted = u128::from(needed) * u128::from(self.allowed_bytes) / u128::from(self.bytes.max(1));
+        Some(format!(
+            "{} of the {} allows {}: at {} no stream can pass {}; for {} in one raise it to {wanted} bytes; using {} instead",
+            self.setting,
+            self.side,
+            mebibytes(self.allowed_bytes),
+            show(self.rtt),
+            show_rate(rate),
+            show_rate(goal_bits_per_s),
+            if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") },
+        ))
+    }
+}
+
+/// Autotuning fills the last of tcp_wmem, nearly all of it with content; SO_SNDBUF is doubled by the kernel (LIMITS
+/// section 7: 4 MiB of either gave 0.3 and 0.6 Gbit/s at 100 ms).
+fn send_window(system: &System, rtt: Duration) -> Option<Window> {
+    let (tuned, asked) = (kib(system.tcp_wmem_max_kib), kib(system.wmem_max_kib));
+    let (bytes, setting, allowed_bytes) = match tuned >= asked * 2 {
+        true => (tuned, "net.ipv4.tcp_wmem", tuned),
+        false => (asked * 2, "net.core.wmem_max", asked),
+    };
+    (bytes > 0).then_some(Window { bytes, setting, allowed_bytes, side: "sender", rtt })
+}
+
+/// Of a receive buffer the kernel offers half as window (`tcp_adv_win_scale` 1).
+fn receive_window(system: &System, rtt: Duration) -> Option<Window> {
+    let (tuned, asked) = (kib(system.tcp_rmem_max_kib), kib(system.rmem_max_kib));
+    let (bytes, setting, allowed_bytes) = match tuned >= asked * 2 {
+        true => (tuned / 2, "net.ipv4.tcp_rmem", tuned),
+        false => (asked, "net.core.rmem_max", asked),
+    };
+    (bytes > 0).then_some(Window { bytes, setting, allowed_bytes, side: "receiver", rtt })
+}
+
+fn kib(kib: u32) -> u64 {
+    u64::from(kib) << 10
+}
+
+fn mebibytes(bytes: u64) -> String {
+    let mebibytes = bytes as f64 / f64::from(1 << 20);
+    if mebibytes >= 10.0 { format!("{mebibytes:.0} MiB") } else { format!("{mebibytes:.1} MiB") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Asked, plan};
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    /// As LIMITS section 7 found it.
+    const HERE: System = System {
+        rmem_max_kib: 4096,
+        wmem_max_kib: 4096,
+        tcp_rmem_max_kib: 32 << 10,
+        tcp_wmem_max_kib: 4096,
+        cores: 2,
+    };
+    /// Debian's defaults.
+    const STOCK: System = System { rmem_max_kib: 208, wmem_max_kib: 208, tcp_rmem_max_kib: 6144, ..HERE };
+
+    fn path(sender: System, receiver: System) -> Path {
+        Path { rtt: Some(RTT), sender, receiver, learned: None }
+    }
+
+    #[test]
+    fn a_hundred_gigabits_over_60_ms_are_750_megabytes() {
+        assert_eq!(bandwidth_delay_product_bytes(100_000_000_000, Duration::from_millis(60)), 750_000_000);
+        assert_eq!(bandwidth_delay_product_bytes(u64::MAX, Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn the_narrower_end_is_named_with_its_setting() {
+        let window = Window::of(&path(HERE, HERE), RTT).unwrap();
+        assert_eq!((window.bytes, window.setting, window.side), (8 << 20, "net.core.wmem_max", "sender"));
+        assert_eq!(window.rate_bits_per_s(), 671_088_640);
+        let window = Window::of(&path(HERE, STOCK), RTT).unwrap();
+        assert_eq!((window.bytes, window.setting, window.side), (3 << 20, "net.ipv4.tcp_rmem", "receiver"));
+        let advice = window.advice(10_000_000_000, 20).unwrap();
+        assert!(advice.contains("at 100.0 ms no stream can pass 251.7 Mbit/s"), "{advice}");
+        assert!(advice.contains("250000000 bytes; using 20 streams instead"), "{advice}");
+        assert_eq!(window.advice(200_000_000, 1), None);
+        assert_eq!(Window::of(&path(System::default(), System::default()), RTT), None);
+    }
+
+    #[test]
+    fn streams_follow_the_window_of_the_poorer_end() {
+        let streams = |sender, receiver| plan(&Asked::default(), &path(sender, receiver)).streams;
+        // LIMITS section 7: 16 to 20 with windows of 8 MiB.
+        assert_eq!(streams(HERE, HERE).value, 19);
+        assert_eq!(streams(STOCK, HERE).value, 32);
+        let wide = System { tcp_rmem_max_kib: 1 << 20, tcp_wmem_max_kib: 1 << 20, ..HERE };
+        assert_eq!(streams(wide, wide).value, 4);
+        let why = streams(STOCK, HERE).why;
+        assert!(why.contains("4.0 MiB under way in each (net.ipv4.tcp_wmem of the sender)"), "{why}");
+    }
+}

@@ -1,0 +1,126 @@
+//! What a side tells of its time: the accounts of its stages, and what the machine says; and both sides' together.
+
+use crate::basin::Evidence;
+use crate::stage::{Accounts, Stage};
+use std::time::{Duration, Instant};
+use thalweg_sys::host::{self, CpuQuota, DeviceUse, ProcessUse};
+use thalweg_wire::account::{DiskAccount, ProcessAccount, SideAccounts, StreamAccount};
+
+/// What a transfer goes by, as far as it may limit it.
+pub struct Settings {
+    /// Whether there is a link.
+    pub is_linked: bool,
+    /// Streams.
+    pub streams: u16,
+    /// Files under way.
+    pub concurrency: u32,
+    /// Chunks or packs under way in each stream.
+    pub depth: Option<u32>,
+    /// Bytes a second.
+    pub rate_bytes_per_s: Option<u64>,
+    /// Bytes under way in each stream.
+    pub window_bytes: Option<u64>,
+}
+
+/// Both sides' accounts of a transfer of which `entries` are settled.
+pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receiver: SideAccounts) -> Evidence {
+    let limits = thalweg_sys::socket::buffer_limits().ok();
+    let through = |side: &SideAccounts, stage: Stage| side.stage(stage as u8).bytes;
+    Evidence {
+        elapsed_nanos: sender.elapsed_nanos.max(receiver.elapsed_nanos),
+        // Until the receiver has told: what was read.
+        bytes: match receiver.stages.is_empty() {
+            true => through(&sender, Stage::Digest),
+            false => through(&receiver, Stage::Verify),
+        },
+        entries,
+        is_linked: settings.is_linked,
+        streams: settings.streams,
+        rate_bytes_per_s: settings.rate_bytes_per_s,
+        depth: settings.depth,
+        concurrency: settings.concurrency,
+        window_bytes: settings.window_bytes,
+        socket_bytes_max: limits.map_or((0, 0), |limits| (limits.tcp_rmem[2], limits.tcp_wmem[2])),
+        sender,
+        receiver,
+    }
+}
+
+/// Looks at the machine at the beginning, and tells the difference.
+pub(super) struct Ledger {
+    began: Instant,
+    process: ProcessUse,
+    quota: CpuQuota,
+    pressure: [Option<Duration>; 2],
+    disk: Option<(u32, u32, DeviceUse)>,
+}
+
+impl Ledger {
+    /// Begins now. `device` is the number of what the source or destination rests on.
+    pub fn begin(device: Option<u64>) -> Ledger {
+        let disk = device.map(host::device_numbers);
+        Ledger {
+            began: Instant::now(),
+            process: host::process_use().unwrap_or_default(),
+            quota: host::cpu_quota(),
+            pressure: pressures(),
+            disk: disk.and_then(|(major, minor)| Some((major, minor, host::device_use(major, minor)?))),
+        }
+    }
+
+    /// What is known by now.
+    pub fn side(&self, accounts: &Accounts, streams: Vec<StreamAccount>) -> SideAccounts {
+        SideAccounts {
+            elapsed_nanos: nanos(self.began.elapsed()),
+            stages: accounts.rows(),
+            process: self.process(),
+            disk: self.disk(),
+            streams,
+        }
+    }
+
+    fn process(&self) -> ProcessAccount {
+        let (now, then) = (host::process_use().unwrap_or_default(), &self.process);
+        let quota = host::cpu_quota();
+        let [io, cpu] = pressures();
+        let pressed = |now: Option<Duration>, then: Option<Duration>| Some(nanos(now?.saturating_sub(then?)));
+        ProcessAccount {
+            host: host::boot_number(),
+            user_nanos: nanos(now.user.saturating_sub(then.user)),
+            system_nanos: nanos(now.system.saturating_sub(then.system)),
+            // Of threads that live: those that ended took theirs along.
+            runnable_nanos: nanos(now.runnable.saturating_sub(then.runnable)),
+            voluntary_switches: now.voluntary_switches.saturating_sub(then.voluntary_switches),
+            involuntary_switches: now.involuntary_switches.saturating_sub(then.involuntary_switches),
+            read_bytes: now.read_bytes.saturating_sub(then.read_bytes),
+            written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
+            cores_milli: u32::try_from(thalweg_sys::usage::cores()).unwrap_or(1).saturating_mul(1000),
+            quota_milli: quota.quota_milli,
+            throttled_nanos: nanos(quota.throttled.saturating_sub(self.quota.throttled)),
+            throttled_count: quota.throttled_count.saturating_sub(self.quota.throttled_count),
+            io_pressure_nanos: pressed(io, self.pressure[0]),
+            cpu_pressure_nanos: pressed(cpu, self.pressure[1]),
+        }
+    }
+
+    fn disk(&self) -> Option<DiskAccount> {
+        let (major, minor, then) = self.disk?;
+        let now = host::device_use(major, minor)?;
+        Some(DiskAccount {
+            major,
+            minor,
+            read_bytes: now.read_bytes.saturating_sub(then.read_bytes),
+            written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
+            busy_nanos: nanos(now.busy.saturating_sub(then.busy)),
+            flush_nanos: nanos(now.flush.saturating_sub(then.flush)),
+        })
+    }
+}
+
+fn pressures() -> [Option<Duration>; 2] {
+    ["io", "cpu"].map(host::pressure)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,284 @@
+//! Data streams over several addresses and network cards of both sides.
+//!
+//! Each pair of a local and a far address is a *way*. A new stream takes the way that has the fewest; one that carried a
+//! stream which broke, or that could not be dialled, is shunned for a while, longer each time, and its streams come up on
+//! the others. A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
+
+use crate::failure::{Failure, FailureKind, Result};
+use crate::run::client::{Connect, connect_any};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Where a connection begins.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Local {
+    /// An address of this machine.
+    Address(IpAddr),
+    /// A network card, by its name; needs Linux 5.7 or root.
+    Interface(String),
+}
+
+/// Ways at most: far addresses times local ones.
+pub const WAYS_MAX: usize = 256;
+/// A way that is not the last resort must answer within this time.
+const DIAL_LIMIT: Duration = Duration::from_secs(3);
+/// First and longest time for which a way is shunned.
+const SHUN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
+
+/// See the module.
+pub struct Spread {
+    inner: Arc<dyn Connect>,
+    /// `host` or `host:port`; none: where `inner` dials.
+    far: Vec<String>,
+    /// None: what the system's routes say.
+    local: Vec<Local>,
+    ways: Mutex<Ways>,
+    began: Instant,
+}
+
+impl Spread {
+    /// Streams of `inner` from all of `local` to all of `far`, in turn; the control connection goes as `inner` says, and
+    /// by any way if that fails.
+    ///
+    /// # Errors
+    /// `Usage` for too many of them.
+    pub fn new(inner: Arc<dyn Connect>, far: Vec<String>, local: Vec<Local>) -> Result<Spread> {
+        let count = far.len().max(1) * local.len().max(1);
+        if count > WAYS_MAX {
+            let cause = format!("{count} ways are more than {WAYS_MAX}");
+            return Err(Failure::new(FailureKind::Usage, "spread streams", cause));
+        }
+        Ok(Spread { inner, far, local, ways: Mutex::new(Ways::new(count)), began: Instant::now() })
+    }
+
+    /// The way with this number: whom to dial, and from where.
+    fn way(&self, number: usize) -> Result<(Vec<String>, Option<&Local>)> {
+        let known = self.inner.addresses();
+        let locals = self.local.len().max(1);
+        let far = match self.far.get(number / locals) {
+            None => known,
+            Some(far) if has_port(far) => vec![far.clone()],
+            Some(far) => {
+                let port = known.iter().find_map(|address| address.rsplit_once(':')).map(|(_, port)| port);
+                let port = port.ok_or_else(|| {
+                    let cause = "the far side has no port that can be dialled; its data ride in ssh";
+                    Failure::new(FailureKind::Connection, "connect", cause)
+                })?;
+                vec![if far.contains(':') { format!("[{far}]:{port}") } else { format!("{far}:{port}") }]
+            }
+        };
+        Ok((far, self.local.get(number % locals)))
+    }
+
+    fn dial(&self, number: usize, deadline: Duration) -> Result<OwnedFd> {
+        let (far, local) = self.way(number)?;
+        if far.is_empty() {
+            return self.inner.connect(deadline);
+        }
+        connect_any(&far, local, deadline)
+    }
+
+    /// Tries ways in this order.
+    fn dial_in_order(&self, order: &[usize], stream: Option<u16>, deadline: Duration) -> Result<OwnedFd> {
+        let until = Instant::now() + deadline;
+        let mut last = Failure::new(FailureKind::Connection, "connect", "no way is left");
+        for (at, &way) in order.iter().enumerate() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            if let Some(stream) = stream {
+                self.lock().place(stream, way);
+            }
+            let limit = if at + 1 == order.len() { left } else { left.min(DIAL_LIMIT) };
+            match self.dial(way, limit) {
+                Ok(fd) => return Ok(fd),
+                Err(failure) => {
+                    self.lock().shun(way, self.began.elapsed());
+                    last = failure;
+                }
+            }
+        }
+        if let Some(stream) = stream {
+            self.lock().take_away(stream);
+        }
+        Err(last)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ways> {
+        self.ways.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Connect for Spread {
+    fn connect(&self, deadline: Duration) -> Result<OwnedFd> {
+        // Half of the time for the address that was given, so that there is some for others.
+        self.inner.connect(deadline / 2).or_else(|failure| {
+            if self.inner.addresses().is_empty() {
+                return Err(failure);
+            }
+            let order = self.lock().order(self.began.elapsed());
+            self.dial_in_order(&order, None, deadline / 2)
+        })
+    }
+
+    fn connect_stream(&self, stream: u16, deadline: Duration) -> Result<OwnedFd> {
+        // Placed in the same breath: streams that are dialled side by side shall not all choose the same.
+        let order = {
+            let mut ways = self.lock();
+            ways.take_away(stream);
+            let order = ways.order(self.began.elapsed());
+            if let Some(&first) = order.first() {
+                ways.place(stream, first);
+            }
+            order
+        };
+        self.dial_in_order(&order, Some(stream), deadline)
+    }
+
+    fn stream_lost(&self, stream: u16) {
+        let mut ways = self.lock();
+        if let Some(way) = ways.take_away(stream) {
+            ways.shun(way, self.began.elapsed());
+        }
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.inner.addresses()
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn close(&self) {
+        self.inner.close();
+    }
+}
+
+fn has_port(address: &str) -> bool {
+    match address.rsplit_once(':') {
+        Some((host, port)) => port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')),
+        None => false,
+    }
+}
+
+/// Which way carries which stream, and which are shunned. Time is that since any fixed moment.
+#[derive(Debug)]
+struct Ways {
+    ways: Vec<Way>,
+    placed: BTreeMap<u16, usize>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Way {
+    streams: BTreeSet<u16>,
+    shunned_until: Duration,
+    /// For how long it is shunned the next time.
+    next: Duration,
+}
+
+impl Ways {
+    fn new(count: usize) -> Ways {
+        Ways { ways: vec![Way { next: SHUN.0, ..Way::default() }; count], placed: BTreeMap::new() }
+    }
+
+    /// In which order to try them: those with the fewest streams first; those that are shunned last, the soonest over
+    /// first.
+    fn order(&self, now: Duration) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.ways.len()).collect();
+        order.sort_by_key(|&at| {
+            let way = &self.ways[at];
+            let shunned = way.shunned_until.saturating_sub(now);
+            (shunned, way.streams.len(), at)
+        });
+        order
+    }
+
+    fn place(&mut self, stream: u16, way: usize) {
+        self.take_away(stream);
+        self.placed.insert(stream, way);
+        self.ways[way].streams.insert(stream);
+    }
+
+    fn take_away(&mut self, stream: u16) -> Option<usize> {
+        let way = self.placed.remove(&stream)?;
+        self.ways[way].streams.remove(&stream);
+        Some(way)
+    }
+
+    /// Many streams that break at once count once.
+    fn shun(&mut self, way: usize, now: Duration) {
+        let way = &mut self.ways[way];
+        if way.shunned_until > now {
+            return;
+        }
+        // One that held for long after it was shunned begins anew.
+        if now.saturating_sub(way.shunned_until) > SHUN.1 {
+            way.next = SHUN.0;
+        }
+        way.shunned_until = now + way.next;
+        way.next = (way.next * 2).min(SHUN.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn placed(ways: &mut Ways, streams: std::ops::Range<u16>, now: Duration) {
+        for stream in streams {
+            let way = ways.order(now)[0];
+            ways.place(stream, way);
+        }
+    }
+
+    #[test]
+    fn streams_are_spread_evenly_and_those_of_a_dead_way_come_up_on_others() {
+        let mut ways = Ways::new(3);
+        placed(&mut ways, 0..9, SECOND);
+        let counts = |ways: &Ways| ways.ways.iter().map(|way| way.streams.len()).collect::<Vec<_>>();
+        assert_eq!(counts(&ways), [3, 3, 3]);
+        let lost: Vec<u16> = ways.ways[1].streams.iter().copied().collect();
+        for &stream in &lost {
+            let way = ways.take_away(stream).unwrap();
+            ways.shun(way, SECOND);
+        }
+        for stream in lost {
+            let way = ways.order(SECOND)[0];
+            ways.place(stream, way);
+        }
+        let mut now = counts(&ways);
+        now.sort();
+        assert_eq!((counts(&ways)[1], now), (0, vec![0, 4, 5]));
+        // When it may be tried again, it has the fewest.
+        assert_eq!(ways.order(SECOND + SHUN.0)[0], 1);
+    }
+
+    #[test]
+    fn a_way_that_breaks_again_and_again_is_shunned_for_longer_and_at_most_a_minute() {
+        let mut ways = Ways::new(2);
+        let mut now = Duration::ZERO;
+        let mut times = Vec::new();
+        for _ in 0..6 {
+            ways.shun(0, now);
+            ways.shun(0, now);
+            times.push((ways.ways[0].shunned_until - now).as_secs());
+            now = ways.ways[0].shunned_until;
+        }
+        assert_eq!(times, [5, 10, 20, 40, 60, 60]);
+        ways.shun(0, now + SHUN.1 * 2);
+        assert_eq!(ways.ways[0].next, SHUN.0 * 2);
+    }
+
+    #[test]
+    fn an_address_may_have_a_port_or_take_that_of_the_place() {
+        assert!(has_port("10.0.0.1:7") && has_port("[2001:db8::1]:7") && has_port("host:7"));
+        assert!(!has_port("10.0.0.1") && !has_port("2001:db8::1") && !has_port("host"));
+    }
+}

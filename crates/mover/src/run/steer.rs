@@ -1,0 +1,111 @@
+//! A transfer's knobs while it runs: the user's rate, and what the tuner finds.
+
+use crate::event::{Event, Events};
+use crate::plan::{Learned, Plan, STREAMS_MAX};
+use crate::run::Clock;
+use crate::tune::{Knob, Range, Sample, Tuner};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use thalweg_wire::limits;
+use thalweg_wire::message::Steer;
+
+/// The rate that a user wants, which may change at any time.
+#[derive(Debug, Default)]
+pub struct Rate(AtomicU64);
+
+impl Rate {
+    /// At most so many content bytes a second; 0 and `None`: no bound.
+    pub fn new(bytes_per_s: Option<u64>) -> Rate {
+        Rate(AtomicU64::new(bytes_per_s.unwrap_or(0)))
+    }
+
+    /// From now on.
+    pub fn set(&self, bytes_per_s: Option<u64>) {
+        self.0.store(bytes_per_s.unwrap_or(0), Ordering::Release);
+    }
+
+    /// The rate now, in bytes a second.
+    pub fn bytes_per_s(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|&rate| rate > 0)
+    }
+}
+
+/// What is asked of the streams of a near path at most: as many again as there are cores.
+const NEAR_STREAMS_MAX: u16 = 8;
+/// A transfer shorter than this teaches nothing about its route.
+const LEARN_AFTER: Duration = Duration::from_secs(5);
+
+/// See the module.
+pub struct Steering {
+    steer: Steer,
+    tuner: Option<Tuner>,
+    clock: Clock,
+    events: Events,
+}
+
+impl Steering {
+    /// For a transfer that begins by `plan`, over a path with this round-trip time. With `tunes`, what the user did not ask for may be changed.
+    pub fn new(
+        plan: &Plan,
+        asked: &crate::plan::Asked,
+        rtt: Duration,
+        rate: &Rate,
+        tunes: bool,
+        events: Events,
+    ) -> Steering {
+        let rate_bytes_per_s = rate.bytes_per_s();
+        let steer =
+            Steer { rate_bytes_per_s, streams: None, concurrency: asked.concurrency, depth: asked.depth };
+        let mut knobs = Vec::new();
+        if asked.streams.is_none() {
+            let start = plan.streams.value;
+            // Near, each core has its stream: fewer leave one idle.
+            let (least, most) = match rtt < crate::plan::NEAR_RTT {
+                true => (start, NEAR_STREAMS_MAX.max(start)),
+                false => (1, STREAMS_MAX.max(start)),
+            };
+            let bounds = u32::from(least)..=u32::from(most);
+            knobs.push(Range { knob: Knob::Streams, start: start.into(), bounds });
+        }
+        if asked.concurrency.is_none() {
+            let bounds = 8..=limits::CONCURRENCY_MAX;
+            knobs.push(Range { knob: Knob::Concurrency, start: plan.concurrency.value, bounds });
+        }
+        let tuner = tunes.then(|| Tuner::new(knobs, rtt));
+        Steering { steer, tuner, clock: Clock::start(), events }
+    }
+
+    /// Looks at the counters; returns the knobs if one is to be turned.
+    pub fn look(&mut self, rate: &Rate, sample: &Sample) -> Option<Steer> {
+        let wanted = rate.bytes_per_s();
+        let mut is_turned = std::mem::replace(&mut self.steer.rate_bytes_per_s, wanted) != wanted;
+        if is_turned {
+            let text =
+                wanted.map_or("no limit".to_owned(), |rate| crate::plan::show_rate(rate.saturating_mul(8)));
+            (self.events)(Event::Knob(format!("rate: {text} from now on")));
+        }
+        // A rate that is kept by us says nothing about the path.
+        let turn = match wanted {
+            None => self.tuner.as_mut().and_then(|tuner| tuner.sample(self.clock.now(), sample)),
+            Some(_) => None,
+        };
+        if let Some(turn) = turn {
+            is_turned = true;
+            match turn.knob {
+                Knob::Streams => self.steer.streams = u16::try_from(turn.to).ok(),
+                Knob::Concurrency => self.steer.concurrency = Some(turn.to),
+            }
+            let text = format!("{}: {} -> {} ({})", turn.knob.name(), turn.from, turn.to, turn.why);
+            (self.events)(Event::Knob(text));
+        }
+        is_turned.then_some(self.steer)
+    }
+
+    /// What the transfer taught about its route, if it was long enough to.
+    pub fn learned(&self) -> Option<Learned> {
+        let (streams, rate_bits_per_s) = self.tuner.as_ref()?.best(Knob::Streams)?;
+        let streams = u16::try_from(streams).ok()?;
+        (self.clock.now() >= LEARN_AFTER && rate_bits_per_s > 0)
+            .then_some(Learned { streams, rate_bits_per_s })
+    }
+}

@@ -1,0 +1,198 @@
+//! Where the time of one side of a transfer goes.
+//!
+//! Each thread of the data path is always in one stage, and books there when it leaves it: one reading of the wall clock
+//! (30 ns) and one of its CPU clock (0.2 µs) for a segment of a mebibyte. Small files, of which a thread does fifty
+//! thousand a second, are booked by the wall clock alone; their CPU time is booked once for a pack.
+
+use super::Stage;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_sys::usage::thread_cpu;
+use thalweg_wire::account::StageAccount;
+
+/// The accounts of all stages of one side of a transfer.
+#[derive(Default)]
+pub struct Accounts {
+    rows: [Row; Stage::ALL.len()],
+}
+
+/// Time and work of one visit to a stage.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Booking {
+    /// At work.
+    pub busy: Duration,
+    /// Without anything to work on.
+    pub input: Duration,
+    /// Until what comes behind took what was ready.
+    pub output: Duration,
+    /// CPU time of the work.
+    pub cpu: Duration,
+    /// Content bytes.
+    pub bytes: u64,
+    /// Pieces of work.
+    pub items: u64,
+}
+
+#[derive(Default)]
+struct Row {
+    busy_nanos: AtomicU64,
+    input_nanos: AtomicU64,
+    output_nanos: AtomicU64,
+    cpu_nanos: AtomicU64,
+    bytes: AtomicU64,
+    items: AtomicU64,
+    threads: AtomicU32,
+    threads_max: AtomicU32,
+    queue: AtomicU32,
+    queue_max: AtomicU32,
+}
+
+impl Accounts {
+    /// Bytes that went through a stage so far.
+    pub fn bytes(&self, stage: Stage) -> u64 {
+        self.rows[stage as usize].bytes.load(Ordering::Relaxed)
+    }
+
+    /// Books on a stage.
+    pub fn book(&self, stage: Stage, booking: Booking) {
+        let row = &self.rows[stage as usize];
+        let add_time = |to: &AtomicU64, time: Duration| {
+            if !time.is_zero() {
+                to.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+            }
+        };
+        add_time(&row.busy_nanos, booking.busy);
+        add_time(&row.input_nanos, booking.input);
+        add_time(&row.output_nanos, booking.output);
+        add_time(&row.cpu_nanos, booking.cpu);
+        row.bytes.fetch_add(booking.bytes, Ordering::Relaxed);
+        row.items.fetch_add(booking.items, Ordering::Relaxed);
+    }
+
+    /// One more thread works in this stage.
+    pub fn enter(&self, stage: Stage) {
+        let row = &self.rows[stage as usize];
+        let now = row.threads.fetch_add(1, Ordering::Relaxed) + 1;
+        row.threads_max.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// A thread works in this stage no more.
+    pub fn leave(&self, stage: Stage) {
+        self.rows[stage as usize].threads.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A piece of work begins to wait for a stage.
+    pub fn queued(&self, stage: Stage) {
+        let row = &self.rows[stage as usize];
+        let now = row.queue.fetch_add(1, Ordering::Relaxed) + 1;
+        row.queue_max.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// A piece of work waits no more.
+    pub fn taken(&self, stage: Stage) {
+        self.rows[stage as usize].queue.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The rows that saw anything.
+    pub fn rows(&self) -> Vec<StageAccount> {
+        let of = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        Stage::ALL
+            .iter()
+            .zip(&self.rows)
+            .map(|(&stage, row)| StageAccount {
+                stage: stage as u8,
+                busy_nanos: of(&row.busy_nanos),
+                input_nanos: of(&row.input_nanos),
+                output_nanos: of(&row.output_nanos),
+                cpu_nanos: of(&row.cpu_nanos),
+                bytes: of(&row.bytes),
+                items: of(&row.items),
+                threads: u16::try_from(row.threads_max.load(Ordering::Relaxed)).unwrap_or(u16::MAX),
+                queue: row.queue.load(Ordering::Relaxed),
+                queue_max: row.queue_max.load(Ordering::Relaxed),
+            })
+            .filter(|row| {
+                row.busy_nanos > 0 || row.input_nanos > 0 || row.output_nanos > 0 || row.threads > 0
+            })
+            .collect()
+    }
+}
+
+/// Books the time of the calling thread between calls on stages.
+pub struct Stopwatch<'a> {
+    accounts: &'a Accounts,
+    since: Instant,
+    cpu_since: Duration,
+    /// CPU time since then that is booked already.
+    cpu_booked: Duration,
+}
+
+impl<'a> Stopwatch<'a> {
+    /// Starts now.
+    pub fn start(accounts: &'a Accounts) -> Self {
+        Stopwatch { accounts, since: Instant::now(), cpu_since: thread_cpu(), cpu_booked: Duration::ZERO }
+    }
+
+    /// Books the time since the last lap on `stage`, as work on one piece.
+    pub fn lap(&mut self, stage: Stage, bytes: u64) {
+        self.lap_many(stage, bytes, 1);
+    }
+
+    /// Books the time since the last lap on `stage`, as work on so many pieces.
+    pub fn lap_many(&mut self, stage: Stage, bytes: u64, items: u64) {
+        let (wall, cpu) = self.next();
+        self.accounts.book(stage, Booking { busy: wall, cpu, bytes, items, ..Booking::default() });
+    }
+
+    /// Books the CPU time since the last lap on `stage` as work, the rest of the time as a wait for what comes behind.
+    pub fn lap_out(&mut self, stage: Stage, bytes: u64) {
+        let (wall, cpu) = self.next();
+        let output = wall.saturating_sub(cpu);
+        self.accounts
+            .book(stage, Booking { busy: wall - output, output, cpu, bytes, items: 1, ..Booking::default() });
+    }
+
+    /// Books the time since the last lap as one without anything to work on.
+    pub fn idle(&mut self, stage: Stage) {
+        let (input, _) = self.next();
+        self.accounts.book(stage, Booking { input, ..Booking::default() });
+    }
+
+    /// Books a small piece of work on `stage`, without its CPU time: the next [`Stopwatch::close`] brings that.
+    pub fn quick(&mut self, stage: Stage, bytes: u64) {
+        let busy = self.wall();
+        self.accounts.book(stage, Booking { busy, bytes, items: 1, ..Booking::default() });
+    }
+
+    /// Books a small piece of work that only computes: its time is CPU time.
+    pub fn computed(&mut self, stage: Stage, bytes: u64) {
+        let busy = self.wall();
+        self.cpu_booked += busy;
+        self.accounts.book(stage, Booking { busy, cpu: busy, bytes, items: 1, ..Booking::default() });
+    }
+
+    /// Books the CPU time of all that was [`quick`](Stopwatch::quick) since the last lap on `stage`, and the time since as
+    /// work.
+    pub fn close(&mut self, stage: Stage) {
+        let (wall, cpu) = self.next();
+        self.accounts.book(stage, Booking { busy: wall, cpu, ..Booking::default() });
+    }
+
+    /// Forgets the time since the last lap: it belongs to nobody.
+    pub fn skip(&mut self) {
+        self.next();
+    }
+
+    fn wall(&mut self) -> Duration {
+        let now = Instant::now();
+        now.saturating_duration_since(std::mem::replace(&mut self.since, now))
+    }
+
+    fn next(&mut self) -> (Duration, Duration) {
+        let now = thread_cpu();
+        let cpu = now.saturating_sub(std::mem::replace(&mut self.cpu_since, now));
+        let booked = std::mem::take(&mut self.cpu_booked);
+        let wall = self.wall();
+        (wall, cpu.saturating_sub(booked))
+    }
+}

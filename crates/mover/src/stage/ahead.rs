@@ -1,0 +1,193 @@
+//! 5. Reading ahead past the page cache: the next segments of a chunk are on their way while one is digested and sent.
+//!
+//! The page cache reads ahead by itself; past it nobody does, and one read at a time leaves a disk idle between two. The
+//! memory of what is read is swapped with the frame's, so nothing is copied.
+
+use crate::endpoint::SourceFile;
+use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
+use crate::stage::write::queue_for;
+use std::io;
+use std::sync::Arc;
+use thalweg_sys::queue::Operation;
+use thalweg_sys::{Buffer, Done, Memory, Queue, Request};
+use thalweg_wire::message::Disk;
+
+/// The reads of one stream. Memory: at most the depth of the queue in frames, taken when it is first needed.
+pub struct Ahead {
+    disk: Disk,
+    queue: Option<Queue>,
+    frame_bytes: usize,
+    spare: Vec<Memory>,
+    ended: Vec<Done>,
+}
+
+/// Segments that follow each other.
+#[derive(Clone, Copy)]
+pub struct Segments {
+    /// Where the next one begins.
+    pub at: u64,
+    /// Behind the last byte.
+    pub end: u64,
+    /// Bytes of each but the last.
+    pub bytes: u64,
+}
+
+impl Ahead {
+    /// Nothing under way; frames have room for payloads of `payload_max`.
+    pub fn new(disk: Disk, payload_max: usize) -> Ahead {
+        let frame_bytes = FrameBuffer::memory_bytes(payload_max);
+        Ahead { disk, queue: None, frame_bytes, spare: Vec::new(), ended: Vec::new() }
+    }
+
+    /// Begins to read `segments` of `file`, as many as may be under way, those that are not yet. Where they do not go
+    /// past the page cache, nothing.
+    pub fn begin(&mut self, file: &dyn SourceFile, segments: Segments) -> io::Result<()> {
+        if segments.end - segments.at.min(segments.end) <= segments.bytes && self.is_idle() {
+            // A single one is read when it is wanted.
+            return Ok(());
+        }
+        let Some((direct, alignment)) = file.direct(segments.at) else { return Ok(()) };
+        let unit = alignment.offset as usize;
+        let mut at = segments.at;
+        while at < segments.end {
+            let want = segments.bytes.min(segments.end - at);
+            let room = self.frame_bytes - PAYLOAD_ALIGNMENT;
+            let bytes = (want as usize).next_multiple_of(unit);
+            if !self.knows(at) {
+                let fits = bytes <= room
+                    && at.is_multiple_of(unit as u64)
+                    && PAYLOAD_ALIGNMENT.is_multiple_of(alignment.memory as usize);
+                if self.queue.is_none() {
+                    self.queue = queue_for(&self.disk);
+                }
+                let Some(queue) = &mut self.queue else { return Ok(()) };
+                if !fits || queue.in_flight() + self.ended.len() >= queue.depth() {
+                    return Ok(());
+                }
+                let memory = match self.spare.pop() {
+                    Some(memory) => memory,
+                    None => Memory::Own(Buffer::new(self.frame_bytes)?),
+                };
+                let (operation, file, start) = (Operation::Read, Arc::clone(&direct), PAYLOAD_ALIGNMENT);
+                let request = Request { operation, file, memory, start, bytes, offset: at, tag: at };
+                queue.push(request).map_err(|(error, _)| error)?;
+            }
+            at += want;
+        }
+        Ok(())
+    }
+
+    /// The segment at `offset`, its bytes now in `buffer`; `None` if it was not begun. As [`SourceFile::read_at`]: at most
+    /// `want` bytes, fewer at the end of the file.
+    pub fn take(&mut self, offset: u64, want: usize, buffer: &mut FrameBuffer) -> Option<io::Result<usize>> {
+        if !self.knows(offset) {
+            return None;
+        }
+        let done = loop {
+            if let Some(at) = self.ended.iter().position(|done| done.request.tag == offset) {
+                break self.ended.swap_remove(at);
+            }
+            self.ended.push(self.queue.as_mut()?.take(true)?);
+        };
+        match done.result {
+            Ok(read) => {
+                self.spare.push(buffer.replace_memory(done.request.memory));
+                Some(Ok(read.min(want)))
+            }
+            Err(error) => {
+                self.spare.push(done.request.memory);
+                Some(Err(error))
+            }
+        }
+    }
+
+    /// What is under way is not wanted any more. Waits for it.
+    pub fn forget(&mut self) {
+        while let Some(done) = self.queue.as_mut().and_then(|queue| queue.take(true)) {
+            self.ended.push(done);
+        }
+        self.spare.extend(self.ended.drain(..).map(|done| done.request.memory));
+    }
+
+    fn is_idle(&self) -> bool {
+        self.ended.is_empty() && self.queue.as_ref().is_none_or(|queue| queue.in_flight() == 0)
+    }
+
+    fn knows(&self, offset: u64) -> bool {
+        let is_it = |request: &Request| request.tag == offset;
+        self.ended.iter().any(|done| is_it(&done.request))
+            || self.queue.as_ref().is_some_and(|queue| queue.has(offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_sys::{Dir, DirectAlignment, File};
+    use thalweg_wire::Evidence;
+
+    const SEGMENT: usize = 64 << 10;
+
+    struct Direct(Arc<File>);
+
+    impl SourceFile for Direct {
+        fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn evidence(&self) -> io::Result<Evidence> {
+            Ok(Evidence::default())
+        }
+
+        fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+            Ok(Some(offset))
+        }
+
+        fn next_hole(&self, offset: u64) -> io::Result<u64> {
+            Ok(offset)
+        }
+
+        fn direct(&self, _: u64) -> Option<(Arc<File>, DirectAlignment)> {
+            Some((self.0.clone(), DirectAlignment { memory: 4096, offset: 4096 }))
+        }
+    }
+
+    #[test]
+    fn segments_come_in_order_whole_or_short_and_what_is_broken_off_is_forgotten() {
+        // The working directory usually has direct I/O.
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Dir::open(scratch.path()).unwrap();
+        let content: Vec<u8> = (0..6 * SEGMENT + 777).map(|at| (at / 1000) as u8).collect();
+        dir.create_new(b"x", 0o600).unwrap().write_all_at(&content, 0).unwrap();
+        let file = dir.open_read(b"x").unwrap();
+        if file.set_direct(true).is_err() {
+            eprintln!("skipped: no direct I/O here");
+            return;
+        }
+        let file = Direct(Arc::new(file));
+        for no_io_uring in [false, true] {
+            let mut ahead =
+                Ahead::new(Disk { depth: Some(3), no_io_uring, ..Disk::default() }, SEGMENT + 4096);
+            let mut buffer = FrameBuffer::new(SEGMENT + 4096).unwrap();
+            // It was longer once: the last segment is short, and one is beyond the end.
+            for broken_off in [true, false] {
+                let mut at = 0;
+                while at < 8 * SEGMENT as u64 {
+                    let segments = Segments { at, end: 8 * SEGMENT as u64, bytes: SEGMENT as u64 };
+                    ahead.begin(&file, segments).unwrap();
+                    let read = ahead.take(at, SEGMENT, &mut buffer).unwrap().unwrap();
+                    let from = (at as usize).min(content.len());
+                    let expected = &content[from..(at as usize + SEGMENT).min(content.len()).max(from)];
+                    assert_eq!(&buffer.payload_mut()[..read], expected, "at {at}");
+                    at += SEGMENT as u64;
+                    if broken_off && at > 2 * SEGMENT as u64 {
+                        break;
+                    }
+                }
+                ahead.forget();
+                assert!(ahead.is_idle() && ahead.spare.len() <= 4);
+                assert!(ahead.take(at, SEGMENT, &mut buffer).is_none());
+            }
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! 10. Put verified bytes in their place.
+//!
+//! A segment of a large file goes straight from the memory that it was received in to the disk (direct I/O), several of
+//! them in flight, while the stream goes on receiving. What cannot go that way (small files, the last bytes of a file
+//! that fill no block, files with holes, file systems without direct I/O) is written at once.
+//!
+//! - Memory in flight is not used again before its write ended; it comes from the transfer's bounded pool.
+//! - A chunk counts as written when all of its writes have ended, and only then may another stream write it.
+//! - What one stream writes of one chunk at two different times (it came damaged, and was sent again) is never in
+//!   flight together: the first must end before the second begins.
+//!
+//! Whoever owns a [`Writes`] must see to it that what ended is noticed: [`Writes::notice`] when its descriptor is
+//! readable, [`Writes::settle`] before it waits for anything else.
+
+use crate::failure;
+use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
+use crate::plan;
+use crate::stage::receiving::{OpenPartial, Receiving};
+use crate::stage::turn::Gate;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_sys::queue::Operation;
+use thalweg_sys::{DirectAlignment, Done, Engine, File, Memory, PooledBuffer, Queue, Request};
+use thalweg_wire::Digest;
+use thalweg_wire::message::{Disk, Order};
+
+/// Where the bytes of a segment are.
+pub enum Bytes<'a> {
+    /// In the frame they came in, so many from the start of its payload. Its memory may be taken and replaced.
+    Frame(&'a mut FrameBuffer, usize),
+    /// Expanded, in memory of somebody else's.
+    Expanded(&'a [u8]),
+}
+
+impl Bytes<'_> {
+    /// They themselves.
+    pub fn as_slice(&mut self) -> &[u8] {
+        match self {
+            Bytes::Frame(buffer, bytes) => &buffer.payload_mut()[..*bytes],
+            Bytes::Expanded(bytes) => bytes,
+        }
+    }
+}
+
+/// Number of one copy of one chunk, as it came on one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CopyNumber(u64);
+
+/// The writes of one stream for one transfer.
+pub struct Writes {
+    run: Arc<dyn Receiving>,
+    /// Number of its own for every stream that ever was.
+    writer: u64,
+    queue: Option<Queue>,
+    copies: HashMap<CopyNumber, ChunkCopy>,
+    next: u64,
+}
+
+struct ChunkCopy {
+    file: OpenPartial,
+    chunk: u64,
+    /// A segment of it was claimed and is not handed over yet.
+    claimed: bool,
+    in_flight: usize,
+    /// All of it was handed over; its digest.
+    whole: Option<Digest>,
+    failed: bool,
+}
+
+impl Writes {
+    /// Nothing in flight.
+    pub fn new(run: Arc<dyn Receiving>, writer: u64) -> Self {
+        Writes { run, writer, queue: None, copies: HashMap::new(), next: 0 }
+    }
+
+    /// A copy of a chunk begins to come. Earlier ones of the same chunk are not in flight any more when this returns.
+    pub fn begin(&mut self, file: &OpenPartial, chunk: u64) -> CopyNumber {
+        let is_same = |copy: &ChunkCopy| copy.file.entry.id == file.entry.id && copy.chunk == chunk;
+        if self.copies.values().any(is_same) {
+            self.settle();
+        }
+        self.next += 1;
+        let number = CopyNumber(self.next);
+        let copy =
+            ChunkCopy { file: file.clone(), chunk, claimed: false, in_flight: 0, whole: None, failed: false };
+        self.copies.insert(number, copy);
+        number
+    }
+
+    /// May the next segment of this copy be written? Waits for another stream that writes the same chunk at this
+    /// moment. If so, [`Writes::go_on`], [`Writes::complete`] or [`Writes::give_up`] must follow, after
+    /// [`Writes::write`] if there is something to write.
+    pub fn claim(&mut self, number: CopyNumber, is_first: bool) -> bool {
+        let Some(copy) = self.copies.get(&number) else { return false };
+        let (run, id, chunk) = (self.run.clone(), copy.file.entry.id, copy.chunk);
+        // Two streams that wait for each other's chunks would wait for ever if what they have written is not told.
+        let claimed = run.claim_chunk(self.writer, id, chunk, is_first, &mut || self.settle());
+        if let Some(copy) = self.copies.get_mut(&number) {
+            copy.claimed = claimed;
+        }
+        claimed
+    }
+
+    /// Writes a segment of a copy that was claimed; `offset` is its place in the file. False if that failed, now or
+    /// with an earlier segment: the failure was told.
+    pub fn write(&mut self, number: CopyNumber, mut bytes: Bytes<'_>, offset: u64) -> bool {
+        let Some(copy) = self.copies.get(&number) else { return false };
+        let partial = copy.file.partial.clone();
+        let length = bytes.as_slice().len();
+        // What goes past the page cache; the rest is less than a block, or everything.
+        let direct = match &bytes {
+            Bytes::Frame(..) => {
+                partial.direct().and_then(|(file, alignment)| self.lend(file, alignment, length))
+            }
+            Bytes::Expanded(_) => None,
+        };
+        let from = direct.as_ref().map_or(0, |lent| lent.bytes);
+        let run = self.run.clone();
+        let turn = run.gate().map(Gate::draw);
+        if let Some(turn) = &turn {
+            turn.issue();
+        }
+        if from < length
+            && let Err(error) = partial.write_at(&bytes.as_slice()[from..], offset + from as u64)
+        {
+            self.failed(number, &error, offset + from as u64, offset + length as u64);
+        } else if let (Some(lent), Bytes::Frame(buffer, _)) = (direct, &mut bytes) {
+            self.push(number, lent, buffer, offset);
+        }
+        match turn {
+            // It ends when its write did.
+            Some(_) if run.terms().disk.destination.order == Some(Order::Serial) => self.settle(),
+            _ => self.notice_known(),
+        }
+        self.copies.get(&number).is_some_and(|copy| !copy.failed)
+    }
+
+    /// The claimed segment was handed over, and another follows.
+    pub fn go_on(&mut self, number: CopyNumber) {
+        self.handed_over(number, |_| {});
+    }
+
+    /// The claimed segment was handed over, the last of the chunk. It is told as written when all of it is.
+    pub fn complete(&mut self, number: CopyNumber, digest: Digest) {
+        self.handed_over(number, |copy| copy.whole = Some(digest));
+    }
+
+    /// The rest of a copy does not come, or is not wanted.
+    pub fn give_up(&mut self, number: CopyNumber) {
+        self.handed_over(number, |copy| copy.failed = true);
+    }
+
+    fn handed_over(&mut self, number: CopyNumber, change: impl FnOnce(&mut ChunkCopy)) {
+        let Some(copy) = self.copies.get_mut(&number) else { return };
+        copy.claimed = false;
+        change(copy);
+        self.rest(number);
+    }
+
+    /// Readable when something ended; `None` while nothing is in flight.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.queue.as_ref().filter(|queue| queue.in_flight() > 0).map(|queue| queue.as_fd())
+    }
+
+    /// Tells what has ended by now.
+    pub fn notice(&mut self) {
+        while let Some(done) = self.queue.as_mut().and_then(|queue| queue.take(false)) {
+            self.ended(done);
+        }
+    }
+
+    /// Waits until nothing is in flight, and tells it.
+    pub fn settle(&mut self) {
+        while let Some(done) = self.queue.as_mut().and_then(|queue| queue.take(true)) {
+            self.ended(done);
+        }
+    }
+
+    /// As [`Writes::notice`], without asking the kernel.
+    fn notice_known(&mut self) {
+        while let Some(done) = self.queue.as_mut().and_then(Queue::take_known) {
+            self.ended(done);
+        }
+    }
+
+    /// Memory to give for that of a frame which goes into flight, if all that takes is there.
+    fn lend(&mut self, file: Arc<File>, alignment: DirectAlignment, length: usize) -> Option<Lent> {
+        let unit = alignment.offset as usize;
+        let bytes = length - length % unit;
+        let fits = PAYLOAD_ALIGNMENT.is_multiple_of(alignment.memory as usize);
+        if bytes == 0 || !fits {
+            return None;
+        }
+        if self.queue.is_none() {
+            self.queue = queue_for(&self.run.terms().disk);
+        }
+        while self.queue.as_ref()?.is_full() {
+            self.wait_for_one();
+        }
+        let memory = loop {
+            match (self.run.buffers().take(Duration::ZERO), self.queue.as_ref()?.in_flight()) {
+                (Some(memory), _) => break memory,
+                // Other streams have all of it.
+                (None, 0) => return None,
+                (None, _) => self.wait_for_one(),
+            }
+        };
+        Some(Lent { file, memory, bytes })
+    }
+
+    fn wait_for_one(&mut self) {
+        if let Some(done) = self.queue.as_mut().and_then(|queue| queue.take(true)) {
+            self.ended(done);
+        }
+    }
+
+    fn push(&mut self, number: CopyNumber, lent: Lent, buffer: &mut FrameBuffer, offset: u64) {
+        let (Some(queue), Some(copy)) = (&mut self.queue, self.copies.get_mut(&number)) else { return };
+        let request = Request {
+            operation: Operation::Write,
+            file: lent.file,
+            memory: buffer.replace_memory(Memory::Pooled(lent.memory)),
+            start: PAYLOAD_ALIGNMENT,
+            bytes: lent.bytes,
+            offset,
+            tag: number.0,
+        };
+        copy.in_flight += 1;
+        if let Err((error, request)) = queue.push(request) {
+            self.ended(Done { request, result: Err(error) });
+        }
+    }
+
+    fn ended(&mut self, done: Done) {
+        let Done { request, result } = done;
+        let number = CopyNumber(request.tag);
+        let Some(copy) = self.copies.get_mut(&number) else { return };
+        copy.in_flight -= 1;
+        let partial = copy.file.partial.clone();
+        let result = match result {
+            // The file system takes no direct I/O after all.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                partial.refuse_direct();
+                let bytes = &request.memory[request.start..request.start + request.bytes];
+                partial.write_at(bytes, request.offset)
+            }
+            other => other.map(drop),
+        };
+        if let Err(error) = result {
+            self.failed(number, &error, request.offset, request.offset + request.bytes as u64);
+        }
+        self.rest(number);
+    }
+
+    /// Tells the first failure of a copy.
+    fn failed(&mut self, number: CopyNumber, error: &io::Error, start: u64, end: u64) {
+        let Some(copy) = self.copies.get_mut(&number) else { return };
+        if std::mem::replace(&mut copy.failed, true) {
+            return;
+        }
+        let entry = &copy.file.entry;
+        let failure = failure::of_io("write", error).at(&entry.path).in_range(start, end);
+        self.run.write_failed(entry.id, failure);
+    }
+
+    /// Nothing of a copy is being handed over: if nothing is in flight either, others may write the chunk, or it is
+    /// written.
+    fn rest(&mut self, number: CopyNumber) {
+        let Some(copy) = self.copies.get(&number) else { return };
+        if copy.claimed || copy.in_flight > 0 {
+            return;
+        }
+        let (id, chunk) = (copy.file.entry.id, copy.chunk);
+        match copy.whole {
+            Some(digest) if !copy.failed => self.run.chunk_written(id, chunk, digest),
+            _ => self.run.segment_written(self.writer, id, chunk),
+        }
+        if copy.whole.is_some() || copy.failed {
+            self.copies.remove(&number);
+        }
+    }
+}
+
+/// What is in flight belongs to the kernel until it ended, and is told like everything else.
+impl Drop for Writes {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+/// As the transfer wants it, found out by trying. `None` if there is neither a ring nor a thread to be had.
+pub(super) fn queue_for(disk: &Disk) -> Option<Queue> {
+    let depth = usize::from(disk.depth.unwrap_or(plan::IO_DEPTH));
+    let ring = match disk.no_io_uring {
+        true => None,
+        false => Queue::new(Engine::IoUring, depth)
+            .inspect_err(|error| tracing::debug!(%error, "no io_uring"))
+            .ok(),
+    };
+    ring.or_else(|| Queue::new(Engine::Threads, depth).ok())
+}
+
+/// What a write in flight takes.
+struct Lent {
+    file: Arc<File>,
+    memory: PooledBuffer,
+    bytes: usize,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! Writes in flight: a chunk counts when all of it is there, a failure names its place, one copy of a chunk at a time.
+
+use super::*;
+use crate::endpoint::synthetic::NullDestination;
+use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
+use crate::failure::{Failure, Result};
+use crate::stage::Accounts;
+use crate::stage::receiving::StagedFile;
+use crate::transfer::receiver::RoundResult;
+use std::sync::Mutex;
+use thalweg_sys::{Dir, Pool};
+use thalweg_wire::digest::Rule;
+use thalweg_wire::message::Terms;
+use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
+
+const SEGMENT: usize = 64 << 10;
+
+/// Writes down what it is told.
+struct Told {
+    terms: Terms,
+    accounts: Accounts,
+    destination: NullDestination,
+    buffers: Pool,
+    heard: Mutex<Vec<String>>,
+}
+
+impl Told {
+    fn new(disk: Disk) -> Arc<Told> {
+        Arc::new(Told {
+            terms: Terms { disk, ..Terms::of(4 * SEGMENT as u64, SEGMENT as u32) },
+            accounts: Accounts::default(),
+            destination: NullDestination::default(),
+            buffers: Pool::new(FrameBuffer::memory_bytes(SEGMENT), 3).unwrap(),
+            heard: Mutex::default(),
+        })
+    }
+
+    fn note(&self, what: String) {
+        self.heard.lock().unwrap().push(what);
+    }
+
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut self.heard.lock().unwrap())
+    }
+}
+
+impl Receiving for Told {
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    fn destination(&self) -> &dyn Destination {
+        &self.destination
+    }
+
+    fn gate(&self) -> Option<&Gate> {
+        None
+    }
+
+    fn buffers(&self) -> &Pool {
+        &self.buffers
+    }
+
+    fn claim_chunk(&self, _: u64, _: EntryId, chunk: u64, _: bool, _: &mut dyn FnMut()) -> bool {
+        self.note(format!("claim {chunk}"));
+        true
+    }
+
+    fn segment_written(&self, _: u64, _: EntryId, chunk: u64) {
+        self.note(format!("rests {chunk}"));
+    }
+
+    fn chunk_written(&self, _: EntryId, chunk: u64, _: Digest) {
+        self.note(format!("written {chunk}"));
+    }
+
+    fn write_failed(&self, _: EntryId, failure: Failure) {
+        self.note(format!("failed {:?} {:?}", failure.path.map(|path| path.to_string()), failure.range));
+    }
+
+    fn open_partial(&self, _: EntryId) -> Result<Option<OpenPartial>> {
+        Ok(None)
+    }
+
+    fn small_wanted(&self, _: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>> {
+        Ok(Vec::new())
+    }
+
+    fn files_staged(&self, _: Vec<StagedFile>) {}
+
+    fn damaged(&self, _: EntryId, _: u64) {}
+
+    fn compare_wanted(&self, _: EntryId, _: u64) -> Result<Option<Arc<Entry>>> {
+        Ok(None)
+    }
+
+    fn chunk_same(&self, _: EntryId, _: u64, _: Digest) {}
+
+    fn chunk_differs(&self, _: EntryId, _: u64) {}
+
+    fn copied(&self, _: EntryId, _: u64, _: bool) {}
+
+    fn holes_compared(&self, _: EntryId, _: bool) {}
+
+    fn writer_gone(&self, _: u64) {}
+
+    fn partial(&self, _: EntryId) -> Option<OpenPartial> {
+        None
+    }
+
+    fn staged(&self, _: EntryId) -> Option<(Arc<Entry>, Staged)> {
+        None
+    }
+
+    fn entry(&self, _: EntryId) -> Option<Arc<Entry>> {
+        None
+    }
+
+    fn take_content(&self, _: EntryId) -> Option<Ready> {
+        None
+    }
+
+    fn round_done(&self, _: RoundResult) {}
+
+    fn concluded(&self, _: Conclusion) {}
+}
+
+/// A file whose blocks go through a descriptor of its own, past the page cache or not.
+struct Partial {
+    file: File,
+    past: Arc<File>,
+}
+
+impl PartialFile for Partial {
+    fn number(&self) -> u64 {
+        1
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn direct(&self) -> Option<(Arc<File>, DirectAlignment)> {
+        Some((self.past.clone(), DirectAlignment { memory: 512, offset: 512 }))
+    }
+
+    fn read_back(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+}
+
+struct Scratch {
+    _directory: tempfile::TempDir,
+    partial: OpenPartial,
+    reader: File,
+}
+
+/// An open partial; its second descriptor may write or not.
+fn scratch(may_write: bool) -> Scratch {
+    let directory = tempfile::tempdir().unwrap();
+    let dir = Dir::open(directory.path()).unwrap();
+    let file = dir.create_new(b"x", 0o600).unwrap();
+    let past = if may_write { dir.open_read_write(b"x") } else { dir.open_read(b"x") };
+    let entry = Arc::new(Entry {
+        id: EntryId(1),
+        path: RelativePath::new(b"dir/x".to_vec()).unwrap(),
+        kind: Kind::File { sparse: false, marked: false },
+        mode: 0o644,
+        uid: 0,
+        gid: 0,
+        evidence: Evidence { size: 1 << 20, ..Evidence::default() },
+        xattrs: Vec::new(),
+    });
+    let rule = Rule { file_bytes: 1 << 20, segment_bytes: SEGMENT as u64, marked: false };
+    let partial =
+        OpenPartial { entry, partial: Arc::new(Partial { file, past: Arc::new(past.unwrap()) }), rule };
+    Scratch { _directory: directory, partial, reader: dir.open_read(b"x").unwrap() }
+}
+
+fn disks() -> [Disk; 2] {
+    [
+        Disk { depth: Some(2), ..Disk::default() },
+        Disk { depth: Some(2), no_io_uring: true, ..Disk::default() },
+    ]
+}
+
+#[test]
+fn a_chunk_is_written_when_all_of_its_writes_ended_whatever_the_length() {
+    for disk in disks() {
+        let (told, scratch) = (Told::new(disk), scratch(true));
+        let mut writes = Writes::new(told.clone(), 1);
+        let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
+        for chunk in 0..3u64 {
+            let copy = writes.begin(&scratch.partial, chunk);
+            for segment in 0..4u64 {
+                assert!(writes.claim(copy, segment == 0));
+                // The last one fills no block.
+                let length = if segment == 3 { SEGMENT - 700 } else { SEGMENT };
+                buffer.payload_mut()[..length].fill((1 + chunk * 4 + segment) as u8);
+                let offset = (chunk * 4 + segment) * SEGMENT as u64;
+                assert!(writes.write(copy, Bytes::Frame(&mut buffer, length), offset));
+                match segment {
+                    3 => writes.complete(copy, Digest::default()),
+                    _ => writes.go_on(copy),
+                }
+            }
+        }
+        drop(writes);
+        let heard = told.heard();
+        for chunk in 0..3 {
+            let written: Vec<usize> = heard
+                .iter()
+                .enumerate()
+                .filter(|(_, w)| **w == format!("written {chunk}"))
+                .map(|(at, _)| at)
+                .collect();
+            let claims = heard.iter().rposition(|what| *what == format!("claim {chunk}"));
+            assert!(written.len() == 1 && Some(written[0]) > claims, "{heard:?}");
+        }
+        let mut read = vec![0; 12 * SEGMENT];
+        assert_eq!(scratch.reader.read_at(&mut read, 0).unwrap(), 12 * SEGMENT - 700);
+        for (segment, bytes) in read.chunks(SEGMENT).enumerate() {
+            let length = if segment % 4 == 3 { SEGMENT - 700 } else { SEGMENT };
+            assert!(bytes[..length].iter().all(|&byte| byte == segment as u8 + 1), "{disk:?} {segment}");
+        }
+    }
+}
+
+#[test]
+fn a_write_that_fails_in_flight_names_path_and_range_and_the_chunk_never_counts() {
+    for disk in disks() {
+        let (told, scratch) = (Told::new(disk), scratch(false));
+        let mut writes = Writes::new(told.clone(), 1);
+        let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
+        let copy = writes.begin(&scratch.partial, 0);
+        for segment in 0..4 {
+            if !writes.claim(copy, segment == 0)
+                || !writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), segment * SEGMENT as u64)
+            {
+                writes.give_up(copy);
+                break;
+            }
+            match segment {
+                3 => writes.complete(copy, Digest::default()),
+                _ => writes.go_on(copy),
+            }
+        }
+        writes.settle();
+        assert!(writes.copies.is_empty() && writes.fd().is_none());
+        let heard = told.heard();
+        let failures: Vec<&String> = heard.iter().filter(|what| what.starts_with("failed")).collect();
+        assert_eq!(failures, [&format!("failed Some(\"dir/x\") Some((0, {SEGMENT}))")], "{disk:?} {heard:?}");
+        assert!(!heard.iter().any(|what| what.starts_with("written")), "{heard:?}");
+        // Whoever waits for the chunk may have it.
+        assert_eq!(heard.last().map(String::as_str), Some("rests 0"));
+    }
+}
+
+#[test]
+fn a_copy_given_up_has_ended_before_the_next_one_of_its_chunk_begins() {
+    for disk in disks() {
+        let (told, scratch) = (Told::new(disk), scratch(true));
+        let mut writes = Writes::new(told.clone(), 1);
+        let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
+        for byte in [1, 2] {
+            let copy = writes.begin(&scratch.partial, 0);
+            assert!(writes.copies.len() == 1, "the first is still under way");
+            assert!(writes.claim(copy, true));
+            buffer.payload_mut().fill(byte);
+            assert!(writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), 0));
+            writes.give_up(copy);
+        }
+        drop(writes);
+        assert_eq!(told.heard(), ["claim 0", "rests 0", "claim 0", "rests 0"]);
+        let mut read = vec![0; SEGMENT];
+        scratch.reader.read_at(&mut read, 0).unwrap();
+        assert!(read.iter().all(|&byte| byte == 2));
+    }
+}
+
+#[test]
+fn without_memory_to_give_a_stream_writes_and_waits() {
+    let (told, scratch) = (Told::new(Disk::default()), scratch(true));
+    let all: Vec<_> = std::iter::from_fn(|| told.buffers.take(Duration::ZERO)).collect();
+    assert_eq!(all.len(), 3);
+    let mut writes = Writes::new(told.clone(), 1);
+    let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
+    buffer.payload_mut().fill(9);
+    let copy = writes.begin(&scratch.partial, 0);
+    assert!(writes.claim(copy, true));
+    assert!(writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), 0));
+    writes.complete(copy, Digest::default());
+    assert_eq!(told.heard(), ["claim 0", "written 0"]);
+}

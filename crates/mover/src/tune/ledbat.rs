@@ -1,0 +1,270 @@
+//! The scavenger class: a rate that yields to others by delay.
+//!
+//! After RFC 6817 (LEDBAT) with what `draft-irtf-iccrg-ledbat-plus-plus` found to be needed: it grows while the path's
+//! queue is shorter than a target, is cut by a factor while it is longer, halved by loss, and begins again from nothing
+//! by leaps. What grows and shrinks is a rate of all streams together, not a window: within a room a round trip is
+//! microseconds, and a window says nothing there. TCP's own congestion control goes on below.
+//!
+//! The target is half the path's own round trip, within bounds. RFC 6817's 100 ms, and LEDBAT++'s 60 ms, were tried first:
+//! BBR does not push against a standing queue, and a stream with BBR got 0.4 of 40 Mbit/s beside a queue of 56 ms.
+//!
+//! Not guaranteed: a transfer that begins while the queue is never empty takes its delay for the path's own, and yields
+//! less (the latecomer's advantage of RFC 6817 section 4.4). A queue shorter than the target shows by loss only.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What the streams of a transfer showed since the last sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// Round-trip time now: of the stream that sees the least.
+    pub rtt: Duration,
+    /// The smallest that the kernel remembers.
+    pub rtt_min: Duration,
+    /// Bytes that the peer acknowledged since the last sample.
+    pub acked_bytes: u64,
+    /// Bytes were sent again since the last sample.
+    pub lost: bool,
+}
+
+/// See the module. Time comes in with each sample, as the time since any fixed moment.
+#[derive(Debug)]
+pub struct Ledbat {
+    bytes_per_s: f64,
+    /// Leaps until the queue is seen for the first time, and again after each stay at the bottom.
+    is_starting: bool,
+    /// Smallest round trip of each minute, the latest last.
+    base: VecDeque<(Duration, Duration)>,
+    /// The latest few round trips: one that was late alone is no queue.
+    recent: VecDeque<Duration>,
+    decided_at: Option<Duration>,
+    /// No second cut before then, or before so many bytes were acknowledged since.
+    cut_again_at: Duration,
+    unseen_bytes: u64,
+    /// Round-trip time at the last decision.
+    rtt_before: Duration,
+    /// The most that was carried, in bytes a second.
+    carried_max: f64,
+    /// Bytes acknowledged since the last decision.
+    acked_bytes: u64,
+    lost: bool,
+}
+
+/// Bounds of the queue's delay that is aimed at: below, a disk's own rhythm looks like others; above, a voice call suffers.
+pub const TARGET: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(60));
+/// Never less than two full packets (RFC 6817 section 2.4.2) for each decision, nor than a share of the most that was
+/// carried: the kernel's round-trip time follows acknowledgements, an eighth of the way each.
+const SHARE_MIN: f64 = 0.02;
+const RATE_MIN: f64 = 40.0 * 1448.0;
+const RATE_MAX: f64 = 125e9;
+/// Minutes of base delays that are remembered (RFC 6817: BASE_HISTORY).
+const BASE_MINUTES: usize = 10;
+/// Round trips that are filtered (RFC 6817: CURRENT_FILTER).
+const RECENT: usize = 4;
+/// Growth in a decision at most, once the queue has been seen. RFC 6817 adds a packet for each round trip; that takes
+/// minutes to fill a long path.
+const GROWTH: f64 = 0.08;
+/// Growth in a decision before that.
+const START: f64 = 1.5;
+/// Growth beyond what was carried says nothing about the path: while starting, and later.
+const ROOM: (f64, f64) = (1.5, 1.25);
+/// Shortest time between two decisions.
+const STEP_MIN: Duration = Duration::from_millis(90);
+/// Least and most time between two cuts, and bytes acknowledged meanwhile: before, the kernel's round-trip time shows
+/// what was before the cut.
+const CUT_STEP: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(2));
+const CUT_BYTES: u64 = 128 << 10;
+/// A round trip below so much of the one before shows a queue that drains.
+const DRAINS: f64 = 0.98;
+
+impl Default for Ledbat {
+    fn default() -> Self {
+        Ledbat {
+            bytes_per_s: 4.0 * RATE_MIN,
+            is_starting: true,
+            base: VecDeque::new(),
+            recent: VecDeque::new(),
+            decided_at: None,
+            cut_again_at: Duration::ZERO,
+            unseen_bytes: 0,
+            rtt_before: Duration::ZERO,
+            carried_max: 0.0,
+            acked_bytes: 0,
+            lost: false,
+        }
+    }
+}
+
+impl Ledbat {
+    /// The rate now, in bytes a second.
+    pub fn rate(&self) -> u64 {
+        self.bytes_per_s as u64
+    }
+
+    /// Takes a sample. Returns the rate from now on, in bytes a second.
+    pub fn sample(&mut self, now: Duration, sample: &Sample) -> u64 {
+        self.note(now, sample);
+        self.acked_bytes += sample.acked_bytes;
+        self.unseen_bytes = self.unseen_bytes.saturating_sub(sample.acked_bytes);
+        self.lost |= sample.lost;
+        let passed = now.saturating_sub(*self.decided_at.get_or_insert(now));
+        if passed >= sample.rtt.max(STEP_MIN) && (self.acked_bytes > 0 || self.lost) {
+            self.decide(now, sample.rtt, passed);
+            (self.decided_at, self.acked_bytes, self.lost) = (Some(now), 0, false);
+        }
+        self.rate()
+    }
+
+    fn base(&self) -> Duration {
+        self.base.iter().map(|(_, rtt)| *rtt).min().unwrap_or_default()
+    }
+
+    /// Delay of the queue that is aimed at on this path.
+    fn target(&self) -> Duration {
+        (self.base() / 2).clamp(TARGET.0, TARGET.1)
+    }
+
+    /// Delay of the path's queue, as far as it is known.
+    pub fn queue(&self) -> Duration {
+        let current = self.recent.iter().min().copied().unwrap_or_default();
+        current.saturating_sub(self.base())
+    }
+
+    fn note(&mut self, now: Duration, sample: &Sample) {
+        let smallest = if sample.rtt_min.is_zero() { sample.rtt } else { sample.rtt.min(sample.rtt_min) };
+        let minute = Duration::from_secs(now.as_secs() / 60 * 60);
+        match self.base.back_mut() {
+            Some((at, rtt)) if *at == minute => *rtt = (*rtt).min(smallest),
+            _ => self.base.push_back((minute, smallest)),
+        }
+        if self.base.len() > BASE_MINUTES {
+            self.base.pop_front();
+        }
+        self.recent.push_back(sample.rtt);
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+    }
+
+    fn decide(&mut self, now: Duration, rtt: Duration, passed: Duration) {
+        let fill = self.queue().as_secs_f64() / self.target().as_secs_f64();
+        let carried = self.acked_bytes as f64 / passed.as_secs_f64();
+        self.carried_max = self.carried_max.max(carried);
+        let least = RATE_MIN.max(SHARE_MIN * self.carried_max);
+        if self.lost || fill > 1.0 {
+            self.is_starting = false;
+            let is_shown = self.unseen_bytes == 0 || now >= self.cut_again_at + CUT_STEP.1;
+            // A queue that drains is what the last cut was for.
+            let drains = !self.lost && rtt.as_secs_f64() < DRAINS * self.rtt_before.as_secs_f64();
+            if now >= self.cut_again_at && is_shown && !drains {
+                let factor = if self.lost { 0.5 } else { (2.0 - fill).clamp(0.5, 0.95) };
+                // Of what is carried: a rate that was never reached would be cut for nothing.
+                self.bytes_per_s = self.bytes_per_s.min(carried) * factor;
+                self.cut_again_at = now + CUT_STEP.0.max(rtt * 4);
+                self.unseen_bytes = CUT_BYTES;
+            }
+        } else {
+            self.is_starting &= fill < 0.75;
+            let (growth, room) = match self.is_starting {
+                true => (START, ROOM.0),
+                false => (1.0 + GROWTH * (1.0 - fill), ROOM.1),
+            };
+            let most = (carried * room).max(4.0 * least);
+            if self.bytes_per_s < most {
+                self.bytes_per_s = (self.bytes_per_s * growth).min(most);
+            }
+        }
+        self.rtt_before = rtt;
+        self.bytes_per_s = self.bytes_per_s.clamp(least.min(RATE_MAX), RATE_MAX);
+        if self.bytes_per_s <= 2.0 * least && fill < 0.5 {
+            self.is_starting = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link with a queue, on which others may send as well.
+    struct Link {
+        bytes_per_s: f64,
+        base: Duration,
+        queue_bytes: f64,
+        queue_max: f64,
+    }
+
+    impl Link {
+        /// Carries what both send in `step`; returns what a sample of ours shows.
+        fn carry(&mut self, ours: f64, others: f64, step: Duration) -> Sample {
+            let seconds = step.as_secs_f64();
+            let room = self.bytes_per_s * seconds;
+            self.queue_bytes = (self.queue_bytes + (ours + others) * seconds - room).max(0.0);
+            let lost = self.queue_bytes > self.queue_max;
+            self.queue_bytes = self.queue_bytes.min(self.queue_max);
+            let share = ours / (ours + others).max(1.0);
+            let acked_bytes = (ours * seconds).min(room * share) as u64;
+            let rtt = self.base + Duration::from_secs_f64(self.queue_bytes / self.bytes_per_s);
+            Sample { rtt, rtt_min: self.base, acked_bytes, lost }
+        }
+    }
+
+    const STEP: Duration = Duration::from_millis(100);
+
+    /// Mean rates of the last half of each phase, as shares of the link.
+    fn run(link: &mut Link, phases: &[(f64, u32)]) -> Vec<f64> {
+        let (mut ledbat, mut now, mut rate) = (Ledbat::default(), Duration::ZERO, 14_480.0);
+        let mut shares = Vec::new();
+        for &(others, steps) in phases {
+            let mut sum = 0.0;
+            for step in 0..steps {
+                now += STEP;
+                let sample = link.carry(rate, others * link.bytes_per_s, STEP);
+                rate = ledbat.sample(now, &sample) as f64;
+                if step >= steps / 2 {
+                    sum += sample.acked_bytes as f64 / STEP.as_secs_f64() / link.bytes_per_s;
+                }
+            }
+            shares.push(sum / f64::from(steps - steps / 2));
+        }
+        shares
+    }
+
+    #[test]
+    fn it_takes_an_idle_link_leaves_it_to_others_and_takes_it_again() {
+        for (bytes_per_s, base) in [(2.5e6, 1), (2.5e6, 40), (125e6, 100), (1.25e9, 1)] {
+            let base = Duration::from_millis(base);
+            let mut link = Link { bytes_per_s, base, queue_bytes: 0.0, queue_max: bytes_per_s * 0.3 };
+            // Others that fill the link and whatever queue there is, as TCP does.
+            let shares = run(&mut link, &[(0.0, 300), (1.05, 300), (0.0, 300)]);
+            assert!(shares[0] > 0.75, "{base:?}: alone {shares:?}");
+            assert!(shares[1] < 0.1, "{base:?}: beside others {shares:?}");
+            assert!(shares[2] > 0.75, "{base:?}: alone again {shares:?}");
+        }
+    }
+
+    #[test]
+    fn loss_halves_and_nothing_leaves_the_bounds() {
+        let mut ledbat = Ledbat::default();
+        let sample = Sample {
+            rtt: Duration::from_millis(10),
+            rtt_min: Duration::from_millis(10),
+            acked_bytes: 1 << 30,
+            lost: false,
+        };
+        let mut now = Duration::ZERO;
+        for _ in 0..1000 {
+            now += STEP;
+            assert!(ledbat.sample(now, &sample) as f64 <= RATE_MAX);
+        }
+        let before = ledbat.bytes_per_s;
+        ledbat.sample(now + STEP * 4, &Sample { lost: true, ..sample });
+        assert!(ledbat.bytes_per_s <= before / 2.0);
+        for step in 5..200 {
+            let rate = ledbat.sample(now + STEP * step, &Sample { lost: true, acked_bytes: 1, ..sample });
+            assert!(rate as f64 >= RATE_MIN);
+        }
+        // Zeros, as from a socket that says nothing.
+        assert!(Ledbat::default().sample(Duration::ZERO, &Sample::default()) > 0);
+    }
+}

@@ -1,0 +1,438 @@
+//! Deciding while a transfer runs: samples and the time come in, decisions with their reasons go out. Nothing here waits,
+//! looks at a clock, or touches a socket.
+//!
+//! [`Tuner`] turns one knob at a time:
+//!
+//! 1. Measure: the median of some intervals at the present setting.
+//! 2. Try: one knob, one step up; let it settle; measure again.
+//! 3. Better beyond noise: keep it, and try the next step in that direction. Else back to where it was, and measure anew,
+//!    so that a path that changed meanwhile is not mistaken for a setting that was worse.
+//! 4. After up try down, then smaller steps, then the next knob. Then hold still, each time for longer.
+//!
+//! Guaranteed: values stay within their bounds; a trial that was not better is undone; trials in one pass are bounded, and
+//! so are passes in any time.
+//! Not guaranteed: the best setting where there are several hills, or while the rate wanders more than the steps change it.
+
+use crate::plan::show_rate;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// A rate that yields to others.
+pub mod ledbat;
+
+/// What routes did best with.
+pub mod profile;
+
+/// What can be turned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Knob {
+    /// Streams that take work.
+    Streams,
+    /// Files with chunks in flight.
+    Concurrency,
+}
+
+impl Knob {
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Knob::Streams => "streams",
+            Knob::Concurrency => "concurrency",
+        }
+    }
+}
+
+/// A knob that may be turned: where it stands, and how far it may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Range {
+    /// Which.
+    pub knob: Knob,
+    /// Where it stands at the beginning; brought within the bounds.
+    pub start: u32,
+    /// Least and most; the least is above 0.
+    pub bounds: RangeInclusive<u32>,
+}
+
+/// Counters of a transfer at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// Content bytes verified so far.
+    pub bytes: u64,
+    /// Entries settled so far.
+    pub entries: u64,
+    /// Entries found so far.
+    pub entries_found: u64,
+}
+
+/// A knob is turned, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// Which.
+    pub knob: Knob,
+    /// From.
+    pub from: u32,
+    /// To.
+    pub to: u32,
+    /// What it was done for, in a few words.
+    pub why: String,
+}
+
+/// An entry counts as so many bytes: what a path carries in the time that a small file takes at its ends (LIMITS
+/// section 4: about 20 us, at 1 GB/s).
+const ENTRY_BYTES: u64 = 20 << 10;
+/// Intervals of which the median counts.
+const INTERVALS: usize = 3;
+/// Shortest interval: acknowledgements come in rounds of half a second.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// Round trips in an interval at least.
+const INTERVAL_ROUND_TRIPS: u32 = 10;
+/// Better by less than this is no better, however still the path is.
+const BETTER_MIN: f64 = 0.01;
+/// By more than this nothing has to be better, however noisy it is.
+const BETTER_MAX: f64 = 0.25;
+/// A trial that reaches less than this share of what was before ends with its first such interval.
+const HOPELESS: f64 = 0.75;
+/// Factors by which a knob is turned, the coarse one first.
+const STEPS: [f64; 4] = [2.0, 1.25, 1.1, 1.05];
+/// Trials in one pass over all knobs.
+const TRIALS_MAX: u32 = 24;
+/// First and longest time of holding still between two passes.
+const HOLD: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
+/// A rate that differs by so much from what was kept is another path: the next pass begins when the hold is over, and the
+/// hold is short again.
+const CHANGED: f64 = 0.4;
+
+/// See the module. Time is that since any fixed moment, and never goes back.
+#[derive(Debug)]
+pub struct Tuner {
+    knobs: Vec<Range>,
+    values: Vec<u32>,
+    interval: Duration,
+    settle: Duration,
+    /// The present setting is measured from then on.
+    settled_at: Option<Duration>,
+    /// The counters at the beginning of the present interval.
+    since: Option<(Duration, Sample)>,
+    /// Of each interval at the present setting: weighed bytes a second, and content bytes a second.
+    rates: Vec<(f64, f64)>,
+    entries_found: u64,
+    phase: Phase,
+    place: Place,
+    /// Values of the present knob that were no better than where it stands.
+    refused: Vec<u32>,
+    trials: u32,
+    hold: Duration,
+    /// What the kept setting reached, in weighed bytes a second and in content bits a second.
+    kept: Option<(f64, u64)>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Phase {
+    /// The present setting is measured, to compare trials with.
+    Measuring,
+    /// A trial is measured: what stood before, and how well that did (rate and noise).
+    Trying { before: u32, rate: f64, noise: f64 },
+    /// Nothing is tried until then.
+    Holding { until: Duration },
+}
+
+/// What is tried next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Place {
+    knob: usize,
+    step: usize,
+    is_down: bool,
+    /// Something was kept in this direction: the other one is not tried with this step.
+    moved: bool,
+}
+
+impl Tuner {
+    /// For a path with this round-trip time. With no knobs it only measures.
+    pub fn new(knobs: Vec<Range>, rtt: Duration) -> Tuner {
+        let values = knobs.iter().map(|range| clamp(range.start, &range.bounds)).collect();
+        let interval = INTERVAL_MIN.max(rtt * INTERVAL_ROUND_TRIPS);
+        Tuner {
+            knobs,
+            values,
+            interval,
+            // A stream that is new, or rested, starts slowly.
+            settle: interval.max(rtt * 2 * INTERVAL_ROUND_TRIPS),
+            settled_at: None,
+            since: None,
+            rates: Vec::new(),
+            entries_found: 0,
+            phase: Phase::Measuring,
+            place: Place::default(),
+            refused: Vec::new(),
+            trials: 0,
+            hold: HOLD.0,
+            kept: None,
+        }
+    }
+
+    /// Where a knob stands; `None` if it is not to be turned.
+    pub fn value(&self, knob: Knob) -> Option<u32> {
+        let at = self.knobs.iter().position(|range| range.knob == knob)?;
+        Some(self.values[at])
+    }
+
+    /// The setting that was kept, and the content bits a second that it reached; `None` before it was measured. A trial
+    /// that is under way does not count.
+    pub fn best(&self, knob: Knob) -> Option<(u32, u64)> {
+        let at = self.knobs.iter().position(|range| range.knob == knob)?;
+        let value = match self.phase {
+            Phase::Trying { before, .. } if self.place.knob == at => before,
+            _ => self.values[at],
+        };
+        Some((value, self.kept?.1))
+    }
+
+    /// Takes a sample, at any time. Returns what to turn, which the caller does at once.
+    pub fn sample(&mut self, now: Duration, sample: &Sample) -> Option<Turn> {
+        self.entries_found = sample.entries_found;
+        // The beginning of a transfer, and what follows a turn, is no measure of a setting.
+        if now < *self.settled_at.get_or_insert(now + self.settle) {
+            return None;
+        }
+        let Some((began, before)) = self.since else {
+            self.since = Some((now, *sample));
+            return None;
+        };
+        let passed = now.saturating_sub(began);
+        if passed < self.interval {
+            return None;
+        }
+        let bytes = sample.bytes.saturating_sub(before.bytes);
+        let entries = sample.entries.saturating_sub(before.entries);
+        let seconds = passed.as_secs_f64();
+        self.rates.push(((bytes + entries * ENTRY_BYTES) as f64 / seconds, bytes as f64 / seconds));
+        self.since = Some((now, *sample));
+        let is_hopeless = matches!(self.phase, Phase::Trying { rate, .. }
+            if self.rates.last().is_some_and(|(now, _)| *now < HOPELESS * rate));
+        if self.rates.len() < INTERVALS && !is_hopeless {
+            return None;
+        }
+        let turn = self.judge(now);
+        self.rates.clear();
+        turn
+    }
+
+    /// The present setting was measured.
+    fn judge(&mut self, now: Duration) -> Option<Turn> {
+        let (rate, noise) = median_and_noise(self.rates.iter().map(|(rate, _)| *rate).collect());
+        let (bytes_rate, _) = median_and_noise(self.rates.iter().map(|(_, rate)| *rate).collect());
+        let bits = (bytes_rate * 8.0) as u64;
+        match self.phase.clone() {
+            Phase::Measuring => {
+                self.kept = Some((rate, bits));
+                self.try_next(now, rate, noise)
+            }
+            Phase::Trying { before, rate: rate_before, noise: noise_before } => {
+                let range = &self.knobs[self.place.knob];
+                let (knob, value) = (range.knob, self.values[self.place.knob]);
+                let gain = if rate_before > 0.0 {
+                    rate / rate_before - 1.0
+                } else {
+                    f64::from(u8::from(rate > 0.0))
+                };
+                if gain > (noise + noise_before).clamp(BETTER_MIN, BETTER_MAX) {
+                    self.kept = Some((rate, bits));
+                    self.place.moved = true;
+                    self.refused.clear();
+                    return self.try_next(now, rate, noise);
+                }
+                self.values[self.place.knob] = before;
+                self.refused.push(value);
+                self.advance();
+                self.phase = Phase::Measuring;
+                let why =
+                    format!("{} instead of {} is not better beyond noise", shown(rate), shown(rate_before));
+                self.settle_from(now);
+                Some(Turn { knob, from: value, to: before, why })
+            }
+            Phase::Holding { until } => {
+                let kept = self.kept.map_or(0.0, |(rate, _)| rate);
+                let is_other = (rate - kept).abs() > CHANGED * kept.max(1.0);
+                if now >= until {
+                    self.place = Place::default();
+                    self.refused.clear();
+                    self.trials = 0;
+                    self.hold = if is_other { HOLD.0 } else { (self.hold * 2).min(HOLD.1) };
+                    self.kept = Some((rate, bits));
+                    return self.try_next(now, rate, noise);
+                }
+                None
+            }
+        }
+    }
+
+    /// Turns the next knob, or holds still where nothing is left to try.
+    fn try_next(&mut self, now: Duration, rate: f64, noise: f64) -> Option<Turn> {
+        while self.trials < TRIALS_MAX
+            && let Some(range) = self.knobs.get(self.place.knob)
+        {
+            let before = self.values[self.place.knob];
+            let factor = STEPS[self.place.step];
+            let wanted = match self.place.is_down {
+                false => (f64::from(before) * factor).ceil(),
+                true => (f64::from(before) / factor).floor(),
+            };
+            let to = clamp(wanted.min(f64::from(u32::MAX)) as u32, &range.bounds);
+            // More files at once than there are would only measure noise.
+            let is_idle = range.knob == Knob::Concurrency && u64::from(before.min(to)) >= self.entries_found;
+            if to == before || is_idle || self.refused.contains(&to) {
+                self.advance();
+                continue;
+            }
+            let knob = range.knob;
+            let direction = if to > before { "more" } else { "fewer" };
+            let why = format!("trying {direction}: {} so far", shown(rate));
+            self.values[self.place.knob] = to;
+            self.trials += 1;
+            self.phase = Phase::Trying { before, rate, noise };
+            self.settle_from(now);
+            return Some(Turn { knob, from: before, to, why });
+        }
+        self.phase = Phase::Holding { until: now + self.hold };
+        None
+    }
+
+    /// On to the next direction, step or knob.
+    fn advance(&mut self) {
+        let place = &mut self.place;
+        let both = place.is_down || place.moved;
+        let (knob, step, is_down) = match (both, place.step + 1 < STEPS.len()) {
+            (false, _) => (place.knob, place.step, true),
+            (true, true) => (place.knob, place.step + 1, false),
+            (true, false) => (place.knob + 1, 0, false),
+        };
+        if knob != place.knob {
+            self.refused.clear();
+        }
+        *place = Place { knob, step, is_down, moved: false };
+    }
+
+    fn settle_from(&mut self, now: Duration) {
+        self.settled_at = Some(now + self.settle);
+        self.since = None;
+    }
+}
+
+/// Median, and how far the others are from it on average, as a share of it. (Of three: half their spread at most.)
+fn median_and_noise(mut rates: Vec<f64>) -> (f64, f64) {
+    rates.sort_by(f64::total_cmp);
+    let Some(&median) = rates.get(rates.len() / 2) else { return (0.0, 0.0) };
+    let distance: f64 = rates.iter().map(|rate| (rate - median).abs()).sum();
+    (median, if median > 0.0 { distance / rates.len() as f64 / median } else { 0.0 })
+}
+
+fn shown(bytes_per_s: f64) -> String {
+    show_rate((bytes_per_s * 8.0) as u64)
+}
+
+fn clamp(value: u32, bounds: &RangeInclusive<u32>) -> u32 {
+    value.clamp(*bounds.start(), *bounds.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A transfer whose rate depends on its streams, with noise.
+    struct Plant<'a> {
+        rate: &'a dyn Fn(u32) -> f64,
+        noise: f64,
+        seed: u64,
+    }
+
+    impl Plant<'_> {
+        /// A number from -1 to 1 (splitmix64).
+        fn random(&mut self) -> f64 {
+            self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.seed;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        }
+    }
+
+    struct Ran {
+        value: u32,
+        turns: Vec<(Duration, Turn)>,
+    }
+
+    fn run(plant: &mut Plant, start: u32, bounds: RangeInclusive<u32>, seconds: u64) -> Ran {
+        let range = Range { knob: Knob::Streams, start, bounds: bounds.clone() };
+        let mut tuner = Tuner::new(vec![range], Duration::from_millis(20));
+        let (mut sample, mut turns) = (Sample::default(), Vec::new());
+        for tick in 0..seconds * 10 {
+            let now = Duration::from_millis(100 * tick);
+            let value = tuner.value(Knob::Streams).unwrap();
+            assert!(bounds.contains(&value));
+            let rate = (plant.rate)(value) * (1.0 + plant.noise * plant.random());
+            sample.bytes += (rate * 0.1).max(0.0) as u64;
+            if let Some(turn) = tuner.sample(now, &sample) {
+                assert_eq!(turn.from, value);
+                assert_eq!(Some(turn.to), tuner.value(Knob::Streams));
+                turns.push((now, turn));
+            }
+        }
+        Ran { value: tuner.best(Knob::Streams).map_or(0, |(value, _)| value), turns }
+    }
+
+    /// Streams carry `each` until the path is full; beyond, each one more costs a share.
+    fn hill(each: f64, full: f64, cost: f64) -> impl Fn(u32) -> f64 {
+        move |streams| {
+            let sum = each * f64::from(streams);
+            if sum <= full { sum } else { full * (1.0 - cost * (f64::from(streams) - full / each)).max(0.1) }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_ends_near_the_best_of_any_hill_with_a_bounded_number_of_turns(
+            full in 2.0f64..60.0, cost in 0.0f64..0.02, noise in 0.0f64..0.02, start in 1u32..=64, seed: u64,
+        ) {
+            let rate = hill(1e7, full * 1e7, cost);
+            let ran = run(&mut Plant { rate: &rate, noise, seed }, start, 1..=64, 600);
+            let best = (1..=64).map(&rate).fold(0.0, f64::max);
+            prop_assert!(rate(ran.value) >= 0.95 * best, "{} streams of {full}: {:?}", ran.value, ran.turns);
+            // Two turns a trial; passes begin after 30, 60, 120, 240 s of holding still.
+            prop_assert!(ran.turns.len() <= 5 * 2 * TRIALS_MAX as usize);
+        }
+
+        #[test]
+        fn whatever_the_rates_are_it_stays_within_bounds_and_a_pass_is_bounded(
+            low in 1u32..20, more in 0u32..100, start: u32, noise in 0.0f64..3.0, seed: u64,
+        ) {
+            let rate = |streams: u32| 1e6 * f64::from(streams % 7);
+            run(&mut Plant { rate: &rate, noise, seed }, start, low..=low + more, 300);
+        }
+    }
+
+    #[test]
+    fn on_a_flat_path_it_tries_each_way_once_and_then_holds_longer_and_longer() {
+        let ran = run(&mut Plant { rate: &|_| 1e8, noise: 0.01, seed: 1 }, 8, 1..=32, 1800);
+        assert_eq!(ran.value, 8);
+        let trials = ran.turns.iter().filter(|(_, turn)| turn.from == 8).count();
+        // Up and down, three steps each (from 8 the fourth is the third); seven passes, after 30, 60, 120, 240, 480 and 600 s of holding still.
+        assert!((6..=42).contains(&trials), "{trials}");
+        let first: Vec<_> = ran.turns.iter().take(4).map(|(_, turn)| (turn.from, turn.to)).collect();
+        assert_eq!(first, [(8, 16), (16, 8), (8, 4), (4, 8)]);
+        assert!(ran.turns[1].1.why.contains("not better"), "{}", ran.turns[1].1.why);
+    }
+
+    #[test]
+    fn files_at_once_are_tried_only_where_there_are_so_many() {
+        let range = Range { knob: Knob::Concurrency, start: 256, bounds: 1..=4096 };
+        for (entries_found, expected) in [(1, None), (100_000, Some(512))] {
+            let mut tuner = Tuner::new(vec![range.clone()], Duration::ZERO);
+            let turns = (0..100).find_map(|tick| {
+                let bytes = tick * 1_000_000;
+                tuner.sample(Duration::from_millis(100 * tick), &Sample { bytes, entries: 0, entries_found })
+            });
+            assert_eq!(turns.map(|turn| turn.to), expected);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What transfers of this user tell of themselves while they run and after, for `thalweg why`.
+//!
+//! One file for each in `STATE/transfers`, written anew about once a second and put in place by rename, so that a reader
+//! always finds a whole one. After the end it stays; of those that are over the last [`KEPT`] do. Nothing in them is
+//! secret beyond names of places. What cannot be written is not told: no copy fails for that.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_mover::basin::Evidence;
+use thalweg_mover::plan;
+use thalweg_mover::run::ledger::{self, Settings};
+use thalweg_wire::account::SideAccounts;
+use thalweg_wire::message::{Direction, Open, Place, Terms};
+use thalweg_wire::path::Escaped;
+
+/// Transfers that are over whose last word is kept.
+pub const KEPT: usize = 16;
+/// Transfers that are told of at the same time; more keep to themselves.
+pub const AT_ONCE: usize = 64;
+/// Without news for so long a transfer that does not say that it is over is gone, in seconds.
+pub const SILENT_S: u64 = 10;
+/// Larger files are none of ours.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Layout of a snapshot. Fields are added, never renamed or given another meaning.
+const SCHEMA: u32 = 1;
+
+/// How far a transfer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Under way.
+    Running,
+    /// Over, everything done.
+    Finished,
+    /// Over, not everything done.
+    Failed,
+    /// Its process is gone without a last word.
+    Gone,
+}
+
+/// What a transfer told last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Layout, 1.
+    pub schema: u32,
+    /// Its name, unique in a state directory; later ones sort behind.
+    pub id: String,
+    /// Process that runs it.
+    pub pid: u32,
+    /// Whether it is one of a server's.
+    pub is_served: bool,
+    /// How far it is.
+    pub state: State,
+    /// When it began, in seconds since 1970.
+    pub began_at: u64,
+    /// When this was written, in seconds since 1970.
+    pub told_at: u64,
+    /// Where it reads, as a user would write it.
+    pub from: String,
+    /// Where it writes.
+    pub to: String,
+    /// What is known of it.
+    pub evidence: Evidence,
+}
+
+/// Tells of one transfer.
+pub struct Publisher {
+    directory: PathBuf,
+    told: Mutex<Snapshot>,
+}
+
+impl Publisher {
+    /// Begins to tell of a transfer. `None` if there is no place to, or too many do already.
+    pub fn begin(state: &Path, from: &str, to: &str, is_served: bool) -> Option<Publisher> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let directory = state.join("transfers");
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).ok()?;
+        if tidy(&directory) >= AT_ONCE {
+            return None;
+        }
+        let (pid, now) = (std::process::id(), since_1970());
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let told = Snapshot {
+            schema: SCHEMA,
+            id: format!("{:011}{:03}-{pid}-{number}", now.as_secs(), now.subsec_millis()),
+            pid,
+            is_served,
+            state: State::Running,
+            began_at: now.as_secs(),
+            told_at: now.as_secs(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            evidence: Evidence::default(),
+        };
+        Some(Publisher { directory, told: Mutex::new(told) })
+    }
+
+    /// Tells what is known now.
+    pub fn tell(&self, evidence: &Evidence) {
+        self.put(|told| told.evidence = evidence.clone());
+    }
+
+    /// The last word; what was told last stands.
+    pub fn over(&self, state: State) {
+        self.put(|told| told.state = state);
+    }
+
+    fn put(&self, change: impl FnOnce(&mut Snapshot)) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut told);
+        told.told_at = since_1970().as_secs();
+        let path = self.directory.join(format!("{}.json", told.id));
+        let new = self.directory.join(format!("{}.new", told.id));
+        let written = serde_json::to_vec(&*told)
+            .map_err(std::io::Error::other)
+            .and_then(|bytes| write(&new, &bytes))
+            .and_then(|()| fs::rename(&new, &path));
+        if let Err(error) = written {
+            tracing::debug!(%error, "not told");
+        }
+    }
+}
+
+/// Tells of a transfer that a server does for a client.
+pub struct Served {
+    publisher: Publisher,
+    terms: Terms,
+}
+
+impl Served {
+    /// Begins to tell of what was opened. `None` as [`Publisher::begin`].
+    pub fn begin(state: Option<&Path>, open: &Open, client: &str) -> Option<Served> {
+        let places: Vec<String> = open.places.iter().map(shown).collect();
+        let (here, there) = (places.join(" "), format!("client {client}"));
+        let (from, to) = match open.direction {
+            Direction::Push => (there, here),
+            Direction::Pull => (here, there),
+        };
+        let publisher = Publisher::begin(state?, &from, &to, true)?;
+        Some(Served { publisher, terms: open.terms.clone() })
+    }
+
+    /// Tells where the time goes on both sides.
+    pub fn tell(&self, streams: usize, entries: u64, sender: SideAccounts, receiver: SideAccounts) {
+        self.publisher.tell(&self.evidence(streams, entries, sender, receiver));
+    }
+
+    /// The last word.
+    pub fn end(
+        &self,
+        is_done: bool,
+        streams: usize,
+        entries: u64,
+        sender: SideAccounts,
+        receiver: SideAccounts,
+    ) {
+        self.tell(streams, entries, sender, receiver);
+        self.publisher.over(if is_done { State::Finished } else { State::Failed });
+    }
+
+    fn evidence(
+        &self,
+        streams: usize,
+        entries: u64,
+        sender: SideAccounts,
+        receiver: SideAccounts,
+    ) -> Evidence {
+        let settings = Settings {
+            is_linked: true,
+            streams: u16::try_from(streams).unwrap_or(u16::MAX),
+            concurrency: self.terms.concurrency.unwrap_or(plan::CONCURRENCY),
+            depth: self.terms.depth,
+            rate_bytes_per_s: self.terms.rate_bytes_per_s,
+            window_bytes: self.terms.window_bytes,
+        };
+        ledger::evidence(&settings, entries, sender, receiver)
+    }
+}
+
+fn shown(place: &Place) -> String {
+    let export = place.export.as_deref().map(|name| format!("{name}/")).unwrap_or_default();
+    format!("{export}{}", Escaped(&place.path))
+}
+
+/// Only for its user: names of places are nobody else's business.
+fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
+}
+
+/// Everything that is told of, the latest last.
+pub fn all(state: &Path) -> Vec<Snapshot> {
+    let mut all: Vec<Snapshot> =
+        files(&state.join("transfers")).iter().filter_map(|path| read(path)).collect();
+    all.sort_by(|a, b| a.id.cmp(&b.id));
+    all
+}
+
+/// Removes what is over beyond [`KEPT`], less one for the next, and what a writer left that was killed. Returns how many
+/// run.
+fn tidy(directory: &Path) -> usize {
+    let mut files = files(directory);
+    files.sort();
+    let (running, mut over): (Vec<_>, Vec<_>) = files
+        .into_iter()
+        .partition(|path| read(path).is_some_and(|snapshot| snapshot.state == State::Running));
+    while over.len() >= KEPT {
+        let _ = fs::remove_file(over.remove(0));
+    }
+    running.len()
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+fn read(path: &Path) -> Option<Snapshot> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return None;
+    }
+    let mut text = String::new();
+    fs::File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    let mut snapshot: Snapshot = serde_json::from_str(&text).ok()?;
+    let is_silent = since_1970().as_secs().saturating_sub(snapshot.told_at) > SILENT_S;
+    let is_there = Path::new("/proc").join(snapshot.pid.to_string()).exists();
+    if snapshot.state == State::Running && (is_silent || !is_there) {
+        snapshot.state = State::Gone;
+    }
+    Some(snapshot)
+}
+
+fn since_1970() -> std::time::Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_found_again_and_only_the_last_ones_are_kept() {
+        let state = std::env::temp_dir().join(format!("thalweg-published-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&state);
+        assert!(all(&state).is_empty());
+        for number in 0..KEPT + 5 {
+            let publisher = Publisher::begin(&state, "a", &format!("b{number}"), false).unwrap();
+            publisher.tell(&Evidence { bytes: number as u64, ..Evidence::default() });
+            assert_eq!(all(&state).last().map(|s| s.state), Some(State::Running));
+            publisher.tell(&Evidence { bytes: 7, ..Evidence::default() });
+            publisher.over(State::Finished);
+        }
+        let told = all(&state);
+        assert_eq!(told.len(), KEPT);
+        let last = told.last().unwrap();
+        assert_eq!((last.state, last.evidence.bytes), (State::Finished, 7));
+        assert_eq!(last.to, format!("b{}", KEPT + 4));
+        // Of a process that is gone.
+        let lost = Publisher::begin(&state, "a", "lost", false).unwrap();
+        lost.put(|told| told.pid = u32::MAX);
+        assert_eq!(all(&state).last().map(|s| s.state), Some(State::Gone));
+        fs::remove_dir_all(&state).unwrap();
+    }
+}

@@ -1,0 +1,158 @@
+//! Where the time of a transfer went: what each side tells the other, so that either can name the narrowest stage.
+//!
+//! All figures count from the start of the transfer on that side. They are hints: nothing is decided by them that could
+//! harm, and a peer's are bounded in number and otherwise taken as they come.
+
+use crate::message::is_congestion_name;
+use crate::{DecodeError, limits};
+use serde::{Deserialize, Serialize};
+
+/// Stages that one side may tell of; more than there are.
+pub const STAGES_MAX: usize = 64;
+
+/// The accounts of one side of a transfer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct SideAccounts {
+    /// Time since the transfer began on this side, in nanoseconds.
+    pub elapsed_nanos: u64,
+    /// Its stages; at most [`STAGES_MAX`].
+    pub stages: Vec<StageAccount>,
+    /// What the process used, other transfers of the same process included.
+    pub process: ProcessAccount,
+    /// The device below the source or destination, where it is known.
+    pub disk: Option<DiskAccount>,
+    /// Sender: what its kernel says about each stream; at most [`limits::STREAMS_MAX`].
+    pub streams: Vec<StreamAccount>,
+}
+
+/// Where one stage of a mover spent its time; all threads together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct StageAccount {
+    /// Number of the stage, in the order in which a byte passes them; unknown ones are ignored.
+    pub stage: u8,
+    /// Time at work in the stage, waits for its own device included, in nanoseconds.
+    pub busy_nanos: u64,
+    /// Time without anything to work on, in nanoseconds.
+    pub input_nanos: u64,
+    /// Time in which what comes behind did not take what was ready, in nanoseconds.
+    pub output_nanos: u64,
+    /// CPU time of the work, in nanoseconds.
+    pub cpu_nanos: u64,
+    /// Content bytes through it.
+    pub bytes: u64,
+    /// Pieces of work through it: segments, small files, entries or rounds.
+    pub items: u64,
+    /// Threads that share it.
+    pub threads: u16,
+    /// What waits before it now, in pieces of work.
+    pub queue: u32,
+    /// The most that ever waited there.
+    pub queue_max: u32,
+}
+
+/// What a process used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct ProcessAccount {
+    /// The same number for processes of one running kernel; 0 if unknown.
+    pub host: u64,
+    /// CPU time in user mode, in nanoseconds.
+    pub user_nanos: u64,
+    /// CPU time in the kernel, in nanoseconds.
+    pub system_nanos: u64,
+    /// Time in which its threads could have run and had no CPU, summed over threads, in nanoseconds.
+    pub runnable_nanos: u64,
+    /// Waits of its threads.
+    pub voluntary_switches: u64,
+    /// Times a CPU was taken away from its threads.
+    pub involuntary_switches: u64,
+    /// Bytes that reads of this process fetched from a medium.
+    pub read_bytes: u64,
+    /// Bytes that this process caused to be written to a medium.
+    pub written_bytes: u64,
+    /// CPUs that the machine lets it use, in thousandths.
+    pub cores_milli: u32,
+    /// CPUs that its control group may use in the long run, in thousandths, if that is limited.
+    pub quota_milli: Option<u32>,
+    /// Time in which the control group had used up its quota, in nanoseconds.
+    pub throttled_nanos: u64,
+    /// Times that happened.
+    pub throttled_count: u64,
+    /// Time in which some task of the machine (or group) waited for I/O, in nanoseconds, where the kernel tells.
+    pub io_pressure_nanos: Option<u64>,
+    /// Time in which some task of the machine (or group) waited for a CPU, in nanoseconds, where the kernel tells.
+    pub cpu_pressure_nanos: Option<u64>,
+}
+
+/// What a block device did for everybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct DiskAccount {
+    /// Its major number.
+    pub major: u32,
+    /// Its minor number.
+    pub minor: u32,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Time with something under way, in nanoseconds.
+    pub busy_nanos: u64,
+    /// Time in flushes of its cache, in nanoseconds.
+    pub flush_nanos: u64,
+}
+
+/// What the sender's kernel says about a stream (`TCP_INFO`); times and counts since it was connected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct StreamAccount {
+    /// Its number.
+    pub stream: u16,
+    /// Bytes that the peer acknowledged.
+    pub acked_bytes: u64,
+    /// Smoothed round-trip time, in nanoseconds.
+    pub rtt_nanos: u64,
+    /// Smallest round-trip time of late, in nanoseconds.
+    pub rtt_min_nanos: u64,
+    /// Congestion window, in bytes.
+    pub cwnd_bytes: u64,
+    /// Window that the peer offers, in bytes.
+    pub window_bytes: u64,
+    /// Time with bytes to send, in nanoseconds. The next two are parts of it.
+    pub busy_nanos: u64,
+    /// Time in which the peer's window was the bound, in nanoseconds.
+    pub rwnd_limited_nanos: u64,
+    /// Time in which our send buffer was the bound, in nanoseconds.
+    pub sndbuf_limited_nanos: u64,
+    /// Bytes sent, again-sent ones too.
+    pub sent_bytes: u64,
+    /// Bytes sent again.
+    pub retransmitted_bytes: u64,
+    /// Bytes delivered a second, of the latest sample.
+    pub delivery_bytes_per_s: u64,
+    /// The most of all samples that were not bounded by having nothing to send; 0 without one.
+    pub delivery_bytes_per_s_max: u64,
+    /// Name of its congestion control.
+    pub congestion: String,
+}
+
+impl SideAccounts {
+    /// The row of a stage; zeros if it saw nothing.
+    pub fn stage(&self, stage: u8) -> StageAccount {
+        let row = self.stages.iter().find(|row| row.stage == stage).copied();
+        row.unwrap_or(StageAccount { stage, ..StageAccount::default() })
+    }
+
+    pub(crate) fn check(&self) -> Result<(), DecodeError> {
+        let within = |what, value: usize, limit: usize| {
+            if value <= limit {
+                return Ok(());
+            }
+            Err(DecodeError::TooLarge { what, value: value as u64, limit: limit as u64 })
+        };
+        within("stages", self.stages.len(), STAGES_MAX)?;
+        within("streams", self.streams.len(), usize::from(limits::STREAMS_MAX))?;
+        let is_name = |name: &str| name.is_empty() || is_congestion_name(name);
+        match self.streams.iter().all(|stream| is_name(&stream.congestion)) {
+            true => Ok(()),
+            false => Err(DecodeError::Invalid { what: "congestion control" }),
+        }
+    }
+}

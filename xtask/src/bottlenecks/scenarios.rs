@@ -1,0 +1,317 @@
+//! The bottlenecks: what is made narrow, what else is limited, and what must be named.
+
+use anyhow::Result;
+use std::fs;
+use std::path::Path;
+
+/// A side of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// With the sender.
+    Source = 0,
+    /// With the receiver.
+    Destination = 1,
+}
+
+/// Makes something narrow.
+#[derive(Debug, Clone, Copy)]
+pub enum Throttle {
+    /// Reads at the source, writes at the destination: bytes a second.
+    Disk(Side, u64),
+    /// Thousandths of a CPU.
+    Cpu(Side, u32),
+    /// The cable, both ways, as tc writes rates.
+    Link(&'static str),
+    /// The sides are the hosts of `thalweg testbed up` with these options.
+    Path(&'static [&'static str]),
+    /// Of ten thousand packets so many are lost.
+    Loss(u32),
+    /// Each of these system calls takes so many microseconds more.
+    Calls(Side, &'static str, u32),
+    /// Options of the copy.
+    Args(&'static [&'static str]),
+    /// Each stream has a rate of its own, one of them a lower one.
+    SlowStream {
+        /// Of the others.
+        each: &'static str,
+        /// Of that one.
+        slow: &'static str,
+    },
+}
+
+/// What is copied.
+#[derive(Debug, Clone, Copy)]
+pub enum Files {
+    /// One file of so many MiB.
+    Big(u64),
+    /// So many directories, files in each, bytes in each.
+    Small {
+        /// Directories.
+        directories: u32,
+        /// Files in each.
+        files: u32,
+    },
+}
+
+impl Files {
+    /// Name below the mount.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Files::Big(_) => "big",
+            Files::Small { .. } => "small",
+        }
+    }
+
+    /// Makes them anew if they are not there in this form. Returns their bytes.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn make(&self, below: &Path) -> Result<u64> {
+        let path = below.join(self.name());
+        let note = below.join("form");
+        let form = format!("{self:?}");
+        let is_there = fs::read_to_string(&note).is_ok_and(|text| text == form) && path.exists();
+        match *self {
+            Files::Big(mebibytes) => {
+                if !is_there {
+                    let mut noise = blake3::Hasher::new().finalize_xof();
+                    let mut content = vec![0; (mebibytes << 20) as usize];
+                    noise.fill(&mut content);
+                    fs::write(&path, content)?;
+                    fs::write(note, form)?;
+                }
+                Ok(mebibytes << 20)
+            }
+            Files::Small { directories, files } => {
+                if !is_there {
+                    if path.exists() {
+                        fs::remove_dir_all(&path)?;
+                    }
+                    for directory in 0..directories {
+                        let directory = path.join(format!("d{directory}"));
+                        fs::create_dir_all(&directory)?;
+                        for file in 0..files {
+                            fs::write(directory.join(format!("f{file}")), [file as u8; SMALL_BYTES])?;
+                        }
+                    }
+                    fs::write(note, form)?;
+                }
+                Ok(u64::from(directories * files) * SMALL_BYTES as u64)
+            }
+        }
+    }
+}
+
+const SMALL_BYTES: usize = 1024;
+
+const SMALL_WINDOWS: &[&str] =
+    &["--rtt", "50ms", "--rate", "1Gbit", "--sysctl", "net.ipv4.tcp_rmem=4096 131072 524288"];
+const SMALL_BUFFERS: &[&str] =
+    &["--rtt", "50ms", "--rate", "1Gbit", "--sysctl", "net.ipv4.tcp_wmem=4096 16384 524288"];
+
+/// One bottleneck.
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// Cause that must be named.
+    pub cause: &'static str,
+    /// Place that must be named.
+    pub place: &'static str,
+    /// What is copied.
+    pub files: Files,
+    /// From the daemon rather than to it.
+    pub is_pull: bool,
+    /// The destination has it all already.
+    pub is_there_already: bool,
+    /// Options of the copy.
+    pub args: &'static [&'static str],
+    /// Made narrow; lifted in the run that tells the true factor.
+    pub narrow: Vec<Throttle>,
+    /// In force in both runs.
+    pub beside: Vec<Throttle>,
+}
+
+/// All of them.
+pub fn all() -> Vec<Scenario> {
+    use Side::{Destination, Source};
+    use Throttle::{Args, Calls, Cpu, Disk, Link, Loss, Path, SlowStream};
+    let big = |name, cause, place, narrow: Throttle, beside: Throttle| Scenario {
+        name,
+        cause,
+        place,
+        files: Files::Big(64),
+        is_pull: false,
+        is_there_already: false,
+        args: &[],
+        narrow: vec![narrow],
+        beside: vec![beside],
+    };
+    let pull = |scenario: Scenario| Scenario { is_pull: true, ..scenario };
+    let small = |name, cause, place, narrow: Throttle, beside: Throttle| Scenario {
+        files: Files::Small { directories: 40, files: 100 },
+        ..big(name, cause, place, narrow, beside)
+    };
+    let pace_48: Throttle = Args(&["--bwlimit", "48MB/s"]);
+    let pace_40: Throttle = Args(&["--bwlimit", "40MB/s"]);
+    let (source, destination, path) = ("source", "destination", "path");
+    vec![
+        big("disk read, push", "source-disk", source, Disk(Source, 16_000_000), pace_48),
+        pull(big("disk read, pull", "source-disk", source, Disk(Source, 16_000_000), pace_40)),
+        big("disk written, push", "destination-disk", destination, Disk(Destination, 16_000_000), pace_48),
+        pull(big(
+            "disk written, pull",
+            "destination-disk",
+            destination,
+            Disk(Destination, 16_000_000),
+            pace_40,
+        )),
+        big("slow reads", "source-disk", source, Calls(Source, "pread64", 100_000), pace_48),
+        big("slow writes", "destination-disk", destination, Calls(Destination, "pwrite64", 100_000), pace_48),
+        big("thin link, push", "link", path, Link("100mbit"), pace_40),
+        pull(big("thin link, pull, disk next", "link", path, Link("100mbit"), Disk(Destination, 30_000_000))),
+        big(
+            "rate limit, disk next",
+            "rate-limit",
+            source,
+            Args(&["--bwlimit", "12MB/s"]),
+            Disk(Destination, 36_000_000),
+        ),
+        pull(big(
+            "rate limit, pull, link next",
+            "rate-limit",
+            source,
+            Args(&["--bwlimit", "12MB/s"]),
+            Link("300mbit"),
+        )),
+        Scenario {
+            files: Files::Big(256),
+            args: &["--cipher", "chacha20"],
+            ..pull(big(
+                "CPU of the source",
+                "cpu-quota",
+                source,
+                Cpu(Source, 60),
+                Args(&["--bwlimit", "150MB/s"]),
+            ))
+        },
+        Scenario {
+            files: Files::Big(256),
+            ..big(
+                "CPU of the destination",
+                "cpu-quota",
+                destination,
+                Cpu(Destination, 30),
+                Args(&["--bwlimit", "150MB/s"]),
+            )
+        },
+        Scenario {
+            files: Files::Big(256),
+            args: &["--cipher", "chacha20"],
+            ..big("CPU of the client", "cpu-quota", source, Cpu(Source, 60), Disk(Destination, 150_000_000))
+        },
+        big("lossy link", "loss", path, Loss(300), pace_48),
+        Scenario {
+            files: Files::Big(24),
+            args: &["--streams", "3", "--bwlimit", "12MB/s"],
+            beside: vec![SlowStream { each: "20mbit", slow: "20mbit" }],
+            ..big(
+                "one slow stream",
+                "slow-stream",
+                path,
+                SlowStream { each: "20mbit", slow: "2mbit" },
+                pace_48,
+            )
+        },
+        small(
+            "small files opened",
+            "small-files-read",
+            source,
+            Calls(Source, "openat", 3_000),
+            Calls(Destination, "renameat2", 500),
+        ),
+        small(
+            "small files created",
+            "small-files-write",
+            destination,
+            Calls(Destination, "openat", 3_000),
+            Calls(Source, "getdents64", 20_000),
+        ),
+        small(
+            "names",
+            "names",
+            destination,
+            Calls(Destination, "renameat2", 1_500),
+            Calls(Source, "getdents64", 25_000),
+        ),
+        small(
+            "listing",
+            "scan",
+            source,
+            Calls(Source, "getdents64", 80_000),
+            Calls(Destination, "renameat2", 500),
+        ),
+        Scenario {
+            is_there_already: true,
+            ..small(
+                "looking at what is there",
+                "look",
+                destination,
+                Calls(Destination, "statx", 2_000),
+                Calls(Source, "getdents64", 25_000),
+            )
+        },
+        Scenario {
+            files: Files::Big(16),
+            ..big(
+                "slow sync",
+                "slow-sync",
+                destination,
+                Calls(Destination, "fsync,fdatasync,syncfs", 700_000),
+                Args(&["--bwlimit", "16MB/s"]),
+            )
+        },
+        Scenario {
+            args: &["--verify", "readback"],
+            ..big(
+                "reading back",
+                "destination-disk",
+                destination,
+                Calls(Destination, "pread64", 60_000),
+                pace_48,
+            )
+        },
+        // Long ways. A path that comes first is the one that is made.
+        Scenario {
+            args: &["--streams", "2"],
+            beside: vec![Path(&["--rtt", "50ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "20MB/s"])],
+            ..big("long way, small windows", "window", path, Path(SMALL_WINDOWS), pace_48)
+        },
+        Scenario {
+            args: &["--streams", "2"],
+            beside: vec![Path(&["--rtt", "50ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "20MB/s"])],
+            ..big("long way, small send buffers", "send-buffer", path, Path(SMALL_BUFFERS), pace_48)
+        },
+        Scenario {
+            args: &["--streams", "2", "--cca", "cubic"],
+            beside: vec![Path(&["--rtt", "10ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "30MB/s"])],
+            ..big(
+                "long way, lossy",
+                "loss",
+                path,
+                Path(&["--rtt", "10ms", "--rate", "1Gbit", "--loss", "1e-3"]),
+                pace_48,
+            )
+        },
+        Scenario {
+            args: &["--streams", "4"],
+            beside: vec![Path(&["--rtt", "20ms", "--rate", "1Gbit"]), Args(&["--bwlimit", "40MB/s"])],
+            ..big(
+                "long way, little depth",
+                "plan",
+                source,
+                Args(&["--depth", "1", "--chunk", "64KiB"]),
+                pace_48,
+            )
+        },
+    ]
+}
