@@ -130,8 +130,14 @@ _thalweg() {
             thalweg__subcmd__help__subcmd__model,fit)
                 cmd="thalweg__subcmd__help__subcmd__model__subcmd__fit"
                 ;;
+            thalweg__subcmd__help__subcmd__model,frames)
+                cmd="thalweg__subcmd__help__subcmd__model__subcmd__frames"
+                ;;
             thalweg__subcmd__help__subcmd__model,loss)
                 cmd="thalweg__subcmd__help__subcmd__model__subcmd__loss"
+                ;;
+            thalweg__subcmd__help__subcmd__model,repair)
+                cmd="thalweg__subcmd__help__subcmd__model__subcmd__repair"
                 ;;
             thalweg__subcmd__help__subcmd__model,tail)
                 cmd="thalweg__subcmd__help__subcmd__model__subcmd__tail"
@@ -172,11 +178,17 @@ _thalweg() {
             thalweg__subcmd__model,fit)
                 cmd="thalweg__subcmd__model__subcmd__fit"
                 ;;
+            thalweg__subcmd__model,frames)
+                cmd="thalweg__subcmd__model__subcmd__frames"
+                ;;
             thalweg__subcmd__model,help)
                 cmd="thalweg__subcmd__model__subcmd__help"
                 ;;
             thalweg__subcmd__model,loss)
                 cmd="thalweg__subcmd__model__subcmd__loss"
+                ;;
+            thalweg__subcmd__model,repair)
+                cmd="thalweg__subcmd__model__subcmd__repair"
                 ;;
             thalweg__subcmd__model,tail)
                 cmd="thalweg__subcmd__model__subcmd__tail"
@@ -193,11 +205,17 @@ _thalweg() {
             thalweg__subcmd__model__subcmd__help,fit)
                 cmd="thalweg__subcmd__model__subcmd__help__subcmd__fit"
                 ;;
+            thalweg__subcmd__model__subcmd__help,frames)
+                cmd="thalweg__subcmd__model__subcmd__help__subcmd__frames"
+                ;;
             thalweg__subcmd__model__subcmd__help,help)
                 cmd="thalweg__subcmd__model__subcmd__help__subcmd__help"
                 ;;
             thalweg__subcmd__model__subcmd__help,loss)
                 cmd="thalweg__subcmd__model__subcmd__help__subcmd__loss"
+                ;;
+            thalweg__subcmd__model__subcmd__help,repair)
+                cmd="thalweg__subcmd__model__subcmd__help__subcmd__repair"
                 ;;
             thalweg__subcmd__model__subcmd__help,tail)
                 cmd="thalweg__subcmd__model__subcmd__help__subcmd__tail"
@@ -907,7 +925,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__model)
-            opts="fit window loss volume tail basin"
+            opts="fit window loss volume tail frames repair basin"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -948,7 +966,35 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__help__subcmd__model__subcmd__frames)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__help__subcmd__model__subcmd__loss)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__model__subcmd__repair)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1279,7 +1325,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__model)
-            opts="-h --config --help fit window loss volume tail basin help"
+            opts="-h --config --help fit window loss volume tail frames repair basin help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1356,8 +1402,50 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__model__subcmd__frames)
+            opts="-h --frames --frame --every --rate --per-file --files --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --frames)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --frame)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --per-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__model__subcmd__help)
-            opts="fit window loss volume tail basin help"
+            opts="fit window loss volume tail frames repair basin help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1398,6 +1486,20 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__model__subcmd__help__subcmd__frames)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__model__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -1413,6 +1515,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__model__subcmd__help__subcmd__loss)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__model__subcmd__help__subcmd__repair)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1488,6 +1604,44 @@ _thalweg() {
                     return 0
                     ;;
                 --mtu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__model__subcmd__repair)
+            opts="-h --files --data --rate --failures --chunk --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --data)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --failures)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --chunk)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -38,7 +38,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand serve 'Serve directories to other machines'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
             cand advise 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
-            cand model 'Ask one law: windows, loss, volume, tails, stages, number of files'
+            cand model 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
             cand mover 'The far side of a copy by ssh; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -519,6 +519,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand loss 'What loss leaves of a stream, by congestion control'
             cand volume 'Data, time, rate: give two, get the third'
             cand tail 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+            cand frames 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+            cand repair 'What damage costs: whole files sent again, or only chunks'
             cand basin 'What a row of stages carries, which is the narrowest, and what widening one would gain'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -568,6 +570,29 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;model;frames'= {
+            cand --frames 'Number of frames'
+            cand --frame 'Data of a frame'
+            cand --every 'A frame comes every so often'
+            cand --rate 'Rate of the path'
+            cand --per-file 'What each file costs besides its bytes'
+            cand --files 'Numbers of files to compare with a stream [default: 1, 10, 100, ... and one for each frame]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;model;repair'= {
+            cand --files 'Number of files'
+            cand --data 'Data in all of them'
+            cand --rate 'Rate, end to end'
+            cand --failures 'So many times a verification fails'
+            cand --chunk 'What is sent again for each, if not the file'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;model;basin'= {
             cand --stage 'A stage, in the order of the byte''s journey: read=2GB/s, or wan=10Gbit/s,50ms with its latency. Give several'
             cand --data 'How long so much data takes'
@@ -582,6 +607,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand loss 'What loss leaves of a stream, by congestion control'
             cand volume 'Data, time, rate: give two, get the third'
             cand tail 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+            cand frames 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+            cand repair 'What damage costs: whole files sent again, or only chunks'
             cand basin 'What a row of stages carries, which is the narrowest, and what widening one would gain'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -594,6 +621,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;model;help;volume'= {
         }
         &'thalweg;model;help;tail'= {
+        }
+        &'thalweg;model;help;frames'= {
+        }
+        &'thalweg;model;help;repair'= {
         }
         &'thalweg;model;help;basin'= {
         }
@@ -622,7 +653,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand serve 'Serve directories to other machines'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
             cand advise 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
-            cand model 'Ask one law: windows, loss, volume, tails, stages, number of files'
+            cand model 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
             cand mover 'The far side of a copy by ssh; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -686,6 +717,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand loss 'What loss leaves of a stream, by congestion control'
             cand volume 'Data, time, rate: give two, get the third'
             cand tail 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+            cand frames 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+            cand repair 'What damage costs: whole files sent again, or only chunks'
             cand basin 'What a row of stages carries, which is the narrowest, and what widening one would gain'
         }
         &'thalweg;help;model;fit'= {
@@ -697,6 +730,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;model;volume'= {
         }
         &'thalweg;help;model;tail'= {
+        }
+        &'thalweg;help;model;frames'= {
+        }
+        &'thalweg;help;model;repair'= {
         }
         &'thalweg;help;model;basin'= {
         }

@@ -42,7 +42,7 @@ complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "explain-filter" -d 
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "serve" -d 'Serve directories to other machines'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "advise" -d 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
-complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, stages, number of files'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l and -d 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command\'s' -r
@@ -421,15 +421,17 @@ scheduled\t'Each in a slot of its own'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l json -d 'Tell it as JSON'
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail basin help" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail basin help" -s h -l help -d 'Print help'
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail basin help" -f -a "fit" -d 'How many files, of what size? Fits 001 Eq 6 to measured transfers'
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail basin help" -f -a "window" -d 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail basin help" -f -a "loss" -d 'What loss leaves of a stream, by congestion control'
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail basin help" -f -a "volume" -d 'Data, time, rate: give two, get the third'
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail basin help" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail basin help" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail basin help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "fit" -d 'How many files, of what size? Fits 001 Eq 6 to measured transfers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "window" -d 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "loss" -d 'What loss leaves of a stream, by congestion control'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "volume" -d 'Data, time, rate: give two, get the third'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "frames" -d 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "repair" -d 'What damage costs: whole files sent again, or only chunks'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from fit" -l data -d 'The best number of files is for so much data [default: the largest measured]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from fit" -l predict -d 'Also say how long so many files take' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from fit" -l points -d 'Fit measurements with these numbers of files only, and compare the prediction with the others' -r
@@ -461,6 +463,23 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l json -d 'Tell it as JSON'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l frames -d 'Number of frames' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l frame -d 'Data of a frame' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l every -d 'A frame comes every so often' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l rate -d 'Rate of the path' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l per-file -d 'What each file costs besides its bytes' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l files -d 'Numbers of files to compare with a stream [default: 1, 10, 100, ... and one for each frame]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l files -d 'Number of files' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l data -d 'Data in all of them' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l rate -d 'Rate, end to end' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l failures -d 'So many times a verification fails' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l chunk -d 'What is sent again for each, if not the file' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from basin" -l stage -d 'A stage, in the order of the byte\'s journey: read=2GB/s, or wan=10Gbit/s,50ms with its latency. Give several' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from basin" -l data -d 'How long so much data takes' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from basin" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
@@ -471,6 +490,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "loss" -d 'What loss leaves of a stream, by congestion control'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "volume" -d 'Data, time, rate: give two, get the third'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "frames" -d 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "repair" -d 'What damage costs: whole files sent again, or only chunks'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l bridge -d 'Bridge stdin and stdout to this port of the loopback' -r
@@ -492,7 +513,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_see
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model mover help" -f -a "serve" -d 'Serve directories to other machines'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model mover help" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model mover help" -f -a "advise" -d 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model mover help" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, stages, number of files'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model mover help" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "up" -d 'Make hosts and join them by an emulated path'
@@ -508,4 +529,6 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_su
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "loss" -d 'What loss leaves of a stream, by congestion control'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "volume" -d 'Data, time, rate: give two, get the third'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "frames" -d 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "repair" -d 'What damage costs: whole files sent again, or only chunks'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'
