@@ -657,6 +657,7 @@ impl SendRun {
                     }
                     (self.events)(Event::Aside(path, outcome));
                 }
+                Action::Deleted(path) => (self.events)(Event::Deleted(path)),
                 Action::Finished(totals) => {
                     state.end.come(Ended::Finished(totals));
                 }
