@@ -81,6 +81,10 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l cipher -d 'Protec
 aes256\t'Sealed frames, AES-256-GCM'
 chacha20\t'Sealed frames, ChaCha20-Poly1305'
 tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l port -d 'Port of sshd' -r
@@ -149,6 +153,10 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l cipher -d 'Prot
 aes256\t'Sealed frames, AES-256-GCM'
 chacha20\t'Sealed frames, ChaCha20-Poly1305'
 tls\t'Plain TLS 1.3 records'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l port -d 'Port of sshd' -r
@@ -277,8 +285,12 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ticket-file -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l advertise -d 'Address that the ticket names instead of those listened at. May be given several times' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l patience -d 'Keep a session without a link for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l stall-timeout -d 'Without a sign of life for so long, a link counts as lost' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
+on\t'Wherever the kernel can'
+off\t'Never'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "up" -d 'Make hosts and join them by an emulated path'

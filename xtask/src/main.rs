@@ -20,6 +20,8 @@ mod bottlenecks;
 
 mod instructions;
 
+mod ktls;
+
 mod real;
 
 mod sim;
@@ -55,6 +57,8 @@ enum Chore {
     Bottlenecks(bottlenecks::Args),
     /// Instructions that a chunk costs, counted by callgrind and held against a budget
     Instructions(instructions::Args),
+    /// Streams sealed by the kernel, in a guest whose kernel can
+    Ktls(ktls::Args),
     /// Man pages, completions and the reference, made from the code
     Gen(gen_docs::Args),
     /// Runs transfers in virtual time, with faults, and checks every promise at every step
@@ -85,6 +89,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Bench(args) => bench::run(&args),
         Chore::Bottlenecks(args) => bottlenecks::run(&args),
         Chore::Instructions(args) => instructions::run(&args),
+        Chore::Ktls(args) => ktls::run(&args),
         Chore::Sim(args) => sim::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Torture(args) => torture::run(&args),

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: all tests, with what they need. CI runs this and nothing else.
 
-use crate::{check, instructions, tools};
+use crate::{check, instructions, ktls, tools};
 use anyhow::Result;
 use std::process::Command;
 
@@ -68,6 +68,8 @@ pub fn run(args: &Args) -> Result<()> {
     tools::run(Command::new(&cargo).args(["run", "--quiet", "--package", "xtask", "--", "gen", "--check"]))?;
     println!("==> instructions for a chunk");
     instructions::run(&instructions::Args::default())?;
+    println!("==> kTLS in a guest");
+    ktls::run(&ktls::Args { no_install: args.no_install, verbose: false })?;
     println!("==> simulation, {} seeds", args.seeds);
     let seeds = args.seeds.to_string();
     tools::run(Command::new(&cargo).args([

@@ -11,6 +11,8 @@ use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
+use thalweg_mover::link::{KernelTls, TlsForm};
 use thalweg_mover::run::spread::Local;
 use thalweg_sys::priority::IoPriority;
 use thalweg_wire::limits;
@@ -229,6 +231,9 @@ pub struct CopyArgs {
     /// Protection of the data streams
     #[arg(long, value_enum)]
     pub cipher: Option<CipherArg>,
+    /// With `--cipher tls`.
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// What `thalweg serve` wrote: whom to expect and who we are
     #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
@@ -504,6 +509,43 @@ pub enum CipherArg {
     Tls,
 }
 
+/// How streams in TLS form are, of either side.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct TlsArgs {
+    /// With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to
+    /// be faster, wherever the kernel can, or never
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    pub ktls: KtlsArg,
+    /// With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640,
+    /// which is short of what a key may seal
+    #[arg(long, value_name = "COUNT", default_value_t = RECORDS_MAX,
+          value_parser = clap::value_parser!(u64).range(RECORDS_MIN..=RECORDS_MAX))]
+    pub tls_records: u64,
+}
+
+impl TlsArgs {
+    /// As the mover takes it.
+    pub fn form(self) -> TlsForm {
+        let kernel = match self.ktls {
+            KtlsArg::Auto => KernelTls::Auto,
+            KtlsArg::On => KernelTls::On,
+            KtlsArg::Off => KernelTls::Off,
+        };
+        TlsForm { kernel, records_max: self.tls_records }
+    }
+}
+
+/// Whether the kernel seals TLS records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum KtlsArg {
+    /// Where it was measured to be faster
+    Auto,
+    /// Wherever the kernel can
+    On,
+    /// Never
+    Off,
+}
+
 /// Options of serve.
 #[derive(Debug, clap::Args)]
 pub struct ServeArgs {
@@ -528,6 +570,9 @@ pub struct ServeArgs {
     /// Without a sign of life for so long, a link counts as lost
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
     pub stall_timeout: Duration,
+    /// For clients that ask for TLS records.
+    #[command(flatten)]
+    pub tls: TlsArgs,
 }
 
 fn parse_chunk(text: &str) -> Result<u64, String> {

@@ -24,7 +24,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 39] = [
+pub const OPTIONS: [&str; 41] = [
     "advertise",
     "bind",
     "bootstrap",
@@ -44,6 +44,7 @@ pub const OPTIONS: [&str; 39] = [
     "far-ports",
     "io-depth",
     "ionice",
+    "ktls",
     "listen",
     "max-delete",
     "nice",
@@ -61,6 +62,7 @@ pub const OPTIONS: [&str; 39] = [
     "streams",
     "ticket",
     "ticket-file",
+    "tls-records",
     "verify",
     "via",
     "window",

@@ -320,6 +320,7 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             stall_timeout: args.stall_timeout,
             patience: args.patience,
             congestion: args.cca.clone(),
+            tls_form: args.tls.form(),
             // The class says it to every queue on the way as well (RFC 8622).
             dscp: args.dscp.or((args.class == Class::Scavenger).then_some(LOWER_EFFORT)),
             ..LinkSettings::default()

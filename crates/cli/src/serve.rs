@@ -23,8 +23,12 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let client = Identity::load_or_create(&state.join("client.pem"), "thalweg client")?;
     let trust = ClientTrust::default();
     trust.pinned.insert(client.fingerprint());
-    let limits =
-        HostLimits { patience: args.patience, stall_timeout: args.stall_timeout, ..HostLimits::default() };
+    let limits = HostLimits {
+        patience: args.patience,
+        stall_timeout: args.stall_timeout,
+        tls_form: args.tls.form(),
+        ..HostLimits::default()
+    };
     let fingerprint = own.fingerprint();
     let host = Host::new(reload(&own)?, exports, Some(state.clone()), limits);
     let listening = accept::listen(host, &own, &trust, &args.listen)?;

@@ -123,6 +123,7 @@ impl Teller {
             }
             Event::Repaired(count) => ("repaired", format!("{count} damaged, sent again")),
             Event::Note(text) => ("note", text.clone()),
+            Event::Detail(text) if self.verbose > 0 => ("detail", text.clone()),
             Event::Knob(text) if self.verbose > 0 || self.json => ("knob", text.clone()),
             _ => return,
         };

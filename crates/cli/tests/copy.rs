@@ -119,6 +119,30 @@ fn every_level_of_verification_and_every_cipher_gives_the_same_copy() {
     }
 }
 
+/// Where the kernel can: `cargo xtask ktls`.
+#[test]
+fn in_tls_form_who_seals_is_said_and_streams_are_replaced_before_a_key_is_used_up() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(3, 40 << 20)).unwrap();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let ticket = daemon.ticket.display().to_string();
+    let file = scratch.path("file").display().to_string();
+    // 1024 records are 16 MiB.
+    let words = ["cp", "-v", "--ticket", &ticket, "--cipher", "tls", "--ktls", "on", "--streams", "1"];
+    let words = words.iter().copied().chain(["--tls-records", "1024"]);
+    let far = daemon.place("data", "");
+    let output = scratch.run(words.chain([file.as_str(), far.as_str()]));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    let who = told.lines().find(|line| line.starts_with("kTLS: ")).expect("a line that says who seals");
+    assert!(who.starts_with("kTLS: used (") || who.starts_with("kTLS: not used: the kernel"), "{who}");
+    assert!(told.contains("its TLS key has sealed"), "{told}");
+    assert!(
+        std::fs::read(scratch.path("file")).unwrap() == std::fs::read(scratch.path("export/file")).unwrap()
+    );
+}
+
 #[test]
 fn a_rate_limit_is_kept() {
     let scratch = Scratch::new();

@@ -34,6 +34,8 @@ pub enum Event {
     Finished(Totals),
     /// Something that a person may want to know.
     Note(String),
+    /// Something for a person who wants to know more.
+    Detail(String),
 }
 
 /// Takes events, from any thread. Must not block for long: it is called where the work is done.

@@ -15,7 +15,7 @@ use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoo
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{
-    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, own_system, proof_matches,
+    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, TlsForm, own_system, proof_matches,
     resume_proof, stream_proof, tune_stream,
 };
 use thalweg_mover::manifest::filter::Filter;
@@ -44,6 +44,8 @@ pub struct HostLimits {
     pub stall_timeout: Duration,
     /// Requests of one session that are worked on at the same time.
     pub requests: usize,
+    /// How streams in TLS form are.
+    pub tls_form: TlsForm,
 }
 
 impl Default for HostLimits {
@@ -55,6 +57,7 @@ impl Default for HostLimits {
             patience: Duration::from_secs(600),
             stall_timeout: Duration::from_secs(30),
             requests: 32,
+            tls_form: TlsForm::default(),
         }
     }
 }
@@ -174,8 +177,12 @@ impl Host {
                     return Err(Failure::new(FailureKind::Busy, "admit", "too many streams of one client"));
                 }
                 connection.answer(&answer, left())?;
+                connection.set_tls_form(self.limits.tls_form);
                 let (writer, reader) =
                     connection.into_streams(session.cipher, &session.id, hello.stream, Role::Server)?;
+                if let Some(decision) = writer.kernel_tls() {
+                    tracing::info!(stream = hello.stream, %decision, "stream in TLS form");
+                }
                 let rtt = thalweg_sys::socket::tcp_info(writer.fd()).ok().map(|info| info.rtt_min);
                 tune_stream(writer.fd(), &PathHints { rtt, ..wanted_path(&session) });
                 session.attach_stream(hello.stream, writer, reader)

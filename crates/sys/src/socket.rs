@@ -16,6 +16,9 @@ use crate::{invalid, uninterrupted};
 mod account;
 mod blocking;
 
+/// TLS 1.3 records sealed and opened by the kernel.
+pub mod ktls;
+
 pub use account::{TcpInfo, tcp_info};
 pub use blocking::{
     Interest, Readiness, Wake, poll, receive, receive_exact, receive_now, send_all, send_all_vectored,
@@ -73,7 +76,7 @@ pub fn set_window_clamp(fd: impl AsFd, bytes: u32) -> io::Result<()> {
 /// # Errors
 /// What the kernel says.
 pub fn set_time_stamps(fd: impl AsFd) -> io::Result<()> {
-    set_number(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMP, 1 as c_int)
+    set_number(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMP, 1)
 }
 
 /// Fixes the send buffer (`SO_SNDBUF`), and switches its autotuning off. The kernel takes at most
@@ -120,12 +123,8 @@ pub fn set_receive_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
 /// Most bytes a second this socket sends (`SO_MAX_PACING_RATE`); `u64::MAX` for no limit. The kernel enforces
 /// it.
 pub fn set_pacing_rate(fd: impl AsFd, bytes_per_s: u64) -> io::Result<()> {
-    set_number(
-        fd,
-        libc::SOL_SOCKET,
-        libc::SO_MAX_PACING_RATE,
-        c_ulong::try_from(bytes_per_s).unwrap_or(c_ulong::MAX),
-    )
+    let rate = c_ulong::try_from(bytes_per_s).unwrap_or(c_ulong::MAX);
+    set_bytes(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.to_ne_bytes())
 }
 
 /// Marks packets with a DSCP (0..=63; `InvalidInput` above), for IPv4 and IPv6. Leaves the bits of ECN alone.
@@ -205,21 +204,20 @@ pub fn buffer_limits() -> io::Result<BufferLimits> {
     })
 }
 
-/// Types that a socket option takes as plain bytes.
-trait Number: Copy {}
-impl Number for c_int {}
-impl Number for c_ulong {}
+fn set_number(fd: impl AsFd, level: c_int, option: c_int, number: c_int) -> io::Result<()> {
+    set_bytes(fd, level, option, &number.to_ne_bytes())
+}
 
-fn set_number<N: Number>(fd: impl AsFd, level: c_int, option: c_int, number: N) -> io::Result<()> {
-    // JUSTIFICATION: rustix has no call for this option and no general one.
-    // SAFETY: pointer and length describe `number`, which lives through the call and is only read.
+fn set_bytes(fd: impl AsFd, level: c_int, option: c_int, bytes: &[u8]) -> io::Result<()> {
+    // JUSTIFICATION: rustix has no call for these options and no general one.
+    // SAFETY: pointer and length describe `bytes`, which live through the call and are only read.
     let done = unsafe {
         libc::setsockopt(
             fd.as_fd().as_raw_fd(),
             level,
             option,
-            (&raw const number).cast(),
-            size_of::<N>() as libc::socklen_t,
+            bytes.as_ptr().cast(),
+            bytes.len() as libc::socklen_t,
         )
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

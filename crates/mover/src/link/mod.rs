@@ -30,6 +30,9 @@ pub mod sealed;
 /// 4. Frames over a socket.
 pub mod stream;
 
+/// 4. Frames in TLS that the kernel seals.
+pub mod ktls;
+
 /// 4. What a socket is told about its path.
 pub mod tune;
 
@@ -43,6 +46,7 @@ mod testing;
 
 pub use control::{ControlChannel, ControlEnd, ControlHandle, ControlLimits};
 pub use identity::{Fingerprint, Identity, public_key_of, verify_signature};
+pub use ktls::{KernelTls, TlsForm};
 pub use sealed::{Opener, Sealer};
 pub use stream::{
     FrameBuffer, FrameReader, FrameWriter, Meanwhile, PAYLOAD_ALIGNMENT, Received, Role, StopHandle,

@@ -3,12 +3,14 @@
 //! [`Connection::into_streams`] ends the TLS of a data connection and gives a [`FrameWriter`] and a [`FrameReader`].
 //! Both may be used at once by two threads, or one of them alone. In TLS form (for sites whose rules demand TLS on the
 //! wire) frames travel inside TLS 1.3 records, of the same layout with 16 zero bytes in place of the tag; that takes
-//! more than twice the CPU.
+//! more than twice the CPU. Where the kernel seals these records ([`ktls`]), a frame is one call again. Whoever seals
+//! them, a stream in TLS form fails before its key is used up ([`TlsForm::records_max`]), and a new one takes over.
 //!
 //! Waits are bounded by [`FrameWriter::set_timeouts`] for each system call, and by [`StopHandle::stop`] from another
 //! thread for all of them. The timeouts alone do not bound a peer that sends a byte now and then; whoever owns the
 //! transfer watches its progress and stops the stream.
 
+use super::ktls::{self, Decision, TlsForm};
 use super::sealed::{Opener, SEALED_LABEL, SECRET_BYTES, Sealer};
 use super::tls::{Connection, context_of, is_transient, of_decode, of_tls};
 use crate::failure::of_io;
@@ -20,6 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thalweg_sys::buffer::{Buffer, Memory, PooledBuffer};
+use thalweg_sys::socket::ktls::RECORD_BYTES;
 use thalweg_sys::socket::{self, Interest, TcpInfo};
 use thalweg_wire::account::StreamAccount;
 use thalweg_wire::frame::{self, FrameKind, INNER_BYTES, Inner, OUTER_BYTES, TAG_BYTES};
@@ -231,9 +234,7 @@ impl Connection {
         }
         self.socket.set_nonblocking(false).map_err(|error| of_io(OPERATION, &error))?;
         if cipher == Cipher::Tls {
-            let shared = Arc::new(TlsStream::new(self.socket.clone(), self.tls));
-            let writer = FrameWriter::new(self.socket.clone(), WriterForm::Tls(shared.clone(), Vec::new()));
-            return Ok((writer, FrameReader::new(self.socket, ReaderForm::Tls(shared))));
+            return self.into_tls_streams();
         }
         if self.holds_plaintext() || self.tls.wants_write() {
             return Err(Failure::new(
@@ -257,6 +258,32 @@ impl Connection {
         let writer = FrameWriter::new(self.socket.clone(), WriterForm::Sealed(Box::new(sealer)));
         Ok((writer, FrameReader::new(self.socket, ReaderForm::Sealed(Box::new(opener)))))
     }
+
+    fn into_tls_streams(mut self) -> Result<(FrameWriter, FrameReader)> {
+        let TlsForm { kernel, records_max } = self.tls_form;
+        let mut decision = match self.holds_plaintext() {
+            // The kernel would begin behind it.
+            true => Decision::not_used("the peer's first frame is here already"),
+            false => kernel.decide(self.suite()),
+        };
+        let handed_over = match decision.is_used {
+            true => ktls::hand_over(&self.socket, self.tls)?.map_err(|(tls, why)| {
+                decision = Decision::not_used(why);
+                tls
+            }),
+            false => Err(self.tls),
+        };
+        let (writer_form, reader_form) = match handed_over {
+            Ok(()) => (WriterForm::Kernel, ReaderForm::Kernel),
+            Err(tls) => {
+                let shared = Arc::new(TlsStream::new(self.socket.clone(), tls));
+                (WriterForm::Tls(shared.clone(), Vec::new()), ReaderForm::Tls(shared))
+            }
+        };
+        let mut writer = FrameWriter::new(self.socket.clone(), writer_form);
+        writer.records = Some(Records { sent: 0, most: records_max, decision });
+        Ok((writer, FrameReader::new(self.socket, reader_form)))
+    }
 }
 
 /// The sending half of a data stream.
@@ -267,12 +294,39 @@ pub struct FrameWriter {
     form: WriterForm,
     bytes_sent: u64,
     state: WriterState,
+    /// In TLS form.
+    records: Option<Records>,
+}
+
+/// TLS records that a stream sends.
+struct Records {
+    sent: u64,
+    most: u64,
+    /// Who seals them.
+    decision: Decision,
+}
+
+impl Records {
+    /// Counts those of a frame. The first goes out whatever it has, or nothing ever would.
+    fn count(&mut self, frame_bytes: usize) -> io::Result<()> {
+        let now = self.sent + frame_bytes.div_ceil(RECORD_BYTES) as u64;
+        if self.sent > 0 && now > self.most {
+            let why = format!(
+                "its TLS key has sealed {} records of {}; a new stream takes over",
+                self.sent, self.most
+            );
+            return Err(io::Error::other(why));
+        }
+        self.sent = now;
+        Ok(())
+    }
 }
 
 enum WriterForm {
     Sealed(Box<Sealer>),
     /// With memory for records.
     Tls(Arc<TlsStream>, Vec<u8>),
+    Kernel,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,7 +340,7 @@ enum WriterState {
 
 impl FrameWriter {
     fn new(socket: Arc<TcpStream>, form: WriterForm) -> FrameWriter {
-        FrameWriter { socket, form, bytes_sent: 0, state: WriterState::Open }
+        FrameWriter { socket, form, bytes_sent: 0, state: WriterState::Open, records: None }
     }
 
     /// Sends the first `payload_len` bytes of the buffer's payload and `inner` as one frame, with one system call in
@@ -321,6 +375,11 @@ impl FrameWriter {
         self.bytes_sent
     }
 
+    /// In TLS form: who seals its records, and why.
+    pub fn kernel_tls(&self) -> Option<&Decision> {
+        self.records.as_ref().map(|records| &records.decision)
+    }
+
     /// Bounds each system call on the socket, for both halves; `None` for no bound. Over sockets only.
     ///
     /// # Errors
@@ -345,6 +404,9 @@ impl FrameWriter {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the stream is over"));
         }
         self.state = WriterState::Broken;
+        if let Some(records) = &mut self.records {
+            records.count(frame.len())?;
+        }
         let outer = frame::encode_outer(frame.len() - OUTER_BYTES);
         let (head, body) = frame.split_at_mut(OUTER_BYTES);
         head.copy_from_slice(&outer);
@@ -359,6 +421,10 @@ impl FrameWriter {
             WriterForm::Tls(tls, records) => {
                 tag.fill(0);
                 tls.send(frame, records)?;
+            }
+            WriterForm::Kernel => {
+                tag.fill(0);
+                socket::send_all(&*self.socket, frame)?;
             }
         }
         self.bytes_sent += frame.len() as u64;
@@ -424,6 +490,7 @@ pub struct FrameReader {
 enum ReaderForm {
     Sealed(Box<Opener>),
     Tls(Arc<TlsStream>),
+    Kernel,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -498,7 +565,7 @@ impl FrameReader {
         }
         let opened = match &mut self.form {
             ReaderForm::Sealed(opener) => opener.open(&outer, body)?,
-            ReaderForm::Tls(_) => {
+            ReaderForm::Tls(_) | ReaderForm::Kernel => {
                 let (opened, tag) = body.split_at_mut(length - TAG_BYTES);
                 if tag.iter().any(|&byte| byte != 0) {
                     return Err(Failure::new(
@@ -547,8 +614,8 @@ impl FrameReader {
 
     fn fill(&self, bytes: &mut [u8], meanwhile: &mut dyn Meanwhile) -> std::result::Result<(), Fault> {
         match &self.form {
-            ReaderForm::Sealed(_) => {
-                let received = self.fill_beside(bytes, meanwhile).map_err(Fault::Cut)?;
+            ReaderForm::Sealed(_) | ReaderForm::Kernel => {
+                let received = self.fill_beside(bytes, meanwhile).map_err(|error| self.fault(error))?;
                 match received == bytes.len() {
                     true => Ok(()),
                     false => Err(Fault::Cut(cut())),
@@ -562,15 +629,40 @@ impl FrameReader {
         }
     }
 
+    fn fault(&self, error: io::Error) -> Fault {
+        match socket::ktls::is_altered(&error) {
+            true => Fault::Refused(of_tls(RECEIVE, &rustls::Error::DecryptError)),
+            false => Fault::Cut(error),
+        }
+    }
+
+    fn read_exact(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self.form {
+            ReaderForm::Kernel => ktls::fill(&self.socket, bytes, true),
+            _ => socket::receive_exact(&*self.socket, bytes),
+        }
+    }
+
+    /// `None` if nothing is there.
+    fn read_now(&self, bytes: &mut [u8]) -> io::Result<Option<usize>> {
+        if !matches!(self.form, ReaderForm::Kernel) {
+            return socket::receive_now(&*self.socket, bytes);
+        }
+        match ktls::fill(&self.socket, bytes, false) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
     /// With one call, if nothing else is to be looked after.
     fn fill_beside(&self, bytes: &mut [u8], meanwhile: &mut dyn Meanwhile) -> io::Result<usize> {
         let mut filled = 0;
         loop {
             let others = meanwhile.fds();
             if others.is_empty() {
-                return Ok(filled + socket::receive_exact(&*self.socket, &mut bytes[filled..])?);
+                return Ok(filled + self.read_exact(&mut bytes[filled..])?);
             }
-            match socket::receive_now(&*self.socket, &mut bytes[filled..])? {
+            match self.read_now(&mut bytes[filled..])? {
                 Some(0) => return Ok(filled),
                 Some(received) => {
                     filled += received;
@@ -629,9 +721,8 @@ fn cut() -> io::Error {
 /// does not keep the reader from reading, else two movers that send to each other would wait for ever. Only the writer
 /// sends; what the reader makes rustls want to say goes out with the next frame.
 ///
-/// rustls counts records and changes keys by itself, at AES-GCM's limit of 2^24 records (256 GiB). It asks the peer to do
-/// the same, and peers other than rustls answer at once; so somebody must read these answers, also where only one
-/// direction is used. The writer does, between frames, while no reader is at work. rustls takes 32 of them from a peer
+/// Ours never change keys: a stream is replaced before. A peer of another make may, and ask us to do the same;
+/// so somebody must read what it says, also where only one direction is used. The writer does, between frames, while no reader is at work. rustls takes 32 of them from a peer
 /// that sends no data (then the stream is refused, after 8 TiB); our own movers never get there, because rustls keeps
 /// its answers back until there is something else to send.
 struct TlsStream {

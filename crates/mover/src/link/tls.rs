@@ -14,6 +14,7 @@
 //! session's control connection, besides the proof.
 
 use super::identity::{Fingerprint, Identity};
+use super::ktls::TlsForm;
 use super::stream::StopHandle;
 use super::trust::{ClientTrust, ServerTrust};
 use crate::failure::of_io;
@@ -79,7 +80,16 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 /// # Errors
 /// `Usage` for certificates or names that cannot be used.
 pub fn client_config(identity: &Identity, trust: &ServerTrust) -> Result<Arc<ClientConfig>> {
-    let mut config = ClientConfig::builder_with_provider(provider())
+    client_config_with(identity, trust, provider())
+}
+
+/// As [`client_config`] with other algorithms, for tests of each.
+pub(super) fn client_config_with(
+    identity: &Identity,
+    trust: &ServerTrust,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<ClientConfig>> {
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| unusable(&error))?
         .dangerous()
@@ -88,6 +98,8 @@ pub fn client_config(identity: &Identity, trust: &ServerTrust) -> Result<Arc<Cli
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.resumption = rustls::client::Resumption::disabled();
     config.enable_early_data = false;
+    // For the kernel, if it seals a stream; nobody else asks.
+    config.enable_secret_extraction = true;
     // A pinned server needs no name, so nobody on the path needs to read it.
     config.enable_sni = matches!(trust, ServerTrust::Authority { .. });
     Ok(Arc::new(config))
@@ -109,6 +121,7 @@ pub fn server_config(identity: &Identity, trust: &ClientTrust) -> Result<Arc<Ser
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
     config.max_early_data_size = 0;
+    config.enable_secret_extraction = true;
     Ok(Arc::new(config))
 }
 
@@ -120,6 +133,7 @@ pub struct Connection {
     pub(super) tls: rustls::Connection,
     records: Records,
     peer: Fingerprint,
+    pub(super) tls_form: TlsForm,
 }
 
 impl Connection {
@@ -166,12 +180,28 @@ impl Connection {
         socket.set_nonblocking(true).map_err(|error| of_io(HANDSHAKE, &error))?;
         let tls = tls.into();
         let peer = check_finished(&tls)?;
-        Ok(Connection { socket: Arc::new(socket), tls, records: Records::Unknown, peer })
+        Ok(Connection {
+            socket: Arc::new(socket),
+            tls,
+            records: Records::Unknown,
+            peer,
+            tls_form: TlsForm::default(),
+        })
     }
 
     /// Fingerprint of the certificate that the peer has proved to own.
     pub fn peer_fingerprint(&self) -> Fingerprint {
         self.peer
+    }
+
+    /// What a stream in TLS form is to be like, if this becomes one.
+    pub fn set_tls_form(&mut self, form: TlsForm) {
+        self.tls_form = form;
+    }
+
+    /// The cipher suite that was agreed.
+    pub(super) fn suite(&self) -> Option<CipherSuite> {
+        self.tls.negotiated_cipher_suite().map(|suite| suite.suite())
     }
 
     /// For another thread to end this connection with, whatever became of it in between.
@@ -456,7 +486,13 @@ fn handshake(fd: OwnedFd, tls: rustls::Connection, deadline: Duration) -> Result
     let socket = TcpStream::from(fd);
     socket.set_nonblocking(true).map_err(|error| of_io(HANDSHAKE, &error))?;
     let peer = Fingerprint([0; 32]);
-    let mut connection = Connection { socket: Arc::new(socket), tls, records: Records::start(), peer };
+    let mut connection = Connection {
+        socket: Arc::new(socket),
+        tls,
+        records: Records::start(),
+        peer,
+        tls_form: TlsForm::default(),
+    };
     while connection.tls.is_handshaking() {
         connection.fill(HANDSHAKE, until)?;
     }

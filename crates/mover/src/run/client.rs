@@ -1,9 +1,9 @@
 //! The client of a session: dials, opens transfers, and keeps link and streams standing until they are over.
 
-use crate::event::Events;
+use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{
-    Connection, ControlLimits, PathHints, Role, mark, resume_proof, stream_proof, tune_stream,
+    Connection, ControlLimits, PathHints, Role, TlsForm, mark, resume_proof, stream_proof, tune_stream,
 };
 use crate::run::session::{Owner, Session, Transfer};
 use crate::run::spread::Local;
@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver as Inbox, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -149,6 +150,8 @@ fn connect_from(address: &SocketAddr, local: Option<&Local>, deadline: Duration)
 pub struct LinkSettings {
     /// Protection of data streams.
     pub cipher: Cipher,
+    /// How they are in TLS form.
+    pub tls_form: TlsForm,
     /// Without acknowledged progress for so long, the link is dropped and dialled again.
     pub stall_timeout: Duration,
     /// Without progress for so long, the transfer fails.
@@ -163,6 +166,7 @@ impl Default for LinkSettings {
     fn default() -> Self {
         LinkSettings {
             cipher: if thalweg_sys::usage::has_aes() { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 },
+            tls_form: TlsForm::default(),
             stall_timeout: Duration::from_secs(30),
             patience: Duration::from_secs(600),
             congestion: None,
@@ -217,6 +221,9 @@ struct Dialler {
     tls: Arc<ClientConfig>,
     server_name: String,
     settings: LinkSettings,
+    events: Events,
+    /// Who seals TLS records was told.
+    told_tls: AtomicBool,
 }
 
 struct ClientOwner {
@@ -290,6 +297,8 @@ impl Client {
             tls,
             server_name: server_name.to_owned(),
             settings: settings.clone(),
+            events: events.clone(),
+            told_tls: AtomicBool::new(false),
         });
         let mail = Arc::new(Mail::default());
         let dialled = Instant::now();
@@ -527,7 +536,13 @@ impl Dialler {
         let hello =
             Hello { session: session.id, stream, proof, ..Hello::new(Purpose::Stream, session.cipher) };
         connection.hello(&hello, left(until))?;
+        connection.set_tls_form(self.settings.tls_form);
         let (writer, reader) = connection.into_streams(session.cipher, &session.id, stream, Role::Client)?;
+        if let Some(decision) = writer.kernel_tls()
+            && !self.told_tls.swap(true, Ordering::AcqRel)
+        {
+            (self.events)(Event::Detail(decision.to_string()));
+        }
         session.attach_stream(stream, writer, reader)
     }
 }

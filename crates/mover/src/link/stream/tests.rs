@@ -419,10 +419,33 @@ fn a_reader_that_is_gone_is_an_error_of_the_writer() {
 
 // TLS form.
 
+#[test]
+fn in_tls_form_a_stream_ends_before_its_key_has_sealed_too_many_records() {
+    let (mut client, server) = connected(tcp_pair());
+    client.set_tls_form(TlsForm { records_max: 1024, ..TlsForm::default() });
+    let (mut writer, _w) = client.into_streams(Cipher::Tls, &SESSION, 5, Role::Client).unwrap();
+    let (_s, mut reader) = server.into_streams(Cipher::Tls, &SESSION, 5, Role::Server).unwrap();
+    assert!(writer.kernel_tls().is_some());
+    let receiving = std::thread::spawn(move || receive_all(&mut reader, 1 << 20));
+    // With its headers a frame of 1 MiB is 65 records.
+    let payload = vec![1; 1 << 20];
+    let sent =
+        (0..1024 / 65).map(|number| send(&mut writer, &payload, number)).filter(io::Result::is_ok).count();
+    assert_eq!(sent, 15);
+    let error = send(&mut writer, &payload, 15).unwrap_err();
+    assert!(error.to_string().contains("its TLS key has sealed 975 records of 1024"), "{error}");
+    assert!(send(&mut writer, b"small", 15).is_err(), "the stream is over");
+    drop(writer);
+    drop(_w);
+    let (received, end) = receiving.join().unwrap();
+    assert_eq!(received.len(), 15);
+    assert!(matches!(end, Ok(Received::Cut(_))));
+}
+
 fn tls_of(form: &WriterForm) -> &TlsStream {
     match form {
         WriterForm::Tls(tls, _) => tls,
-        WriterForm::Sealed(_) => panic!("not TLS"),
+        WriterForm::Sealed(_) | WriterForm::Kernel => panic!("not rustls"),
     }
 }
 

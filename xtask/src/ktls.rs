@@ -1,0 +1,220 @@
+//! `cargo xtask ktls`: streams that the kernel seals, in a kernel that can: User Mode Linux, from Debian's package, on this
+//! machine's own files.
+//!
+//! 1. The guest boots with the host's root read-only, a tmpfs, and the modules `tls` and its ciphers.
+//! 2. The unit tests of `link::ktls` run there, then a daemon and copies: kTLS at both ends, at one, at none, and with few
+//!    records to a key, each way. Files are compared byte by byte.
+//! 3. What `/proc/net/tls_stat` counted is the proof that the kernel did it, and nothing else.
+//!
+//! It says nothing about speed: the guest's kernel has no fast AES.
+
+use crate::tools::{self, Scratch};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Options of the chore.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Show all that the guest says
+    #[arg(long)]
+    pub verbose: bool,
+    /// Do not install what is missing
+    #[arg(long)]
+    pub no_install: bool,
+}
+
+const PACKAGES: &[(&str, &str)] = &[("user-mode-linux", GUEST), ("kmod", "/sbin/modprobe")];
+const GUEST: &str = "/usr/bin/linux.uml";
+/// Boots in two seconds; all of it takes less than half a minute.
+const TIMEOUT: &str = "240";
+
+/// A copy in the guest, each way.
+struct Case {
+    name: &'static str,
+    /// kTLS at the server's end, and at the client's.
+    kernel: (bool, bool),
+    /// 1024 records to a key are 16 MiB: of the file over two streams one is replaced at least.
+    few_records: bool,
+}
+
+/// Bytes of the file, as `head` takes them.
+const FILE: &str = "48M";
+/// Streams of each copy.
+const STREAMS: u64 = 2;
+/// Sockets with kTLS that a process makes to try the kernel, once.
+const PROBE_SOCKETS: u64 = 2;
+
+const CASES: &[Case] = &[
+    Case { name: "both", kernel: (true, true), few_records: false },
+    Case { name: "client", kernel: (false, true), few_records: false },
+    Case { name: "server", kernel: (true, false), few_records: false },
+    Case { name: "none", kernel: (false, false), few_records: false },
+    Case { name: "few-records", kernel: (true, true), few_records: true },
+    Case { name: "few-records-client", kernel: (false, true), few_records: true },
+    Case { name: "few-records-server", kernel: (true, false), few_records: true },
+];
+
+impl Case {
+    fn options(&self, kernel: bool) -> String {
+        let records = if self.few_records { " --tls-records 1024" } else { "" };
+        format!("--ktls {}{records}", if kernel { "on" } else { "off" })
+    }
+
+    /// Sockets that must have got keys, at least: each stream's, those that took over, and the probes. The server, which
+    /// serves the push first, tries the kernel then.
+    fn sockets_min(&self, way: &str) -> u64 {
+        let streams = STREAMS + u64::from(self.few_records);
+        let server = if self.kernel.0 { streams + if way == "push" { PROBE_SOCKETS } else { 0 } } else { 0 };
+        server + if self.kernel.1 { streams + PROBE_SOCKETS } else { 0 }
+    }
+}
+
+/// Runs it. Without the guest it says so and is done.
+///
+/// # Errors
+/// If anything in the guest went otherwise than it should.
+pub fn run(args: &Args) -> Result<()> {
+    if !args.no_install {
+        tools::install(PACKAGES)?;
+    }
+    if !Path::new(GUEST).exists() {
+        println!("skipped: there is no {GUEST} (Debian's package user-mode-linux)");
+        return Ok(());
+    }
+    tools::run(Command::new(tools::cargo()).args(["build", "--quiet", "--package", "thalweg"]))?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), PathBuf::from);
+    let scratch = Scratch::new("ktls")?;
+    let script = scratch.path("init");
+    std::fs::write(&script, init(&target.join("debug/thalweg"), &tests()?)?)?;
+    tools::run(Command::new("chmod").arg("+x").arg(&script))?;
+    let output = Command::new("timeout")
+        .args(["-k", "1", TIMEOUT, GUEST, "mem=768M", "rootfstype=hostfs", "rootflags=/", "ro", "quiet"])
+        .args(["con=null", "con0=null,fd:1"])
+        .arg(format!("init={}", script.display()))
+        .stdin(Stdio::null())
+        .output()
+        .context("start the guest")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let judged = judge(&said);
+    if args.verbose || judged.is_err() {
+        println!("{said}");
+    }
+    judged
+}
+
+/// The program with the unit tests of the mover.
+fn tests() -> Result<PathBuf> {
+    let output = Command::new(tools::cargo())
+        .args([
+            "test",
+            "--quiet",
+            "--no-run",
+            "--package",
+            "thalweg-mover",
+            "--lib",
+            "--message-format",
+            "json",
+        ])
+        .current_dir(tools::root())
+        .stderr(Stdio::inherit())
+        .output()?;
+    let mut found = None;
+    for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let message: serde_json::Value = serde_json::from_slice(line)?;
+        if let Some(program) =
+            message["executable"].as_str().filter(|_| message["target"]["name"] == "thalweg_mover")
+        {
+            found = Some(program.into());
+        }
+    }
+    found.context("the unit tests of the mover were not built")
+}
+
+/// What the guest does, as its first process.
+fn init(program: &Path, tests: &Path) -> Result<String> {
+    let mut script = format!(
+        r#"#!/bin/sh
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/mnt
+mount -t proc proc /proc && mount -t tmpfs tmpfs /mnt && cd /mnt || echo FAILED mount
+ip link set lo up
+mkdir lib && ln -s /usr/lib/uml/modules lib/modules
+# What the ciphers are made of the guest's kernel does not find by itself.
+for module in gcm ctr ghash-generic chacha20poly1305 chacha_generic poly1305_generic tls; do modprobe -d /mnt "$module" || echo "FAILED module $module"; done
+TMPDIR=/mnt {tests} --nocapture --test-threads 1 link::ktls && echo TESTS passed
+head -c {FILE} /dev/urandom > file
+copies() {{ # name, options of the server, options of the client
+    {program} serve --listen 127.0.0.1:8487 --state server --ticket-file ticket --export e=/mnt/there $2 > server.log 2>&1 &
+    server=$!
+    for i in $(seq 100); do [ -s ticket ] && break; sleep 0.1; done
+    for way in push pull; do
+        rm -rf there/* here; mkdir -p there here
+        case $way in
+            push) from=file to=tw://127.0.0.1:8487/e/ copy=there/file ;;
+            pull) cp file there/file; from=tw://127.0.0.1:8487/e/file to=here/ copy=here/file ;;
+        esac
+        before=$(awk '$1 == "TlsTxSw" {{ print $2 }}' /proc/net/tls_stat)
+        timeout -k 1 60 {program} cp -v --no-tune --state client --ticket ticket --cipher tls --streams {STREAMS} \
+            $3 "$from" "$to" > client.log 2>&1
+        status=$?
+        cat client.log
+        cmp file $copy && echo "CASE $1 $way $status $before $(awk '$1 == "TlsTxSw" {{ print $2 }}' /proc/net/tls_stat)"
+    done
+    kill $server; wait $server; cat server.log; rm -f ticket
+}}
+mkdir there
+"#,
+        tests = tests.display(),
+        program = program.display(),
+    );
+    for case in CASES {
+        let (server, client) = (case.options(case.kernel.0), case.options(case.kernel.1));
+        writeln!(script, "copies {} '{server}' '{client}'", case.name)?;
+    }
+    script +=
+        "cat /proc/net/tls_stat\necho 1 > /proc/sys/kernel/sysrq; echo o > /proc/sysrq-trigger; sleep 10\n";
+    Ok(script)
+}
+
+fn judge(said: &str) -> Result<()> {
+    // Serial lines end as serial lines do.
+    let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
+    if let Some(failed) = lines.iter().find(|line| line.starts_with("FAILED")) {
+        bail!("in the guest: {failed}");
+    }
+    ensure!(lines.contains(&"TESTS passed"), "the unit tests failed in the guest");
+    ensure!(!said.contains("skipped:"), "the guest's kernel lacks what the unit tests need");
+    for case in CASES {
+        for way in ["push", "pull"] {
+            let told = lines.iter().find_map(|line| line.strip_prefix(&format!("CASE {} {way} ", case.name)));
+            let told =
+                told.with_context(|| format!("{} {way}: the copy differs or was not made", case.name))?;
+            let numbers: Vec<u64> = told.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+            let [status, before, after] = numbers[..] else { bail!("{} {way}: {told}", case.name) };
+            ensure!(status == 0, "{} {way}: status {status}", case.name);
+            let sockets = after - before;
+            let is_none = case.kernel == (false, false);
+            let is_proved = if is_none { sockets == 0 } else { sockets >= case.sockets_min(way) };
+            ensure!(is_proved, "{} {way}: {sockets} sockets with kTLS", case.name);
+            println!("{:18} {way}: the same, {sockets} sockets with kTLS", case.name);
+        }
+    }
+    let stat: HashMap<&str, &str> = lines
+        .iter()
+        .filter(|line| line.starts_with("Tls"))
+        .filter_map(|line| line.split_once(char::is_whitespace))
+        .collect();
+    for name in ["TlsTxSw", "TlsRxSw", "TlsDecryptError"] {
+        println!("{name}: {}", stat.get(name).context("no /proc/net/tls_stat in the guest")?.trim());
+    }
+    if let Some(told) = lines
+        .iter()
+        .find_map(|line| Some(&line[line.find("kTLS: ")?..]).filter(|told| told.contains("measured")))
+    {
+        println!("auto, measured in the guest: {told}");
+    }
+    Ok(())
+}
