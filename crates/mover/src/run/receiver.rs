@@ -702,9 +702,10 @@ impl Receiving for ReceiveRun {
 
     fn concluded(&self, conclusion: Conclusion) {
         let mut state = self.lock();
-        match conclusion.failed {
+        let Conclusion { revised, deleted, deleted_names, troubles, failed } = conclusion;
+        match failed {
             Some(failure) => state.machine.abort(failure),
-            None => state.machine.concluded(conclusion),
+            None => state.machine.concluded(revised, deleted, deleted_names, troubles),
         }
         self.pump(&mut state);
     }

@@ -17,7 +17,6 @@
 //! record the chunks of incomplete files; sync the record; acknowledge them; give complete files their names.
 //! So nothing is acknowledged as durable, or told as done, before a power cut could not take it back.
 
-use crate::endpoint::Conclusion;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::transfer::runs::RunSet;
 use compare::Comparison;
@@ -499,11 +498,16 @@ impl Receiver {
     }
 
     /// Answer to [`Action::Conclude`].
-    pub fn concluded(&mut self, conclusion: Conclusion) {
+    pub fn concluded(
+        &mut self,
+        revised: Vec<(RelativePath, Outcome)>,
+        deleted: u64,
+        deleted_names: Vec<RelativePath>,
+        troubles: Vec<Failure>,
+    ) {
         if self.end != End::Concluding {
             return;
         }
-        let Conclusion { revised, deleted, deleted_names, troubles, .. } = conclusion;
         self.actions.extend(deleted_names.iter().cloned().map(Action::Deleted));
         self.deleted_names = deleted_names;
         for (path, outcome) in revised {
