@@ -45,6 +45,8 @@ mod drawing;
 
 mod testbed;
 
+mod doctor;
+
 use clap::FromArgMatches;
 use std::ffi::OsString;
 use thalweg_cli::{args, config, exit, place, receipt_file, units};
@@ -93,6 +95,7 @@ fn main() -> std::process::ExitCode {
         args::Command::ExplainFilter(args) => tell::explain_filter(&args),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Testbed(command) => testbed::testbed(&command),
+        args::Command::Doctor(args) => doctor::doctor(&args),
         args::Command::Mover(args) => mover::mover(&args),
     };
     match result {

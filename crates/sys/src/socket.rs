@@ -55,6 +55,20 @@ pub fn available_congestion() -> io::Result<Vec<String>> {
     words("/proc/sys/net/ipv4/tcp_available_congestion_control")
 }
 
+/// Hands the connection to the kernel's TLS (`TCP_ULP`), which shows whether there is one; without keys it stays a plain
+/// connection. `ENOENT` if the kernel has none, `ENOTCONN` if there is no connection.
+pub fn try_kernel_tls(fd: impl AsFd) -> io::Result<()> {
+    set_number(fd, libc::IPPROTO_TCP, libc::TCP_ULP, *b"tls\0")
+}
+
+/// Most bytes of a packet on the way of this connection, as far as the kernel has found out (`IP_MTU`).
+pub fn path_mtu(fd: impl AsFd) -> io::Result<u32> {
+    match sockopt::socket_domain(&fd)? {
+        AddressFamily::INET6 => Ok(sockopt::ipv6_mtu(fd)?),
+        _ => Ok(sockopt::ip_mtu(fd)?),
+    }
+}
+
 /// Bytes not yet sent above which the socket takes no more (`TCP_NOTSENT_LOWAT`). 0 goes back to the system's
 /// default.
 pub fn set_not_sent_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
@@ -206,11 +220,13 @@ pub fn buffer_limits() -> io::Result<BufferLimits> {
 }
 
 /// Types that a socket option takes as plain bytes.
-trait Number: Copy {}
-impl Number for c_int {}
-impl Number for c_ulong {}
+trait Plain: Copy {}
+/// A name with its final zero.
+impl Plain for [u8; 4] {}
+impl Plain for c_int {}
+impl Plain for c_ulong {}
 
-fn set_number<N: Number>(fd: impl AsFd, level: c_int, option: c_int, number: N) -> io::Result<()> {
+fn set_number<N: Plain>(fd: impl AsFd, level: c_int, option: c_int, number: N) -> io::Result<()> {
     // JUSTIFICATION: rustix has no call for this option and no general one.
     // SAFETY: pointer and length describe `number`, which lives through the call and is only read.
     let done = unsafe {
