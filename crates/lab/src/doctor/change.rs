@@ -147,18 +147,35 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
 
 /// Puts back what was there before the first [`apply`]. Nothing recorded is an empty answer.
 ///
+/// 1. What somebody else changed since is struck off the record, and told.
+/// 2. The record says that the rest may be half put back, so that a kill makes nobody else of us.
+/// 3. The rest is put back, the last change first; what cannot be stays recorded.
+///
 /// # Errors
-/// If the record cannot be read or removed; what fails otherwise is told with each change, and stays recorded.
+/// If the record cannot be read, written or removed.
 pub fn undo(roots: &Roots, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
     let Some(mut record) = load(state)? else { return Ok(Vec::new()) };
     let mut done = Vec::new();
+    if record.is_complete {
+        record.changes.retain(|change| match theirs(roots, change) {
+            Some(told) => {
+                done.push(told);
+                false
+            }
+            None => true,
+        });
+        record.is_complete = false;
+        save(state, &record)?;
+    }
     let mut left = Vec::new();
     for change in record.changes.drain(..).rev() {
-        let (outcome, is_over) = put_back(roots, &change, record.is_complete);
-        done.extend(outcome);
-        if !is_over {
-            left.push(change);
+        match put_back(roots, &change) {
+            Ok(told) => done.extend(told),
+            Err(told) => {
+                done.push(told);
+                left.push(change);
+            }
         }
     }
     if left.is_empty() {
@@ -173,66 +190,99 @@ pub fn undo(roots: &Roots, state: &Path) -> Result<Vec<Done>> {
     Ok(done)
 }
 
-/// What is said of it, and whether the record can forget it.
-fn put_back(roots: &Roots, change: &Change, is_complete: bool) -> (Option<Done>, bool) {
-    let (what, path) = match &change.what {
-        What::Setting { key } => (key.clone(), roots.sysctl(key)),
-        What::File { path } => (path.display().to_string(), path.clone()),
-        What::Directory { path } => {
-            // Not empty means that somebody keeps something there: then it is theirs.
-            return match fs::remove_dir(path) {
-                Ok(()) => (Some(told(path, "removed", Ok(()))), true),
-                Err(_) => (None, true),
-            };
+impl Change {
+    fn path(&self, roots: &Roots) -> PathBuf {
+        match &self.what {
+            What::Setting { key } => roots.sysctl(key),
+            What::File { path } | What::Directory { path } => path.clone(),
+        }
+    }
+
+    fn name(&self) -> String {
+        match &self.what {
+            What::Setting { key } => key.clone(),
+            What::File { path } | What::Directory { path } => path.display().to_string(),
+        }
+    }
+
+    fn before(&self) -> Option<&[u8]> {
+        match &self.before {
+            Before::Nothing => None,
+            Before::Bytes { bytes, .. } => Some(bytes),
+        }
+    }
+
+    /// The kernel shows a setting with white space of its own.
+    fn is_same(&self, a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
+        match (a, b) {
+            (Some(a), Some(b)) if matches!(self.what, What::Setting { .. }) => {
+                spaced(&String::from_utf8_lossy(a)) == spaced(&String::from_utf8_lossy(b))
+            }
+            (a, b) => a == b,
+        }
+    }
+}
+
+/// What is neither as we left it nor as it was before is somebody else's.
+fn theirs(roots: &Roots, change: &Change) -> Option<Done> {
+    if matches!(change.what, What::Directory { .. }) {
+        return None;
+    }
+    // What cannot be read now is tried later, and told then.
+    let now = read_if_there(&change.path(roots)).ok()?;
+    if change.is_same(now.as_deref(), Some(&change.after)) || change.is_same(now.as_deref(), change.before())
+    {
+        return None;
+    }
+    let before = change
+        .before()
+        .map_or("not there".into(), |bytes| format!("`{}`", spaced(&String::from_utf8_lossy(bytes))));
+    Some(Done {
+        what: change.name(),
+        now: format!("was {before} before"),
+        trouble: Some("somebody changed it since, so it is left as it is".into()),
+    })
+}
+
+fn put_back(roots: &Roots, change: &Change) -> std::result::Result<Option<Done>, Done> {
+    let path = change.path(roots);
+    let is_setting = match &change.what {
+        // Not empty means that somebody keeps something there: then it is theirs.
+        What::Directory { .. } => {
+            return Ok(fs::remove_dir(&path).ok().map(|()| told(&path, "removed", Ok(()))));
+        }
+        What::Setting { .. } => true,
+        What::File { .. } => {
+            // What a kill in the middle of writing left.
+            let _ = fs::remove_file(unfinished(&path));
+            false
         }
     };
-    let is_setting = matches!(change.what, What::Setting { .. });
-    if !is_setting {
-        // What a kill in the middle of writing left.
-        let _ = fs::remove_file(unfinished(&path));
-    }
-    let now = match fs::read(&path) {
-        Ok(now) => Some(now),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => {
-            return (Some(Done { what, now: "not seen".into(), trouble: Some(error.to_string()) }), false);
-        }
-    };
-    let same = |a: &[u8], b: &[u8]| match is_setting {
-        true => spaced(&String::from_utf8_lossy(a)) == spaced(&String::from_utf8_lossy(b)),
-        false => a == b,
-    };
-    let before = match &change.before {
-        Before::Nothing => None,
-        Before::Bytes { bytes, .. } => Some(bytes.as_slice()),
-    };
-    let is_as_before = match (&now, before) {
-        (Some(now), Some(before)) => same(now, before),
-        (None, None) => true,
-        _ => false,
-    };
-    if is_as_before {
-        return (Some(Done { what, now: "as it was before".into(), trouble: None }), true);
-    }
-    let is_ours = now.as_ref().is_some_and(|now| same(now, &change.after));
-    if is_complete && !is_ours {
-        let trouble = "somebody changed it since; it is left as it is".to_owned();
-        let before =
-            before.map_or("not there".into(), |before| String::from_utf8_lossy(before).trim().to_owned());
-        return (Some(Done { what, now: format!("was `{before}` before"), trouble: Some(trouble) }), true);
-    }
-    let outcome = match &change.before {
+    let outcome = read_if_there(&path).and_then(|now| match &change.before {
+        _ if change.is_same(now.as_deref(), change.before()) => Ok(()),
         Before::Nothing => fs::remove_file(&path),
         Before::Bytes { bytes, .. } if is_setting => write_setting(&path, bytes),
         Before::Bytes { bytes, mode, uid, gid } => write_durably(&path, bytes, Some((*mode, *uid, *gid))),
-    };
-    let now = match before {
+    });
+    let now = match change.before() {
         Some(before) if is_setting => format!("= {}", spaced(&String::from_utf8_lossy(before))),
         Some(_) => "as it was before".into(),
         None => "removed".into(),
     };
-    let is_over = outcome.is_ok();
-    (Some(Done { what, now, trouble: outcome.err().map(|error| error.to_string()) }), is_over)
+    match outcome {
+        Ok(()) => Ok(Some(Done { what: change.name(), now, trouble: None })),
+        Err(error) => {
+            Err(Done { what: change.name(), now: "not put back".into(), trouble: Some(error.to_string()) })
+        }
+    }
+}
+
+fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn wants(report: &Report, sysctl: &Sysctl) -> bool {

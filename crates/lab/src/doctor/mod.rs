@@ -42,6 +42,9 @@ mod beliefs;
 /// Writes settings, and takes them back.
 pub mod change;
 
+#[cfg(test)]
+mod tests;
+
 pub use finding::{Belief, Finding, Holds, Remedy, Report, Subject, Verdict};
 pub use machine::Machine;
 pub use measure::Probes;

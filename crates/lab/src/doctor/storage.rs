@@ -128,7 +128,8 @@ fn measured(roots: &Roots, path: &Path, speed: &DiskSpeed, found: &mut Vec<Findi
         |bytes_per_s: f64| format!("{:.2} Gbit/s ({:.0} MB/s)", bytes_per_s * 8.0 / 1e9, bytes_per_s / 1e6);
     let line = network::line_rate_bits_per_s(roots);
     let mut rate = |what: &str, bytes_per_s: f64, why: &str| {
-        let finding = Finding::told(Subject::Storage, name(what), gbit(bytes_per_s), why);
+        let finding =
+            Finding::told(Subject::Storage, name(what), gbit(bytes_per_s), why).scoped("this file system");
         found.push(match line {
             Some(line) => finding.wanted(
                 format!("above the line's {} Gbit/s", line as f64 / 1e9),
