@@ -25,6 +25,9 @@ _thalweg() {
             thalweg,cp)
                 cmd="thalweg__subcmd__cp"
                 ;;
+            thalweg,doctor)
+                cmd="thalweg__subcmd__doctor"
+                ;;
             thalweg,du)
                 cmd="thalweg__subcmd__du"
                 ;;
@@ -72,6 +75,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help,cp)
                 cmd="thalweg__subcmd__help__subcmd__cp"
+                ;;
+            thalweg__subcmd__help,doctor)
+                cmd="thalweg__subcmd__help__subcmd__doctor"
                 ;;
             thalweg__subcmd__help,du)
                 cmd="thalweg__subcmd__help__subcmd__du"
@@ -197,7 +203,7 @@ _thalweg() {
 
     case "${cmd}" in
         thalweg)
-            opts="-h -V --config --help --version cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help"
+            opts="-h -V --config --help --version cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -472,6 +478,36 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__doctor)
+            opts="-v -h --to --prove --apply --undo --verbose --json --state --root --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__du)
             opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -575,7 +611,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help)
-            opts="cp sync verify check ls du cat rm gc limit why explain-filter serve testbed mover help"
+            opts="cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -617,6 +653,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__cp)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

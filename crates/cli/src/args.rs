@@ -102,6 +102,10 @@ pub struct DoctorArgs {
     /// Measure the round trip time and the MTU of the path to an open TCP port of another machine
     #[arg(long, value_name = "HOST:PORT")]
     pub to: Option<String>,
+    /// Try proposed kernel settings in a testbed, before against after (at the round trip time of --to, else 50 ms), and
+    /// recommend only what helps; with --apply, change only that. Needs root and takes about a minute
+    #[arg(long, conflicts_with = "undo")]
+    pub prove: bool,
     /// Change kernel settings, also for the next start (a file of sysctl.d), and write a tuned profile; say what was changed
     #[arg(long, conflicts_with = "undo")]
     pub apply: bool,
@@ -114,7 +118,8 @@ pub struct DoctorArgs {
     /// Tell results as JSON, one object on a line
     #[arg(long)]
     pub json: bool,
-    /// Keep what was there before --apply in DIR/doctor [default: $XDG_STATE_HOME/thalweg]
+    /// Keep what was there before --apply in DIR/doctor [default: $XDG_STATE_HOME/thalweg], and record the testbed of
+    /// --prove in DIR/testbed
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Read and change the machine whose /proc, /sys, /etc and /run are below DIR; nothing is measured; for tests

@@ -1,13 +1,21 @@
 //! `thalweg doctor`: prints what the laboratory found.
 
 use crate::exit::Exit;
-use crate::{identity, json, out};
+use crate::{identity, json, out, testbed};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use thalweg_cli::args::DoctorArgs;
 use thalweg_lab::doctor::change::{self, Done, PROFILE};
+use thalweg_lab::doctor::prove::{NAME, Trial, TrialPath, prove};
 use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict, devices, examine};
 use thalweg_mover::failure::{Result, of_io};
+
+/// The round trip of a trial if none was measured: interstate, at its upper end (000 Table IV).
+const INTERSTATE_RTT: Duration = Duration::from_millis(50);
+
+/// The line of a trial: more than default buffers fill over that way.
+const TRIAL_RATE_BITS_PER_S: u64 = 1_000_000_000;
 
 /// `thalweg doctor`.
 ///
@@ -24,7 +32,11 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit> {
         Some(_) => Probes::default(),
         None => Probes::take(&devices(&roots), &paths, args.to.as_deref()),
     };
-    let report = examine(&roots, &probes, &paths);
+    let mut report = examine(&roots, &probes, &paths);
+    let trials = match args.prove {
+        true => Some(proved(args, &roots, &probes, &mut report)?),
+        false => None,
+    };
     if args.apply {
         let done = change::apply(&roots, &report, &probes, &state(args)?)?;
         let exit = changed(args, "applied", &done, "nothing to change that may be changed from here")?;
@@ -37,13 +49,32 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit> {
         return Ok(exit);
     }
     match args.json {
-        true => {
-            json::line(&json!({"event": "doctor", "findings": report.findings, "beliefs": report.beliefs}))?
-        }
-        false => show(&report, args.verbose)?,
+        true => json::line(
+            &json!({"event": "doctor", "findings": report.findings, "beliefs": report.beliefs, "trials": trials}),
+        )?,
+        false => show(&report, trials.as_deref().unwrap_or_default(), args.verbose)?,
     }
     out::flush()?;
     Ok(Exit::Done)
+}
+
+/// On the path to the machine that was asked for, else on one of 000 Table IV; at a rate that two cores carry.
+fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report) -> Result<Vec<Trial>> {
+    let rtt = match &probes.way {
+        Some(Ok(way)) => way.rtt,
+        _ => INTERSTATE_RTT,
+    };
+    let path = TrialPath { rtt, rate_bits_per_s: TRIAL_RATE_BITS_PER_S };
+    if !args.json {
+        out::line(&format!(
+            "trying proposed settings in a testbed of {:.1} ms and {} Gbit/s, one stream of TCP",
+            rtt.as_secs_f64() * 1e3,
+            TRIAL_RATE_BITS_PER_S as f64 / 1e9
+        ))?;
+        out::flush()?;
+    }
+    let state = args.state.as_deref();
+    prove(report, roots, path, &testbed::place(state)?, || testbed::wire_command(NAME, state))
 }
 
 /// Settings of this machine are recorded by themselves.
@@ -75,7 +106,7 @@ fn changed(args: &DoctorArgs, word: &str, done: &[Done], nothing: &str) -> Resul
     Ok(exit)
 }
 
-fn show(report: &Report, verbose: bool) -> Result<()> {
+fn show(report: &Report, trials: &[Trial], verbose: bool) -> Result<()> {
     let mut subject = None;
     for finding in &report.findings {
         if subject != Some(finding.subject) {
@@ -89,6 +120,9 @@ fn show(report: &Report, verbose: bool) -> Result<()> {
     out::line("beliefs (000 section III)")?;
     for belief in &report.beliefs {
         out::line(&believed(belief))?;
+    }
+    for trial in trials {
+        out::line(&format!("{}: {}", trial.settings.join(", "), trial.sentence()))?;
     }
     let count = |verdict| report.findings.iter().filter(|finding| finding.verdict == verdict).count();
     out::line(&format!(

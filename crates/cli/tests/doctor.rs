@@ -6,10 +6,13 @@ use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 use support::Scratch;
-use support::chance::quick_or_torture;
+use support::chance::{is_root, quick_or_torture, skipped};
 use support::job::{Running, Strace};
 
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Twelve runs of some five seconds, on a machine that has other things to do.
+const PROOF_LIMIT: Duration = Duration::from_secs(300);
 
 /// A machine of files below `name`.
 fn machine(scratch: &Scratch, name: &str) {
@@ -111,6 +114,37 @@ fn what_was_applied_is_told_and_undone() {
     assert_eq!(facts(&scratch, "machine"), before);
     let again = Running::start(doctor(&scratch, "machine", "--undo")).end(LIMIT).expect(0);
     assert!(again.stdout.contains("nothing to put back"), "{}", again.stdout);
+}
+
+#[test]
+fn what_does_not_help_in_a_testbed_is_not_recommended() {
+    if !is_root() {
+        return skipped("doctor --prove", "needs root");
+    }
+    let scratch = Scratch::new();
+    // Buffers far too small for the path, and selective acknowledgements missed only where packets are lost.
+    for (key, value) in [("tcp_rmem", "4096 131072 262144"), ("tcp_sack", "0")] {
+        let path = scratch.path("machine/proc/sys/net/ipv4").join(key);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("make directories");
+        std::fs::write(path, value).expect("write");
+    }
+    std::fs::create_dir_all(scratch.path("machine/proc/self")).expect("make directories");
+    std::fs::write(scratch.path("machine/proc/self/status"), "CapEff:\t000001ffffffffff\n").expect("write");
+    let mut command = doctor(&scratch, "machine", "--prove");
+    command.arg("--json");
+    let ran = Running::start(command).end(PROOF_LIMIT);
+    if ran.stdout.contains("the kernel needs") {
+        return skipped("doctor --prove", ran.stdout.trim());
+    }
+    let event: Value = serde_json::from_str(ran.expect(0).stdout.trim()).expect("one line of JSON");
+    let verdict = |name: &str| {
+        let findings = event["findings"].as_array().expect("findings");
+        findings.iter().find(|finding| finding["name"] == name).map(|finding| finding["verdict"].clone())
+    };
+    assert_eq!(verdict("net.ipv4.tcp_rmem"), Some("change".into()), "{event:#}");
+    assert_eq!(verdict("net.ipv4.tcp_sack"), Some("told".into()), "{event:#}");
+    assert_eq!(event["trials"].as_array().map(Vec::len), Some(2));
+    assert!(!scratch.path("doctor-state/testbed/doctor").exists(), "a testbed was left behind");
 }
 
 #[test]

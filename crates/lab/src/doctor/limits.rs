@@ -80,7 +80,7 @@ fn limit(text: &str, label: &str, name: &str, least: u64, item: &str, why: &str)
     let is_good = hard == "unlimited" || hard.parse::<u64>().is_ok_and(|hard| hard >= least);
     Some(
         Finding::told(Subject::Limits, name, format!("{soft}, may be raised to {hard}"), why)
-            .wanted(format!("at least {least}"), is_good, format!("setrlimit(2); thalweg's own need"))
+            .wanted(format!("at least {least}"), is_good, "setrlimit(2); thalweg's own need")
             .scoped("processes started from this one; a service has its own in its unit")
             .remedied(
                 format!(

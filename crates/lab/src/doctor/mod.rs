@@ -3,7 +3,8 @@
 //! 1. [`measure`] tries and measures what no file tells.
 //! 2. One file for each subject reads the machine below [`Roots`] and judges it against [`wanted`].
 //! 3. [`beliefs`] answers the six beliefs of 000 section III by both.
-//! 4. [`change`] writes settings, keeps what was there before, and takes them back.
+//! 4. [`prove`] tries in a testbed what would be changed, and takes back what does not help.
+//! 5. [`change`] writes settings, keeps what was there before, and takes them back.
 //!
 //! Guarantees: 1 to 3 change nothing. What cannot be seen is said, never guessed. Not guaranteed: that a value of a table
 //! helps on this path; 000 warns of copying its own.
@@ -41,6 +42,9 @@ mod beliefs;
 
 /// Writes settings, and takes them back.
 pub mod change;
+
+/// Tries proposed changes in a testbed.
+pub mod prove;
 
 #[cfg(test)]
 mod tests;
