@@ -37,6 +37,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
+            cand advise 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
+            cand model 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
             cand doctor 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
             cand mover 'The far side of a copy by ssh; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -481,6 +483,154 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;testbed;help;help'= {
         }
+        &'thalweg;advise'= {
+            cand --data 'Data of one unit: a scan, a snapshot, what comes in a second'
+            cand --bandwidth 'Bandwidth of the path'
+            cand --every 'Such a unit comes again and again, every so often'
+            cand --deadline 'A unit must be done within this time'
+            cand --local-time 'The analysis of a unit takes so long here'
+            cand --remote-time 'The analysis of a unit takes so long there'
+            cand --work 'Or: so much work is a unit, for instance 34TFLOP'
+            cand --local-speed 'So fast is the computer here, for instance 10TFLOP/s'
+            cand --remote-speed 'So fast is the computer there'
+            cand --efficiency 'Share of the bandwidth that a transfer gets (alpha) [default: what window and loss leave, or all of it]'
+            cand --rtt 'Round trip time of the path'
+            cand --loss 'Share of packets that are lost'
+            cand --window 'Bytes that each stream has under way at most (the smaller of both sides'' buffers)'
+            cand --streams 'Number of streams [default: 1]'
+            cand --cca 'Congestion control that answers loss'
+            cand --mtu 'Bytes of a packet; TCP''s payload is 52 less'
+            cand --io-overhead 'With files a unit takes so many times as long as its transfer alone (theta, 1 or more)'
+            cand --fit 'Measured transfers of files, as `thalweg model fit` reads them: how many files, and what they cost'
+            cand --files-max 'Most files that a unit may be cut into [default: the most that were measured]'
+            cand --times 'Measured times of transfers of a unit, as `thalweg model tail` reads them'
+            cand --score 'Worst time of a transfer as a multiple of data / bandwidth (Streaming Speed Score)'
+            cand --starts 'Nothing was measured: take the worst from the load, as 003 published it of one testbed, for transfers that begin so [default: simultaneous, with --every]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;model'= {
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand fit 'How many files, of what size? Fits 001 Eq 6 to measured transfers'
+            cand window 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
+            cand loss 'What loss leaves of a stream, by congestion control'
+            cand volume 'Data, time, rate: give two, get the third'
+            cand tail 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+            cand frames 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+            cand repair 'What damage costs: whole files sent again, or only chunks'
+            cand basin 'What a row of stages carries, which is the narrowest, and what widening one would gain'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;model;fit'= {
+            cand --data 'The best number of files is for so much data [default: the largest measured]'
+            cand --predict 'Also say how long so many files take'
+            cand --points 'Fit measurements with these numbers of files only, and compare the prediction with the others'
+            cand --files-max 'Most files that the data may be cut into [default: the most that were measured]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;model;window'= {
+            cand --rtt 'Round trip time'
+            cand --window 'Bytes that each stream has under way at most'
+            cand --rate 'Rate that is wanted'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;model;loss'= {
+            cand --loss 'Share of packets that are lost'
+            cand --rtt 'Round trip time'
+            cand --rate 'Rate that is wanted: how many streams does it take, and what loss would one bear?'
+            cand --mtu 'Bytes of a packet; TCP''s payload is 52 less'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;model;volume'= {
+            cand --data 'Data'
+            cand --rate 'Rate; alone: the data of a day'
+            cand --time 'Time'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;model;tail'= {
+            cand --data 'Data of each transfer'
+            cand --rate 'Rate of the link'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;model;frames'= {
+            cand --frames 'Number of frames'
+            cand --frame 'Data of a frame'
+            cand --every 'A frame comes every so often'
+            cand --rate 'Rate of the path'
+            cand --per-file 'What each file costs besides its bytes'
+            cand --files 'Numbers of files to compare with a stream [default: 1, 10, 100, ... and one for each frame]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;model;repair'= {
+            cand --files 'Number of files'
+            cand --data 'Data in all of them'
+            cand --rate 'Rate, end to end'
+            cand --failures 'So many times a verification fails'
+            cand --chunk 'What is sent again for each, if not the file'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;model;basin'= {
+            cand --stage 'A stage, in the order of the byte''s journey: read=2GB/s, or wan=10Gbit/s,50ms with its latency. Give several'
+            cand --data 'How long so much data takes'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;model;help'= {
+            cand fit 'How many files, of what size? Fits 001 Eq 6 to measured transfers'
+            cand window 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
+            cand loss 'What loss leaves of a stream, by congestion control'
+            cand volume 'Data, time, rate: give two, get the third'
+            cand tail 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+            cand frames 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+            cand repair 'What damage costs: whole files sent again, or only chunks'
+            cand basin 'What a row of stages carries, which is the narrowest, and what widening one would gain'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;model;help;fit'= {
+        }
+        &'thalweg;model;help;window'= {
+        }
+        &'thalweg;model;help;loss'= {
+        }
+        &'thalweg;model;help;volume'= {
+        }
+        &'thalweg;model;help;tail'= {
+        }
+        &'thalweg;model;help;frames'= {
+        }
+        &'thalweg;model;help;repair'= {
+        }
+        &'thalweg;model;help;basin'= {
+        }
+        &'thalweg;model;help;help'= {
+        }
         &'thalweg;doctor'= {
             cand --to 'Measure the round trip time and the MTU of the path to an open TCP port of another machine'
             cand --state 'Keep what was there before --apply in DIR/doctor [default: $XDG_STATE_HOME/thalweg], and record the testbed of --prove in DIR/testbed'
@@ -517,6 +667,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
+            cand advise 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
+            cand model 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
             cand doctor 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
             cand mover 'The far side of a copy by ssh; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
@@ -572,6 +724,34 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;testbed;down'= {
         }
         &'thalweg;help;testbed;wire'= {
+        }
+        &'thalweg;help;advise'= {
+        }
+        &'thalweg;help;model'= {
+            cand fit 'How many files, of what size? Fits 001 Eq 6 to measured transfers'
+            cand window 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
+            cand loss 'What loss leaves of a stream, by congestion control'
+            cand volume 'Data, time, rate: give two, get the third'
+            cand tail 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+            cand frames 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+            cand repair 'What damage costs: whole files sent again, or only chunks'
+            cand basin 'What a row of stages carries, which is the narrowest, and what widening one would gain'
+        }
+        &'thalweg;help;model;fit'= {
+        }
+        &'thalweg;help;model;window'= {
+        }
+        &'thalweg;help;model;loss'= {
+        }
+        &'thalweg;help;model;volume'= {
+        }
+        &'thalweg;help;model;tail'= {
+        }
+        &'thalweg;help;model;frames'= {
+        }
+        &'thalweg;help;model;repair'= {
+        }
+        &'thalweg;help;model;basin'= {
         }
         &'thalweg;help;doctor'= {
         }

@@ -41,6 +41,8 @@ complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "why" -d 'Say which 
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "serve" -d 'Serve directories to other machines'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "advise" -d 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "doctor" -d 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -392,6 +394,107 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "down" -d 'End the programs in it and remove it, also one that was killed'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "wire" -d 'The process of a testbed; not for people'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l data -d 'Data of one unit: a scan, a snapshot, what comes in a second' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l bandwidth -d 'Bandwidth of the path' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l every -d 'Such a unit comes again and again, every so often' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l deadline -d 'A unit must be done within this time' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l local-time -d 'The analysis of a unit takes so long here' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l remote-time -d 'The analysis of a unit takes so long there' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l work -d 'Or: so much work is a unit, for instance 34TFLOP' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l local-speed -d 'So fast is the computer here, for instance 10TFLOP/s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l remote-speed -d 'So fast is the computer there' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l efficiency -d 'Share of the bandwidth that a transfer gets (alpha) [default: what window and loss leave, or all of it]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l rtt -d 'Round trip time of the path' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l loss -d 'Share of packets that are lost' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l window -d 'Bytes that each stream has under way at most (the smaller of both sides\' buffers)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l streams -d 'Number of streams [default: 1]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l cca -d 'Congestion control that answers loss' -r -f -a "reno\t'Half the window at each loss'
+cubic\t'Linux\'s default'
+bbr\t'Version 1: loss up to 5 % does not bind it'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l mtu -d 'Bytes of a packet; TCP\'s payload is 52 less' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l io-overhead -d 'With files a unit takes so many times as long as its transfer alone (theta, 1 or more)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l fit -d 'Measured transfers of files, as `thalweg model fit` reads them: how many files, and what they cost' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l files-max -d 'Most files that a unit may be cut into [default: the most that were measured]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l times -d 'Measured times of transfers of a unit, as `thalweg model tail` reads them' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l score -d 'Worst time of a transfer as a multiple of data / bandwidth (Streaming Speed Score)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l starts -d 'Nothing was measured: take the worst from the load, as 003 published it of one testbed, for transfers that begin so [default: simultaneous, with --every]' -r -f -a "simultaneous\t'Together, whenever data are there'
+scheduled\t'Each in a slot of its own'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "fit" -d 'How many files, of what size? Fits 001 Eq 6 to measured transfers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "window" -d 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "loss" -d 'What loss leaves of a stream, by congestion control'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "volume" -d 'Data, time, rate: give two, get the third'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "frames" -d 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "repair" -d 'What damage costs: whole files sent again, or only chunks'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume tail frames repair basin help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from fit" -l data -d 'The best number of files is for so much data [default: the largest measured]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from fit" -l predict -d 'Also say how long so many files take' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from fit" -l points -d 'Fit measurements with these numbers of files only, and compare the prediction with the others' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from fit" -l files-max -d 'Most files that the data may be cut into [default: the most that were measured]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from fit" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from fit" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from fit" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from window" -l rtt -d 'Round trip time' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from window" -l window -d 'Bytes that each stream has under way at most' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from window" -l rate -d 'Rate that is wanted' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from window" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from window" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from window" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from loss" -l loss -d 'Share of packets that are lost' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from loss" -l rtt -d 'Round trip time' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from loss" -l rate -d 'Rate that is wanted: how many streams does it take, and what loss would one bear?' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from loss" -l mtu -d 'Bytes of a packet; TCP\'s payload is 52 less' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from loss" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from loss" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from loss" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from volume" -l data -d 'Data' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from volume" -l rate -d 'Rate; alone: the data of a day' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from volume" -l time -d 'Time' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from volume" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from volume" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from volume" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l data -d 'Data of each transfer' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l rate -d 'Rate of the link' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l frames -d 'Number of frames' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l frame -d 'Data of a frame' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l every -d 'A frame comes every so often' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l rate -d 'Rate of the path' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l per-file -d 'What each file costs besides its bytes' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l files -d 'Numbers of files to compare with a stream [default: 1, 10, 100, ... and one for each frame]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from frames" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l files -d 'Number of files' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l data -d 'Data in all of them' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l rate -d 'Rate, end to end' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l failures -d 'So many times a verification fails' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l chunk -d 'What is sent again for each, if not the file' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from repair" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from basin" -l stage -d 'A stage, in the order of the byte\'s journey: read=2GB/s, or wan=10Gbit/s,50ms with its latency. Give several' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from basin" -l data -d 'How long so much data takes' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from basin" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from basin" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from basin" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "fit" -d 'How many files, of what size? Fits 001 Eq 6 to measured transfers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "window" -d 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "loss" -d 'What loss leaves of a stream, by congestion control'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "volume" -d 'Data, time, rate: give two, get the third'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "frames" -d 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "repair" -d 'What damage costs: whole files sent again, or only chunks'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l to -d 'Measure the round trip time and the MTU of the path to an open TCP port of another machine' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l state -d 'Keep what was there before --apply in DIR/doctor [default: $XDG_STATE_HOME/thalweg], and record the testbed of --prove in DIR/testbed' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l root -d 'Read and change the machine whose /proc, /sys, /etc and /run are below DIR; nothing is measured; for tests' -r -F
@@ -406,23 +509,25 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l bridge -d 'Bri
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -s h -l help -d 'Print help'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "cp" -d 'Copy files and trees'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "sync" -d 'Make a destination the same as a source'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "check" -d 'Compare two places by content, changing nothing'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "ls" -d 'List what is at a place'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "du" -d 'Sum up the bytes below a place'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "cat" -d 'Print files, compared with their digests'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "rm" -d 'Remove files and trees'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "limit" -d 'Give copies that run another rate'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "why" -d 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "serve" -d 'Serve directories to other machines'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "doctor" -d 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed doctor mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "cp" -d 'Copy files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "sync" -d 'Make a destination the same as a source'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "check" -d 'Compare two places by content, changing nothing'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "ls" -d 'List what is at a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "du" -d 'Sum up the bytes below a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "cat" -d 'Print files, compared with their digests'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "rm" -d 'Remove files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "limit" -d 'Give copies that run another rate'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "why" -d 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "serve" -d 'Serve directories to other machines'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "advise" -d 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "doctor" -d 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "up" -d 'Make hosts and join them by an emulated path'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "run" -d 'Run any program in a host; its exit code and signals are its own'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
@@ -431,3 +536,11 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_su
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "list" -d 'Show all testbeds'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "down" -d 'End the programs in it and remove it, also one that was killed'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "wire" -d 'The process of a testbed; not for people'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "fit" -d 'How many files, of what size? Fits 001 Eq 6 to measured transfers'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "window" -d 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "loss" -d 'What loss leaves of a stream, by congestion control'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "volume" -d 'Data, time, rate: give two, get the third'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "frames" -d 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "repair" -d 'What damage costs: whole files sent again, or only chunks'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'

@@ -1,8 +1,8 @@
 //! `cargo xtask gen`: what is written from the code and committed, so that nobody needs a compiler to read it.
 //!
 //! Man pages (packaging/man), completions (packaging/completions), golden vectors (crates/wire/vectors), and of
-//! docs/reference: cli.md, configuration.md and exit-codes.md; in README.md the table between its two marks, from the
-//! committed benchmark results. With `--check` nothing is written: a file that would change is an error.
+//! docs/reference: cli.md, configuration.md and exit-codes.md; from the committed benchmark results docs/performance.md,
+//! and in README.md the table between its two marks. With `--check` nothing is written: a file that would change is an error.
 
 use crate::{bench, tools};
 use anyhow::{Context, bail};
@@ -84,16 +84,17 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
         let path = Path::new("crates/wire/vectors").join(family.name).with_extension("txt");
         files.insert(path, family.to_text().into_bytes());
     }
-    let results = bench::table::results(RESULTS);
+    let results = tools::root().join(RESULTS);
     if results.exists() {
         files.insert("README.md".into(), readme(&bench::table::table(&results)?)?.into_bytes());
     }
+    files.insert("docs/performance.md".into(), bench::page::page()?.into_bytes());
     files.insert("docs/reference/configuration.md".into(), configuration(&command).into_bytes());
     Ok(files)
 }
 
 /// The committed results that README.md shows.
-const RESULTS: &str = "beside-rsync";
+const RESULTS: &str = "bench/results/beside-rsync.jsonl";
 /// Where they stand in it.
 const MARKS: [&str; 2] =
     ["<!-- Made by `cargo xtask gen` from bench/results. -->\n", "<!-- End of results. -->"];

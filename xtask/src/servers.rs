@@ -31,20 +31,39 @@ impl Daemon {
         exports: &[String],
         enter: impl Fn(Command) -> Command,
     ) -> Result<Daemon> {
-        let ticket = scratch.path("ticket");
-        let address = format!("127.0.0.1:{}", free_port()?);
+        Self::start_at(&format!("127.0.0.1:{}", free_port()?), thalweg, scratch, exports, enter)
+    }
+
+    /// The same, at an address that may be another network's.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start_at(
+        address: &str,
+        thalweg: &Path,
+        scratch: &Scratch,
+        exports: &[String],
+        enter: impl Fn(Command) -> Command,
+    ) -> Result<Daemon> {
+        let ticket = scratch.path(&format!("ticket-{}", address.replace([':', '.'], "-")));
         let mut command = Command::new(thalweg);
-        command.args(["serve", "--listen", &address, "--ticket-file"]).arg(&ticket);
+        command.args(["serve", "--listen", address, "--ticket-file"]).arg(&ticket);
         for export in exports {
             command.args(["--export", export]);
         }
         command.env("THALWEG_STATE", scratch.path("server-state"));
         // One of an earlier daemon would not be believed by this one.
         let _ = fs::remove_file(&ticket);
-        let child = start(enter(command), &address, "the daemon")?;
-        let daemon = Daemon { child, address, ticket };
+        let mut command = enter(command);
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("starting the daemon")?;
+        let mut daemon = Daemon { child, address: address.to_owned(), ticket };
         let until = Instant::now() + PATIENCE;
+        // Written when it listens.
         while !daemon.ticket.exists() {
+            if let Some(status) = daemon.child.try_wait()? {
+                bail!("the daemon ended with {status}");
+            }
             ensure!(Instant::now() < until, "the daemon wrote no ticket");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -103,7 +122,8 @@ impl Sshd {
             format!("HostKey {}", host_key.display()),
             format!("AuthorizedKeysFile {}", key.with_extension("pub").display()),
             format!("SetEnv THALWEG_STATE=\"{}\"", scratch.path("far-state").display()),
-            "StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\n".to_owned(),
+            "StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nSubsystem sftp internal-sftp\n"
+                .to_owned(),
         ];
         fs::write(&config, lines.join("\n"))?;
         // As root it wants this place, which packages make at boot.
@@ -114,10 +134,10 @@ impl Sshd {
         Ok(Sshd { child, port, key })
     }
 
-    /// The ssh that gets there, for `-e`.
+    /// The ssh that gets there, for `-e`. Its options are such that scp takes them as well.
     pub fn rsh(&self) -> String {
         format!(
-            "ssh -F none -p {} -i {} -o IdentitiesOnly=yes -o StrictHostKeyChecking=no \
+            "ssh -F none -o Port={} -i {} -o IdentitiesOnly=yes -o StrictHostKeyChecking=no \
              -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o BatchMode=yes",
             self.port,
             self.key.display()

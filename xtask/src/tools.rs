@@ -49,6 +49,19 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// What a command says, without the white space around it; it must succeed.
+///
+/// # Errors
+/// If it does not.
+pub fn says(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        bail!("{command:?} ended with {}: {}", output.status, why.trim());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
 /// Installs Debian packages, each given with a program that shows that it is there: where that is possible; else says
 /// what is missing.
 ///
@@ -79,6 +92,26 @@ pub fn install(packages: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
+/// Builds the benchmark of the parts of a transfer, and tells where its program is.
+///
+/// # Errors
+/// If it does not build.
+pub fn build_primitives() -> Result<PathBuf> {
+    let words = ["bench", "--no-run", "--quiet", "--package", "thalweg-mover", "--bench", "primitives"];
+    let output = Command::new(cargo())
+        .args(words)
+        .arg("--message-format=json")
+        .current_dir(root())
+        .stderr(std::process::Stdio::inherit())
+        .output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let built = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let found = built
+        .filter(|message| message["target"]["name"] == "primitives")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    found.context("the benchmark `primitives` does not build")
+}
+
 /// A directory below `target/` that goes when the value goes.
 pub struct Scratch(PathBuf);
 
@@ -91,6 +124,11 @@ impl Scratch {
         let path = root().join("target").join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path)?;
         Ok(Scratch(path))
+    }
+
+    /// One that is there already.
+    pub fn at(path: &Path) -> Scratch {
+        Scratch(path.to_owned())
     }
 
     /// A path in it.
@@ -132,9 +170,21 @@ pub fn files_below(directory: &Path) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// If they differ.
 pub fn same_tree(a: &Path, b: &Path) -> Result<()> {
+    same(a, b, "-aHnc")
+}
+
+/// Compares two trees by content only, for tools that keep no more.
+///
+/// # Errors
+/// If they differ.
+pub fn same_content(a: &Path, b: &Path) -> Result<()> {
+    same(a, b, "-rnc")
+}
+
+fn same(a: &Path, b: &Path, options: &str) -> Result<()> {
     let slash = |path: &Path| format!("{}/", path.display());
     let rsync = Command::new("rsync")
-        .args(["-aHnc", "--delete", "--itemize-changes"])
+        .args([options, "--delete", "--itemize-changes"])
         .args([slash(a), slash(b)])
         .output();
     match rsync {

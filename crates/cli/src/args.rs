@@ -4,6 +4,7 @@ use crate::and::AndArgs;
 use crate::config;
 use crate::exit;
 use crate::filters::FilterArgs;
+use crate::model_args::{AdviseArgs, ModelCommand};
 use crate::testbed_args::TestbedCommand;
 use crate::units;
 use clap::{Parser, Subcommand};
@@ -64,6 +65,11 @@ pub enum Command {
     /// Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program
     #[command(subcommand)]
     Testbed(TestbedCommand),
+    /// Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it
+    Advise(AdviseArgs),
+    /// Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// What of this machine stands in the way of moving data: what is, what should be, why, how to take it back
     Doctor(DoctorArgs),
     /// The far side of a copy by ssh; not for people
@@ -85,6 +91,8 @@ impl Command {
             Command::Gc(args) => args.json,
             Command::Why(args) => args.json,
             Command::Testbed(command) => command.wants_json(),
+            Command::Advise(args) => args.json,
+            Command::Model(command) => command.wants_json(),
             Command::Doctor(args) => args.json,
             Command::Limit(_) | Command::ExplainFilter(_) | Command::Serve(_) | Command::Mover(_) => false,
         }

@@ -8,6 +8,8 @@ pub mod and;
 
 pub mod testbed_args;
 
+pub mod model_args;
+
 pub mod config;
 
 pub mod filters;

@@ -45,6 +45,10 @@ mod drawing;
 
 mod testbed;
 
+mod model;
+
+mod advise;
+
 mod doctor;
 
 use clap::FromArgMatches;
@@ -95,6 +99,8 @@ fn main() -> std::process::ExitCode {
         args::Command::ExplainFilter(args) => tell::explain_filter(&args),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Testbed(command) => testbed::testbed(&command),
+        args::Command::Advise(args) => advise::advise(&args),
+        args::Command::Model(command) => model::model(&command),
         args::Command::Doctor(args) => doctor::doctor(&args),
         args::Command::Mover(args) => mover::mover(&args),
     };

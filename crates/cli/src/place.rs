@@ -317,7 +317,7 @@ mod tests {
         let array = ArraySpec { devices: 4, bytes: 2 << 30, is_scattered: true, ..ArraySpec::default() };
         assert_eq!(parse("sim:devices=4,size=2GiB,scattered"), Named::Simulated(array));
         assert_eq!(parse("sim:"), Named::Simulated(ArraySpec::default()));
-        for bad in ["sim:devices=0", "sim:speed=9", "sim:rate=0", "sim:seek=8", "sim:seed=x"] {
+        for bad in ["sim:devices=0", "sim:speed=9", "sim:rate=0", "sim:seek=8x", "sim:seed=x"] {
             assert!(Named::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
         }
     }

@@ -31,6 +31,7 @@ pub struct Teller {
     verbose: u8,
     quiet: bool,
     json: bool,
+    dry_run: bool,
     /// Copies that tell; with more than one each says its number.
     copies: usize,
     progress: Mutex<Option<Progress>>,
@@ -66,6 +67,7 @@ impl Teller {
             verbose: if args.quiet { 0 } else { args.verbose },
             quiet: args.quiet,
             json: args.json,
+            dry_run: args.dry_run,
             copies: meters.len(),
             progress: Mutex::new(Progress::start(meters, args.progress, args.quiet || args.json)),
             report: args.report.as_deref().map(ReportFile::begin).transpose()?,
@@ -229,10 +231,20 @@ impl Listener {
                 self.outcome(Some(entry), &entry.path, outcome);
             }
             Event::Aside(path, outcome) => self.outcome(None, path, outcome),
+            Event::Deleted(path) => self.deleted(path),
             Event::Planned(plan) if self.teller.verbose > 0 && !self.teller.json => {
                 plan_lines(plan).iter().for_each(|line| self.line(line));
             }
             event => self.teller.note_event(event, Some(self.number)),
+        }
+    }
+
+    fn deleted(&self, path: &RelativePath) {
+        let Teller { verbose, quiet, json, dry_run, .. } = *self.teller;
+        if json {
+            json::tell(&numbered(json::about("deleted", path).into(), self.number, self.teller.copies));
+        } else if verbose > 0 || (dry_run && !quiet) {
+            self.line(&format!("{path} ({})", if dry_run { "would be deleted" } else { "deleted" }));
         }
     }
 

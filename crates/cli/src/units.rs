@@ -1,7 +1,7 @@
 //! Numbers with units, read and written. Sizes are bytes, rates decimal bits per second; a bare number as a
 //! rate is an error.
 
-/// Reads a size: `4096`, `64K`, `64KiB`, `10MB`, `1.5GiB`. `K`, `M`, `G`, `T` alone are binary, as everywhere.
+/// Reads a size: `4096`, `64K`, `64KiB`, `10MB`, `1.5GiB`. `K`, `M`, `G`, `T`, `P` alone are binary, as everywhere.
 ///
 /// # Errors
 /// What is wrong, in words.
@@ -13,11 +13,17 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "M" | "MiB" => 1_048_576.0,
         "G" | "GiB" => 1_073_741_824.0,
         "T" | "TiB" => 1_099_511_627_776.0,
+        "P" | "PiB" => 1_125_899_906_842_624.0,
         "kB" | "KB" => 1e3,
         "MB" => 1e6,
         "GB" => 1e9,
         "TB" => 1e12,
-        _ => return Err(format!("`{unit}` is not a unit of size (B, KiB, MiB, GiB, TiB, kB, MB, GB, TB)")),
+        "PB" => 1e15,
+        _ => {
+            return Err(format!(
+                "`{unit}` is not a unit of size (B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB, PB)"
+            ));
+        }
     };
     whole(number * factor)
 }
@@ -119,6 +125,34 @@ pub fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads work of a computer in floating-point operations: `34TFLOP`, `0.5PFLOP`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_work(text: &str) -> Result<f64, String> {
+    let (number, unit) = split(text)?;
+    let factor = match unit {
+        "FLOP" => 1.0,
+        "kFLOP" => 1e3,
+        "MFLOP" => 1e6,
+        "GFLOP" => 1e9,
+        "TFLOP" => 1e12,
+        "PFLOP" => 1e15,
+        "EFLOP" => 1e18,
+        _ => return Err(format!("`{unit}` is not a unit of work (GFLOP, TFLOP, PFLOP, ...)")),
+    };
+    Ok(number * factor)
+}
+
+/// Reads the speed of a computer in floating-point operations a second: `10TFLOP/s`, `10TFLOPS`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_speed(text: &str) -> Result<f64, String> {
+    let work = text.trim().strip_suffix("/s").or_else(|| text.trim().strip_suffix('S'));
+    parse_work(work.ok_or("a speed is work in a second, for instance `10TFLOP/s`")?)
+}
+
 /// A size for people: `1.50 GiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -131,6 +165,11 @@ pub fn size(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.2} {}", UNITS[unit]) }
 }
 
+/// A size for people in decimal units: `1.08 PB`.
+pub fn decimal_size(bytes: f64) -> String {
+    scaled(bytes, "B")
+}
+
 /// A rate for people, both ways: `3.21 Gbit/s (401 MB/s)`.
 pub fn rate(bytes: u64, seconds: f64) -> String {
     let per_second = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
@@ -140,6 +179,34 @@ pub fn rate(bytes: u64, seconds: f64) -> String {
 /// A rate of bits a second for people: `3.21 Gbit/s`.
 pub fn bit_rate(bits_per_s: f64) -> String {
     scaled(bits_per_s, "bit/s")
+}
+
+/// A time for people: `1.20 s`, `23.0 ms`, `29.0 h`.
+pub fn time(seconds: f64) -> String {
+    let (value, unit) = match seconds.abs() {
+        s if s >= 172_800.0 => (seconds / 86_400.0, "d"),
+        s if s >= 7200.0 => (seconds / 3600.0, "h"),
+        s if s >= 600.0 => (seconds / 60.0, "min"),
+        s if s >= 1.0 || s == 0.0 => (seconds, "s"),
+        s if s >= 1e-3 => (seconds * 1e3, "ms"),
+        s if s >= 1e-6 => (seconds * 1e6, "us"),
+        _ => (seconds * 1e9, "ns"),
+    };
+    let digits = if value.abs() >= 100.0 { 0 } else { 2 };
+    format!("{value:.digits$} {unit}")
+}
+
+/// A share for people: `64 %`, `0.0046 %`.
+pub fn share(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent.abs() {
+        p if p >= 10.0 => format!("{percent:.0} %"),
+        p if p >= 0.1 || p == 0.0 => format!("{percent:.1} %"),
+        p => {
+            let digits = (1.0 - p.log10().floor()).min(12.0) as usize;
+            format!("{percent:.digits$} %")
+        }
+    }
 }
 
 /// So many entries, in words.
@@ -178,6 +245,7 @@ pub fn moment(seconds_since_1970: i64) -> String {
 
 fn scaled(value: f64, unit: &str) -> String {
     let (value, prefix) = match value {
+        v if v >= 1e15 => (v / 1e15, "P"),
         v if v >= 1e12 => (v / 1e12, "T"),
         v if v >= 1e9 => (v / 1e9, "G"),
         v if v >= 1e6 => (v / 1e6, "M"),
@@ -213,6 +281,7 @@ mod tests {
         assert_eq!(parse_size("64K"), Ok(65536));
         assert_eq!(parse_size("1.5 GiB"), Ok(1_610_612_736));
         assert_eq!(parse_size("10MB"), Ok(10_000_000));
+        assert_eq!((parse_size("1PB"), parse_size("1PiB")), (Ok(1_000_000_000_000_000), Ok(1 << 50)));
         assert!(parse_size("10 parsecs").is_err());
         assert!(parse_size("-1").is_err());
     }
@@ -254,6 +323,32 @@ mod tests {
         assert_eq!(parse_share("50%"), Ok(0.5));
         for bad in ["1.5", "-0.1", "101%", "nan", "x"] {
             assert!(parse_share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn work_and_speed_have_units() {
+        assert_eq!(parse_work("34TFLOP"), Ok(34e12));
+        assert_eq!(parse_speed("10 TFLOP/s"), Ok(10e12));
+        assert_eq!(parse_speed("10TFLOPS"), Ok(10e12));
+        for bad in ["34", "34T", "10TFLOP/h"] {
+            assert!(parse_work(bad).is_err() && parse_speed(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_are_shown_in_the_unit_that_fits() {
+        for (seconds, shown) in
+            [(0.0, "0.00 s"), (1.2, "1.20 s"), (0.023, "23.00 ms"), (104_400.0, "29.00 h"), (3e-7, "300 ns")]
+        {
+            assert_eq!(time(seconds), shown);
+        }
+    }
+
+    #[test]
+    fn shares_are_shown_with_two_digits() {
+        for (value, shown) in [(1.28, "128 %"), (0.021, "2.1 %"), (4.6e-5, "0.0046 %"), (0.0, "0.0 %")] {
+            assert_eq!(share(value), shown);
         }
     }
 

@@ -157,6 +157,39 @@ fn names_that_the_source_has_and_does_not_send_are_not_deleted() {
     assert!(!to.join("gone").exists());
 }
 
+/// Each once, before and while it is done, here, pushed and pulled.
+#[test]
+fn what_is_deleted_is_named() {
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("file"), "x").unwrap();
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let ticket = daemon.ticket.display().to_string();
+    let at = |name: &str| format!("{}/", scratch.path(name).display());
+    let deleted = |words: &[&str]| -> Vec<String> {
+        let out = scratch.ok([&["sync", "--json", "--delete", "--ticket", &ticket], words].concat());
+        let events = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let named = events.filter(|event| event["event"] == "deleted");
+        let mut names: Vec<String> = named.map(|event| event["path"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    for (from, to) in [
+        (at("from"), at("here")),
+        (at("from"), daemon.place("data", "pushed/")),
+        (daemon.place("data", "from/"), at("pulled")),
+    ] {
+        for name in ["here", "pushed", "pulled"] {
+            std::fs::create_dir_all(scratch.path(name).join("old")).unwrap();
+            std::fs::write(scratch.path(name).join("old/inside"), "x").unwrap();
+        }
+        assert_eq!(deleted(&["-n", &from, &to]), ["old", "old/inside"]);
+        assert_eq!(deleted(&[&from, &to]), ["old", "old/inside"]);
+        assert_eq!(deleted(&[&from, &to]), [""; 0]);
+    }
+}
+
 #[test]
 fn f16_what_would_copy_into_itself_or_delete_its_source_is_refused() {
     let scratch = Scratch::new();

@@ -184,30 +184,41 @@ fn marked_rate(job: &mut Running, site: &Site, seconds: u64) -> f64 {
 
 #[test]
 fn a_scavenger_leaves_a_thin_link_to_others_and_takes_it_when_it_is_alone() {
-    let row = "scavenger";
-    let Some(site) = Site::new(row, 1) else { return };
+    // Rates beside other tests on the same cores: three tries.
+    for last in [false, false, true] {
+        let Some(site) = Site::new("scavenger", 1) else { return };
+        let (alone, beside, again) = scavenge(&site);
+        site.assert_exact();
+        if beside < alone / 2.0 && again > beside * 2.0 {
+            return;
+        }
+        assert!(!last, "{alone} alone, {beside} beside another, {again} alone again, in bytes a second");
+    }
+}
+
+/// Rates of a scavenger alone, beside another copy, and alone again, in bytes a second.
+fn scavenge(site: &Site) -> (f64, f64, f64) {
     site.cable.limit_wire(0, "40mbit", "300ms");
     site.file("large", 60);
     site.file("other", 48);
     let more = ["--class", "scavenger", "--chunk", "1MiB", "--streams", "2"];
     site.cable.count_marks("lephb");
     let mut scavenger = site.push("from/large", "large", &more);
-    let alone = marked_rate(&mut scavenger, &site, 5);
+    let alone = marked_rate(&mut scavenger, site, 5);
     let other = site.push("from/other", "other", &["--chunk", "1MiB", "--streams", "2"]);
     std::thread::sleep(Duration::from_secs(2));
-    let beside = marked_rate(&mut scavenger, &site, 5);
+    let beside = marked_rate(&mut scavenger, site, 5);
     other.end(LIMIT).expect(0);
     std::thread::sleep(Duration::from_secs(3));
-    let again = marked_rate(&mut scavenger, &site, 4);
+    let again = marked_rate(&mut scavenger, site, 4);
     say(&format!(
-        "{row}: {:.1} Mbit/s alone, {:.1} beside another, {:.1} alone again",
+        "scavenger: {:.1} Mbit/s alone, {:.1} beside another, {:.1} alone again",
         alone * 8e-6,
         beside * 8e-6,
         again * 8e-6
     ));
     scavenger.end(LIMIT).expect(0);
-    assert!(beside < alone / 2.0 && again > beside * 2.0, "{alone} {beside} {again} bytes a second");
-    site.assert_exact();
+    (alone, beside, again)
 }
 
 #[test]

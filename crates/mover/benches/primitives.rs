@@ -1,16 +1,22 @@
 //! What each part of a transfer costs alone, on this machine, now: the terms of the limit L that `cargo xtask bench
 //! limit` holds transfers against.
 //!
-//! `primitives FILE DIRECTORY`: FILE is a large file (warm it first), DIRECTORY is where a file of the same size is
-//! written past the page cache, and removed. Prints one JSON object: for each part the CPU seconds of this process for
-//! 10^9 bytes (`cpu_s_per_gb`) and the rate (`gb_per_s`); of several rounds the median. Each part is the best form of it
-//! that is known for transfers of this kind: one thread and one buffer that stays in the second-level cache.
+//! `primitives FILE DIRECTORY [ROUNDS]`: FILE is a large file (warm it first), DIRECTORY is where a file of the same
+//! size is written past the page cache, and removed. Prints one JSON object: for each part the CPU seconds of this
+//! process for 10^9 bytes (`cpu_s_per_gb`) and the rate (`gb_per_s`); the median of ROUNDS (default 5), after one that
+//! does not count. Each part is the best form of it that is known for transfers of this kind: one thread and one buffer
+//! that stays in the second-level cache.
 //!
 //! - `read`: FILE from the page cache.
 //! - `digest`: BLAKE3, of one MiB at a time.
 //! - `seal`, `open`: AES-128-GCM in place.
 //! - `tcp`: both ends of a loopback connection with at most 256 KiB under way.
 //! - `write`: direct, preallocated, synced; four writers.
+//!
+//! `primitives small DIRECTORY FILES BYTES`: the bare local loop that small files are held against. Two threads make
+//! FILES files of BYTES bytes below DIRECTORY, which must not exist: create, write, close, rename, in 16 directories, and
+//! one sync of the file system at the end. Prints the seconds with (`wall_s`) and without the sync (`unsynced_s`), and
+//! the CPU seconds (`cpu_s`). What it made stays: creating after a mass deletion is slow on ext4.
 
 use anyhow::{Context as _, Result, ensure};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -18,13 +24,16 @@ use std::hint::black_box;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Instant;
-use thalweg_sys::{Buffer, Dir, File, socket, usage};
+use thalweg_sys::{Buffer, Dir, File, Replace, socket, usage};
 
 const PIECE_BYTES: usize = 1 << 20;
 /// For the parts that need no file.
 const HOT_BYTES: u64 = 4 << 30;
 const ROUNDS: usize = 5;
 const WRITERS: u64 = 4;
+/// Of small files: two threads in one directory are slower than one.
+const DIRECTORIES: u64 = 16;
+const THREADS: u64 = 2;
 
 struct Cost {
     cpu_s_per_gb: f64,
@@ -33,23 +42,35 @@ struct Cost {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
-    let [file, directory] = &arguments[..] else {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["small", directory, files, bytes] => {
+            println!("{}", small(Path::new(directory), files.parse()?, bytes.parse()?)?);
+            Ok(())
+        }
+        [file, directory] => parts(Path::new(file), Path::new(directory), ROUNDS),
+        [file, directory, rounds] => parts(Path::new(file), Path::new(directory), rounds.parse()?),
         // `cargo bench` without arguments, or `cargo test --benches`: nothing to measure with.
-        eprintln!("usage: primitives FILE DIRECTORY");
-        return Ok(());
-    };
-    let (file, directory) = (Path::new(file), Path::new(directory));
+        _ => {
+            eprintln!("usage: primitives FILE DIRECTORY [ROUNDS] | primitives small DIRECTORY FILES BYTES");
+            Ok(())
+        }
+    }
+}
+
+fn parts(file: &Path, directory: &Path, rounds: usize) -> Result<()> {
+    ensure!(rounds > 0, "at least one round");
     let mut noise = Buffer::new(PIECE_BYTES + 64)?;
     for (at, byte) in noise.iter_mut().enumerate() {
         *byte = (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[7];
     }
     let parts = [
-        ("read", median(|| read(file))?),
-        ("digest", median(|| hot(|_| _ = black_box(blake3::hash(&noise[..PIECE_BYTES]))))?),
-        ("seal", median(seal)?),
-        ("open", median(open)?),
-        ("tcp", median(tcp)?),
-        ("write", median(|| write(directory, std::fs::metadata(file)?.len()))?),
+        ("read", median(rounds, || read(file))?),
+        ("digest", median(rounds, || hot(|_| _ = black_box(blake3::hash(&noise[..PIECE_BYTES]))))?),
+        ("seal", median(rounds, seal)?),
+        ("open", median(rounds, open)?),
+        ("tcp", median(rounds, tcp)?),
+        ("write", median(rounds, || write(directory, std::fs::metadata(file)?.len()))?),
     ];
     let parts: serde_json::Map<String, serde_json::Value> = parts
         .into_iter()
@@ -63,11 +84,11 @@ fn main() -> Result<()> {
 }
 
 /// By CPU.
-fn median(mut part: impl FnMut() -> Result<Cost>) -> Result<Cost> {
+fn median(rounds: usize, mut part: impl FnMut() -> Result<Cost>) -> Result<Cost> {
     part()?;
-    let mut costs = (0..ROUNDS).map(|_| part()).collect::<Result<Vec<_>>>()?;
+    let mut costs = (0..rounds).map(|_| part()).collect::<Result<Vec<_>>>()?;
     costs.sort_by(|a, b| a.cpu_s_per_gb.total_cmp(&b.cpu_s_per_gb));
-    Ok(costs.swap_remove(ROUNDS / 2))
+    Ok(costs.swap_remove(rounds / 2))
 }
 
 fn measure(bytes: u64, part: impl FnOnce() -> Result<()>) -> Result<Cost> {
@@ -198,4 +219,41 @@ fn write(directory: &Path, bytes: u64) -> Result<Cost> {
     });
     directory.remove_file(name.as_bytes())?;
     cost
+}
+
+fn small(directory: &Path, files: u64, bytes: usize) -> Result<serde_json::Value> {
+    std::fs::create_dir(directory)?;
+    let root = Dir::open(directory)?;
+    for number in 0..DIRECTORIES {
+        root.make_dir(format!("d{number:02}").as_bytes(), 0o755)?;
+    }
+    let (cpu, started) = (usage::process_cpu(), Instant::now());
+    std::thread::scope(|scope| {
+        let makers: Vec<_> = (0..THREADS)
+            .map(|thread| scope.spawn(move || make_small(directory, thread, files, bytes)))
+            .collect();
+        makers
+            .into_iter()
+            .try_for_each(|maker| maker.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?)
+    })?;
+    let unsynced_s = started.elapsed().as_secs_f64();
+    root.sync_file_system()?;
+    let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), (usage::process_cpu() - cpu).as_secs_f64());
+    Ok(serde_json::json!({"wall_s": wall_s, "unsynced_s": unsynced_s, "cpu_s": cpu_s}))
+}
+
+/// The files of one thread, in directories that are its own.
+fn make_small(directory: &Path, thread: u64, files: u64, bytes: usize) -> Result<()> {
+    let content = vec![0x5a; bytes];
+    let own = (thread..DIRECTORIES).step_by(THREADS as usize);
+    let own = own
+        .map(|number| Ok(Dir::open(&directory.join(format!("d{number:02}")))?))
+        .collect::<Result<Vec<_>>>()?;
+    for (turn, number) in (thread..files).step_by(THREADS as usize).enumerate() {
+        let below = &own[turn % own.len()];
+        let (hidden, name) = (format!(".f{number:06}"), format!("f{number:06}"));
+        below.create_new(hidden.as_bytes(), 0o644)?.write_all_at(&content, 0)?;
+        below.rename(hidden.as_bytes(), below, name.as_bytes(), Replace::Existing)?;
+    }
+    Ok(())
 }

@@ -14,6 +14,8 @@ pub enum Event {
     Settled(Arc<Entry>, Outcome),
     /// A name that was never offered came to its end.
     Aside(RelativePath, Outcome),
+    /// A name that the source lacks was removed at the destination, or would be in a dry run.
+    Deleted(RelativePath),
     /// The whole source was listed.
     ScanEnded(ScanTotals),
     /// Chunks or small files came damaged and are sent again.

@@ -20,6 +20,8 @@ pub mod stage;
 
 pub mod basin;
 
+pub mod model;
+
 pub mod link;
 
 pub mod journal;

@@ -107,3 +107,5 @@ const _: () =
     assert!(PATH_BYTES_MAX + LINK_TARGET_BYTES_MAX + XATTR_BYTES_MAX + 16 * XATTRS_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(MESSAGE_DIGESTS_MAX * 32 < MESSAGE_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX < u32::MAX as usize);
+/// Names of deleted entries that are told; more are counted only.
+pub const DELETED_TOLD_MAX: usize = 10_000;

@@ -154,6 +154,9 @@ pub enum TransferMessage {
     OffersRepeated,
     /// Receiver, before it has finished: names below the destination that it could not deal with.
     Troubles(Vec<(RelativePath, Outcome)>),
+    /// Receiver, before it has finished: names that it removed, or would remove in a dry run; not more of all than
+    /// [`limits::DELETED_TOLD_MAX`].
+    Deleted(Vec<RelativePath>),
     /// Sender: it has the outcomes of the entries with these numbers. Runs of entries, not of chunks.
     Heard(Vec<Run>),
     /// Receiver: final word on entries.
@@ -735,6 +738,7 @@ impl TransferMessage {
                 items.iter().try_for_each(|(_, outcome)| outcome.check())?;
                 items.len()
             }
+            T::Deleted(names) => names.len(),
             T::Settled(items) => {
                 items.iter().try_for_each(|(_, outcome)| outcome.check())?;
                 items.len()

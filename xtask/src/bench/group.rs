@@ -1,6 +1,7 @@
-//! CPU time of all processes of both sides.
+//! Control groups: CPU time of all processes of both sides, and disks that are slow for some of them.
 
-use anyhow::{Context, Result};
+use crate::tools;
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,22 +23,13 @@ impl Group {
         let v1 = Path::new("/sys/fs/cgroup/cpuacct");
         let (parent, is_v1) = if v1.is_dir() { (v1, true) } else { (Path::new("/sys/fs/cgroup"), false) };
         let directory = parent.join(name);
-        fs::create_dir(&directory).context("making a control group to count CPU time (needs root)")?;
+        make(&directory).context("making a control group to count CPU time (needs root)")?;
         Ok(Group { directory, is_v1 })
     }
 
     /// The command, in the group with all its children from the beginning.
     pub fn enter(&self, command: Command) -> Command {
-        // Through a shell that enters the group and becomes the program: no child escapes the count.
-        let mut wrapped = Command::new("sh");
-        wrapped.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.directory.join("cgroup.procs"));
-        wrapped.arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            if let Some(value) = value {
-                wrapped.env(key, value);
-            }
-        }
-        wrapped
+        enter(&self.directory, &command)
     }
 
     /// CPU time of all of them so far, user and system.
@@ -57,12 +49,87 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Its processes were ended before; the kernel needs a moment to notice.
-        for _ in 0..50 {
-            if fs::remove_dir(&self.directory).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        remove(&self.directory);
+    }
+}
+
+/// Which way a [`SlowDisk`] is slow.
+#[derive(Debug, Clone, Copy)]
+pub enum Way {
+    Read,
+    Write,
+}
+
+/// A disk that is slow for the processes in it. With the kernel's first version of control groups that is true of what
+/// they read, write directly or sync themselves, not of what the kernel writes back on its own.
+pub struct SlowDisk {
+    directory: PathBuf,
+}
+
+impl SlowDisk {
+    /// Of the disk on which `path` is.
+    ///
+    /// # Errors
+    /// Without the right to, or where the kernel has no first version of `blkio`.
+    pub fn new(path: &Path, way: Way, bytes_per_s: u64) -> Result<SlowDisk> {
+        let parent = Path::new("/sys/fs/cgroup/blkio");
+        ensure!(parent.is_dir(), "the kernel has no control groups for disks of the first version");
+        let directory = parent.join(format!("thalweg-bench-{}-{way:?}", std::process::id()));
+        let findmnt = tools::says(Command::new("findmnt").args(["-n", "-o", "MAJ:MIN", "-T"]).arg(path))?;
+        // A partition is slowed with its disk.
+        let block = Path::new("/sys/dev/block").join(&findmnt);
+        let device = match block.join("partition").exists() {
+            true => fs::read_to_string(block.join("../dev"))?.trim().to_owned(),
+            false => findmnt,
+        };
+        make(&directory)?;
+        let slow = SlowDisk { directory };
+        let file = match way {
+            Way::Read => "blkio.throttle.read_bps_device",
+            Way::Write => "blkio.throttle.write_bps_device",
+        };
+        fs::write(slow.directory.join(file), format!("{device} {bytes_per_s}"))
+            .with_context(|| format!("slowing the disk {device}"))?;
+        Ok(slow)
+    }
+
+    /// The command, for which the disk is slow, with all its children.
+    pub fn enter(&self, command: Command) -> Command {
+        enter(&self.directory, &command)
+    }
+}
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        remove(&self.directory);
+    }
+}
+
+/// Through a shell that enters the group and becomes the program: no child escapes.
+fn enter(directory: &Path, command: &Command) -> Command {
+    let mut wrapped = Command::new("sh");
+    wrapped.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(directory.join("cgroup.procs"));
+    wrapped.arg(command.get_program()).args(command.get_args());
+    for (key, value) in command.get_envs() {
+        if let Some(value) = value {
+            wrapped.env(key, value);
         }
+    }
+    wrapped
+}
+
+/// One of this name is left if its maker was killed; it is empty then.
+fn make(directory: &Path) -> std::io::Result<()> {
+    let _ = fs::remove_dir(directory);
+    fs::create_dir(directory)
+}
+
+/// Its processes were ended before; the kernel needs a moment to notice.
+fn remove(directory: &Path) {
+    for _ in 0..50 {
+        if fs::remove_dir(directory).is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,18 +1,15 @@
-//! Tables made from results: what `cargo xtask bench` prints, and the one in README.md.
+//! The table in README.md, made from the results of the suite `beside-rsync`.
 
-use super::TOOLS;
-use crate::tools;
+use crate::bench::stats::median;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The result file called `name`.
-pub fn results(name: &str) -> PathBuf {
-    tools::root().join("bench/results").join(format!("{name}.jsonl"))
-}
+/// The tools in it.
+pub const TOOLS: [&str; 4] = ["thalweg daemon", "rsync daemon", "thalweg ssh", "rsync ssh"];
 
 /// Wall and CPU seconds of the runs of one tool in one scenario.
 #[derive(Default)]
@@ -97,12 +94,6 @@ pub fn table(path: &Path) -> Result<String> {
         of("commit"),
     )?;
     Ok(out)
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn spread(values: &[f64]) -> String {

@@ -310,8 +310,10 @@ pub trait Destination: Send + Sync {
 pub struct Conclusion {
     /// Entries whose outcome is worse than it was told before.
     pub revised: Vec<(RelativePath, Outcome)>,
-    /// Entries removed.
+    /// Entries removed, or that would be in a dry run.
     pub deleted: u64,
+    /// The names of the first of them, [`limits::DELETED_TOLD_MAX`] at most.
+    pub deleted_names: Vec<RelativePath>,
     /// What could not be removed or finished, with its path.
     pub troubles: Vec<Failure>,
     /// The sync of it all failed: nothing of the end counts, and the transfer fails.

@@ -450,6 +450,7 @@ impl ReceiveRun {
                 Action::Gone(id) => {
                     state.end.skipped(id);
                 }
+                Action::Deleted(path) => (self.events)(Event::Deleted(path)),
                 Action::Conclude(complete) => self.do_soon(Job::Conclude(complete)),
                 Action::Finished(totals) => {
                     state.end.come(Ended::Finished(totals));
@@ -703,7 +704,7 @@ impl Receiving for ReceiveRun {
         let mut state = self.lock();
         match conclusion.failed {
             Some(failure) => state.machine.abort(failure),
-            None => state.machine.concluded(conclusion.revised, conclusion.deleted, conclusion.troubles),
+            None => state.machine.concluded(conclusion),
         }
         self.pump(&mut state);
     }

@@ -110,7 +110,7 @@ impl SendRun {
         events: Events,
     ) -> Arc<Self> {
         let pace = Pace::new(terms.rate_bytes_per_s);
-        let ledbat = Ledbat::default();
+        let ledbat = Ledbat::new(terms.segment_bytes);
         if terms.yields {
             pace.leave(Some(ledbat.rate()));
         }
@@ -657,6 +657,7 @@ impl SendRun {
                     }
                     (self.events)(Event::Aside(path, outcome));
                 }
+                Action::Deleted(path) => (self.events)(Event::Deleted(path)),
                 Action::Finished(totals) => {
                     state.end.come(Ended::Finished(totals));
                 }

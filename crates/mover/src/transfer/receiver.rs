@@ -17,6 +17,7 @@
 //! record the chunks of incomplete files; sync the record; acknowledge them; give complete files their names.
 //! So nothing is acknowledged as durable, or told as done, before a power cut could not take it back.
 
+use crate::endpoint::Conclusion;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::transfer::runs::RunSet;
 use compare::Comparison;
@@ -135,6 +136,8 @@ pub enum Action {
     Settled(Arc<Entry>, Outcome),
     /// A name that was never offered (with its number), or one of the destination's, came to its end.
     Aside(Option<EntryId>, RelativePath, Outcome),
+    /// A name at the destination that the source lacks is gone, or would be.
+    Deleted(RelativePath),
     /// This number will never settle: its entry changed and was offered again under another.
     Gone(EntryId),
     /// All entries are settled: give directories their metadata, delete what is to be deleted; answer with
@@ -232,6 +235,7 @@ pub struct Receiver {
     /// Directories whose metadata could not be kept, and names below the destination that could not be dealt with;
     /// told before the end.
     troubles: Vec<(RelativePath, Outcome)>,
+    deleted_names: Vec<RelativePath>,
     actions: VecDeque<Action>,
     // Told together, in one message each.
     wants: Vec<(EntryId, Want)>,
@@ -338,6 +342,7 @@ impl Receiver {
             deciding: 0,
             behind: 0,
             troubles: Vec::new(),
+            deleted_names: Vec::new(),
             dirty: Dirty::default(),
             round: None,
             end: End::Open,
@@ -494,10 +499,13 @@ impl Receiver {
     }
 
     /// Answer to [`Action::Conclude`].
-    pub fn concluded(&mut self, revised: Vec<(RelativePath, Outcome)>, deleted: u64, troubles: Vec<Failure>) {
+    pub fn concluded(&mut self, conclusion: Conclusion) {
         if self.end != End::Concluding {
             return;
         }
+        let Conclusion { revised, deleted, deleted_names, troubles, .. } = conclusion;
+        self.actions.extend(deleted_names.iter().cloned().map(Action::Deleted));
+        self.deleted_names = deleted_names;
         for (path, outcome) in revised {
             // It was counted as done (or unchanged) before.
             self.totals.done = self.totals.done.saturating_sub(1);
@@ -613,6 +621,9 @@ impl Receiver {
         }
         for names in self.troubles.clone().chunks(SETTLED_MAX) {
             self.say(Say::Troubles(names.to_vec()));
+        }
+        for names in self.deleted_names.clone().chunks(SETTLED_MAX) {
+            self.say(Say::Deleted(names.to_vec()));
         }
         self.say(Say::Finished(self.totals));
     }

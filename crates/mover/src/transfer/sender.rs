@@ -123,6 +123,8 @@ pub enum Action {
     Settled(Arc<Entry>, Outcome),
     /// A name that was never offered (with its number), or one of the receiver's, came to its end.
     Aside(Option<EntryId>, RelativePath, Outcome),
+    /// A name at the destination that the source lacks is gone, or would be.
+    Deleted(RelativePath),
     /// Everything is settled; the receiver's totals.
     Finished(Totals),
     /// The transfer failed as a whole.
@@ -164,6 +166,8 @@ pub struct Sender {
     actions: VecDeque<Action>,
     end: End,
     progress: Progress,
+    /// Names of deleted entries that the receiver told.
+    deleted_told: usize,
     keeps_pieces: bool,
     dealer: Dealer,
 }
@@ -283,6 +287,7 @@ impl Sender {
             actions: VecDeque::new(),
             end: End::Open,
             progress: Progress::default(),
+            deleted_told: 0,
             keeps_pieces: false,
         }
     }
@@ -500,6 +505,14 @@ impl Sender {
             Say::Troubles(names) => {
                 self.actions
                     .extend(names.into_iter().map(|(path, outcome)| Action::Aside(None, path, outcome)));
+                Ok(())
+            }
+            Say::Deleted(names) => {
+                self.deleted_told += names.len();
+                if self.deleted_told > limits::DELETED_TOLD_MAX {
+                    return Err(protocol("more deleted names than are told"));
+                }
+                self.actions.extend(names.into_iter().map(Action::Deleted));
                 Ok(())
             }
             Say::Finished(_) if self.offered_late && !self.items.is_empty() => Ok(()),

@@ -30,6 +30,7 @@ pub struct Sample {
 /// See the module. Time comes in with each sample, as the time since any fixed moment.
 #[derive(Debug)]
 pub struct Ledbat {
+    frame_bytes: f64,
     bytes_per_s: f64,
     /// Leaps until the queue is seen for the first time, and again after each stay at the bottom.
     is_starting: bool,
@@ -77,9 +78,11 @@ const CUT_BYTES: u64 = 128 << 10;
 /// A round trip below so much of the one before shows a queue that drains.
 const DRAINS: f64 = 0.98;
 
-impl Default for Ledbat {
-    fn default() -> Self {
+impl Ledbat {
+    /// For a transfer whose frames have so many bytes.
+    pub fn new(frame_bytes: u32) -> Ledbat {
         Ledbat {
+            frame_bytes: f64::from(frame_bytes),
             bytes_per_s: 4.0 * RATE_MIN,
             is_starting: true,
             base: VecDeque::new(),
@@ -93,9 +96,7 @@ impl Default for Ledbat {
             lost: false,
         }
     }
-}
 
-impl Ledbat {
     /// The rate now, in bytes a second.
     pub fn rate(&self) -> u64 {
         self.bytes_per_s as u64
@@ -119,9 +120,10 @@ impl Ledbat {
         self.base.iter().map(|(_, rtt)| *rtt).min().unwrap_or_default()
     }
 
-    /// Delay of the queue that is aimed at on this path.
+    /// Delay of the queue that is aimed at on this path; a frame of ours that waits behind its own beginning is no queue.
     fn target(&self) -> Duration {
-        (self.base() / 2).clamp(TARGET.0, TARGET.1)
+        let own = self.frame_bytes / self.carried_max.max(RATE_MIN);
+        ((self.base() / 2).max(TARGET.0) + Duration::from_secs_f64(own)).min(TARGET.1)
     }
 
     /// Delay of the path's queue, as far as it is known.
@@ -213,7 +215,7 @@ mod tests {
 
     /// Mean rates of the last half of each phase, as shares of the link.
     fn run(link: &mut Link, phases: &[(f64, u32)]) -> Vec<f64> {
-        let (mut ledbat, mut now, mut rate) = (Ledbat::default(), Duration::ZERO, 14_480.0);
+        let (mut ledbat, mut now, mut rate) = (Ledbat::new(64 << 10), Duration::ZERO, 14_480.0);
         let mut shares = Vec::new();
         for &(others, steps) in phases {
             let mut sum = 0.0;
@@ -245,7 +247,7 @@ mod tests {
 
     #[test]
     fn loss_halves_and_nothing_leaves_the_bounds() {
-        let mut ledbat = Ledbat::default();
+        let mut ledbat = Ledbat::new(64 << 10);
         let sample = Sample {
             rtt: Duration::from_millis(10),
             rtt_min: Duration::from_millis(10),
@@ -265,6 +267,6 @@ mod tests {
             assert!(rate as f64 >= RATE_MIN);
         }
         // Zeros, as from a socket that says nothing.
-        assert!(Ledbat::default().sample(Duration::ZERO, &Sample::default()) > 0);
+        assert!(Ledbat::new(64 << 10).sample(Duration::ZERO, &Sample::default()) > 0);
     }
 }

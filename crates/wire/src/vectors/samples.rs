@@ -244,6 +244,7 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Aside(_) => "aside": T::Aside(vec![(EntryId(2), path(b"dir/socket"), Outcome::Skipped("a socket".into()))]);
         T::OffersRepeated => "offers repeated": T::OffersRepeated;
         T::Troubles(_) => "troubles": T::Troubles(vec![(path(b"dir/extra"), Outcome::Failed(failure()))]);
+        T::Deleted(_) => "deleted": T::Deleted(vec![path(b"dir/old"), path(b"dir")]);
         T::Heard(_) => "heard": T::Heard(vec![Run { first: 128, count: 1024 }]);
         T::Settled(_) => "settled": T::Settled(vec![]);
         T::Finished(_) => "finished": T::Finished(totals());

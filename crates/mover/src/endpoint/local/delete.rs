@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use thalweg_sys::{Kind, Links};
 use thalweg_wire::RelativePath;
+use thalweg_wire::limits::DELETED_TOLD_MAX;
 
 impl LocalDestination {
     pub(super) fn delete_all(&self, complete: bool, conclusion: &mut Conclusion) {
@@ -36,8 +37,8 @@ impl LocalDestination {
             return;
         };
         let mut troubles = Vec::new();
-        let count = match self.sweep(&offered, None, &mut troubles) {
-            Ok(count) => count,
+        let (count, names) = match self.sweep(&offered, None, &mut troubles) {
+            Ok(counted) => counted,
             Err(error) => {
                 conclusion.troubles.push(failure::of_io("delete", &error));
                 return;
@@ -56,22 +57,22 @@ impl LocalDestination {
             return;
         }
         if self.terms.dry_run {
-            conclusion.deleted = count;
+            (conclusion.deleted, conclusion.deleted_names) = (count, names);
             return;
         }
         match self.sweep(&offered, Some(delete_max), &mut conclusion.troubles) {
-            Ok(deleted) => conclusion.deleted = deleted,
+            Ok(deleted) => (conclusion.deleted, conclusion.deleted_names) = deleted,
             Err(error) => conclusion.troubles.push(failure::of_io("delete", &error)),
         }
     }
 
-    /// Counts what is to go, or removes up to `remove_max` of it.
+    /// Counts what is to go, or removes up to `remove_max` of it; names the first of it.
     fn sweep(
         &self,
         offered: &Offered,
         remove_max: Option<u64>,
         troubles: &mut Vec<Failure>,
-    ) -> io::Result<u64> {
+    ) -> io::Result<(u64, Vec<RelativePath>)> {
         let root = self.root.clone().ok_or(io::ErrorKind::NotFound)?;
         let reopen = {
             let root = root.clone();
@@ -85,10 +86,11 @@ impl LocalDestination {
             walk: Walk::new(Box::new(reopen)),
             levels: vec![Level { is_doomed: false, keeps: false }],
             count: 0,
+            names: Vec::new(),
         };
         sweep.walk.enter(b"", root.dir.clone())?;
         sweep.run()?;
-        Ok(sweep.count)
+        Ok((sweep.count, sweep.names))
     }
 }
 
@@ -102,6 +104,7 @@ struct Sweep<'a> {
     /// For each directory on the way.
     levels: Vec<Level>,
     count: u64,
+    names: Vec<RelativePath>,
 }
 
 struct Level {
@@ -208,7 +211,7 @@ impl Sweep<'_> {
     /// Counts one entry of the current directory, or removes it.
     fn remove(&mut self, name: &[u8], is_dir: bool) {
         let Some(remove_max) = self.remove_max else {
-            self.count += 1;
+            self.count(name);
             return;
         };
         // More may have come since they were counted.
@@ -220,7 +223,7 @@ impl Sweep<'_> {
             self.walk.dir().and_then(|dir| if is_dir { dir.remove_dir(name) } else { dir.remove_file(name) });
         match removed {
             Ok(()) => {
-                self.count += 1;
+                self.count(name);
                 if let Some(root) = &self.destination.root {
                     self.destination.changed_loosely(&root.territory);
                     if self.walk.depth() == 1 {
@@ -233,6 +236,15 @@ impl Sweep<'_> {
                 self.trouble(self.walk.path_of(name), "delete", &error);
                 self.keep();
             }
+        }
+    }
+
+    fn count(&mut self, name: &[u8]) {
+        self.count += 1;
+        if self.names.len() < DELETED_TOLD_MAX
+            && let Ok(path) = RelativePath::new(self.walk.path_of(name))
+        {
+            self.names.push(path);
         }
     }
 

@@ -49,7 +49,7 @@ impl World {
                     self.check_outcome(&entry, &outcome, false);
                 }
                 receiver::Action::Pieces(entry, pieces) => self.check_pieces(&entry, &pieces),
-                receiver::Action::Aside(..) => {}
+                receiver::Action::Aside(..) | receiver::Action::Deleted(_) => {}
                 receiver::Action::Gone(id) => {
                     if let Some(partial) = receiver.partials.remove(&id) {
                         receiver.destination.settled(&mut self.disk, partial);
@@ -294,7 +294,7 @@ impl World {
         self.disk.fail_sync = false;
         let mark = self.disk.mark();
         self.disk.sync(mark, std::iter::empty(), &mut self.random);
-        receiver.machine.concluded(Vec::new(), 0, Vec::new());
+        receiver.machine.concluded(crate::endpoint::Conclusion::default());
     }
 }
 

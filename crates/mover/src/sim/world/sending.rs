@@ -282,6 +282,7 @@ impl World {
                 }
                 sender::Action::Pieces(entry, pieces) => self.check_pieces(&entry, &pieces),
                 sender::Action::Aside(_, path, outcome) => self.settle(&path, outcome),
+                sender::Action::Deleted(_) => {}
                 sender::Action::Finished(_) => self.finished(),
                 sender::Action::Failed(failure) => {
                     self.note(|| format!("sender: the transfer failed: {failure}"));

@@ -1,0 +1,192 @@
+//! `thalweg advise` and `thalweg model`, by the real program, with the papers' own questions.
+
+mod support;
+
+use serde_json::Value;
+use std::fmt::Write;
+use support::Scratch;
+
+fn asked(scratch: &Scratch, words: &str) -> (i32, Value) {
+    let output = scratch.run(words.split(' ').chain(["--json"]));
+    let out = String::from_utf8(output.stdout).unwrap();
+    let last = out.lines().last().unwrap_or_else(|| panic!("{words}: {:?}", output.stderr));
+    (output.status.code().unwrap(), serde_json::from_str(last).unwrap())
+}
+
+fn is_near(value: &Value, expected: f64, share: f64) -> bool {
+    (value.as_f64().unwrap_or(f64::NAN) - expected).abs() <= share * expected.abs()
+}
+
+/// Transfers that go exactly by 001 Eq 6, in `files` files each.
+fn runs(scratch: &Scratch, name: &str, sizes: &[f64], check_s_per_byte: f64, files: &[u32]) -> String {
+    let mut text = "{\"event\": \"begin\"}\n\n".to_owned();
+    for bytes in sizes {
+        for &files in files {
+            let n = f64::from(files);
+            let seconds = bytes / 8.0 * 6e-8 + n / 8.0 * 0.004 + bytes / n * check_s_per_byte + 0.3;
+            let _ = writeln!(
+                text,
+                "{{\"files\": {files}, \"bytes\": {bytes}, \"concurrency\": 8, \"seconds\": {seconds}}}"
+            );
+        }
+    }
+    std::fs::write(scratch.path(name), text).unwrap();
+    scratch.path(name).into_os_string().into_string().unwrap()
+}
+
+/// 003 section 5: XPCS needs 64 %, takes 1.2 s at worst and leaves 8.8 of 10 s.
+#[test]
+fn coherent_scattering_is_to_be_streamed() {
+    let scratch = Scratch::new();
+    let (code, advice) = asked(&scratch, "advise --data 2GB --every 1s --bandwidth 25Gbit/s --deadline 10s");
+    assert_eq!(code, 0);
+    assert!(is_near(&advice["advice"]["utilisation"], 0.64, 1e-9), "{advice}");
+    assert_eq!(advice["advice"]["best"], serde_json::json!(["stream", "in-time"]));
+    let stream = &advice["advice"]["ways"][0];
+    assert!(is_near(&stream["p99_s"], 1.2, 1e-9) && is_near(&stream["left_s"], 8.8, 1e-9), "{stream}");
+    assert_eq!(stream["tier"], "near-real-time");
+}
+
+/// 003 section 5: liquid scattering does not fit at 4 GB/s; at 3 GB/s it needs 96 % and leaves 4 s.
+#[test]
+fn liquid_scattering_is_impossible_until_it_is_reduced() {
+    let scratch = Scratch::new();
+    let (code, advice) = asked(&scratch, "advise --data 4GB --every 1s --bandwidth 25Gbit/s --deadline 10s");
+    assert_eq!((code, &advice["advice"]["best"]), (2, &Value::Null));
+    let (code, advice) = asked(&scratch, "advise --data 3GB --every 1s --bandwidth 25Gbit/s --deadline 10s");
+    assert_eq!(code, 0);
+    assert!(is_near(&advice["advice"]["utilisation"], 0.96, 1e-9));
+    assert!(is_near(&advice["advice"]["ways"][0]["left_s"], 4.0, 1e-9));
+    let words = scratch.run("advise --data 4GB --every 1s --bandwidth 25Gbit/s".split(' '));
+    let words = String::from_utf8(words.stdout).unwrap();
+    assert!(words.starts_with("IMPOSSIBLE: the data need 128 % of the path"), "{words}");
+    assert!(words.contains("bandwidth of 32.00 Gbit/s"), "{words}");
+}
+
+/// The answer is local, stream or files, as times and overheads are; of an unknown tail no deadline is promised.
+#[test]
+fn the_answer_follows_the_times() {
+    let scratch = Scratch::new();
+    let quick = "--bandwidth 1Gbit/s --local-time 8s --remote-time 1s --io-overhead 2";
+    let (code, advice) = asked(&scratch, &format!("advise --data 500MB {quick}"));
+    assert_eq!((code, &advice["advice"]["best"][0]), (0, &Value::from("stream")));
+    // Here r T_local = 1 s and T_transfer = 4 s: theta may be 7 / 4 until local is quicker.
+    let stream = &advice["advice"]["ways"][1];
+    assert!(is_near(&stream["to_beat_local"]["io_overhead"], 1.75, 1e-9), "{stream}");
+    let (_, advice) = asked(&scratch, &format!("advise --data 1GB {quick}"));
+    assert_eq!(advice["advice"]["best"][0], "local");
+    let (code, advice) = asked(&scratch, "advise --data 500MB --bandwidth 1Gbit/s --deadline 5s");
+    assert_eq!((code, &advice["advice"]["best"][1]), (2, &Value::from("in-time-as-expected")));
+    std::fs::write(scratch.path("times"), "4\n4.1\n{\"seconds\": 4.9}\n").unwrap();
+    let times = scratch.path("times").into_os_string().into_string().unwrap();
+    let deadline = format!("advise --data 500MB --bandwidth 1Gbit/s --times {times} --deadline");
+    assert_eq!(asked(&scratch, &format!("{deadline} 5s")).0, 0);
+    assert_eq!(asked(&scratch, &format!("{deadline} 4.5s")).0, 2);
+}
+
+/// Windows and loss bound what a transfer gets, and it is said which of them.
+#[test]
+fn advice_knows_windows_and_loss() {
+    let scratch = Scratch::new();
+    let path = "advise --data 1GB --bandwidth 1Gbit/s --rtt 100ms --window 4MiB";
+    let (_, advice) = asked(&scratch, path);
+    assert_eq!(advice["path"]["by"], "window");
+    assert!(is_near(&advice["efficiency"], 0.3355, 1e-3));
+    assert_eq!(asked(&scratch, &format!("{path} --streams 4")).1["path"]["by"], "line");
+    let (_, lossy) = asked(&scratch, &format!("{path} --loss 1e-4"));
+    assert_eq!(lossy["path"]["by"], "loss");
+    assert!(is_near(&lossy["efficiency"], 0.0217, 1e-2));
+}
+
+#[test]
+fn single_laws_say_the_published_numbers() {
+    let scratch = Scratch::new();
+    let (_, window) = asked(&scratch, "model window --rtt 60ms --rate 100Gbit/s");
+    assert!(is_near(&window["bandwidth_delay_product_bytes"], 750e6, 1e-9));
+    let (_, loss) = asked(&scratch, "model loss --loss 0.0046% --rtt 100ms");
+    assert!(is_near(&loss["bit_error_rate"], 4e-9, 0.05), "000 section III-B.1");
+    let (_, day) = asked(&scratch, "model volume --rate 100Gbit/s");
+    assert!(is_near(&day["bytes"], 1.08e15, 1e-9), "000 Table V");
+    let (_, petabyte) = asked(&scratch, "model volume --data 1PB --time 1d");
+    assert!(is_near(&petabyte["rate_bits_per_s"], 92.6e9, 1e-3), "001");
+    std::fs::write(scratch.path("times"), "0.2\n5.0\n").unwrap();
+    let times = scratch.path("times").into_os_string().into_string().unwrap();
+    let (_, tail) = asked(&scratch, &format!("model tail {times} --data 0.5GB --rate 25Gbit/s"));
+    assert!(is_near(&tail["speed_score"], 31.25, 1e-9), "003 section 4.1");
+    let scan = "--frames 1440 --frame 8MiB --every 33ms --rate 25Gbit/s --per-file 1s";
+    let (_, frames) = asked(&scratch, &format!("model frames {scan} --files 1,10,144,1440"));
+    assert!(is_near(&frames["bytes"], 12.08e9, 1e-3), "003 section 4.2, its slip of 12.6 GB not repeated");
+    assert!(is_near(&frames["streamed_s"], 47.52, 1e-3));
+    assert_eq!(frames["in_files"].as_array().unwrap().len(), 4);
+    let (_, repair) = asked(&scratch, "model repair --files 100 --data 1TB --rate 72Gbit/s --failures 5");
+    assert!(is_near(&repair["effective_by_file_bits_per_s"], 72e9 / 1.05, 1e-9), "001 Eq 2");
+    let (_, basin) = asked(&scratch, "model basin --stage read=829MB/s --stage wan=9.6Gbit/s,81ms");
+    assert_eq!(basin["narrowest"], "read", "004");
+    assert!(is_near(&basin["rate_bits_per_s"], 829e6 * 8.0, 1e-9));
+}
+
+/// 001 Fig 9: four points fitted, the others predicted; the best number of files.
+#[test]
+fn a_fit_predicts_what_it_was_not_shown() {
+    let scratch = Scratch::new();
+    let files = [8, 16, 64, 256, 512, 1024, 4096];
+    let of = |name: &str, sizes: &[f64], check: f64| runs(&scratch, name, sizes, check, &files);
+    let one_size = of("one", &[1e9], 2e-8);
+    let (code, fit) = asked(&scratch, &format!("model fit {one_size} --points 8,64,512,4096 --predict 256"));
+    assert_eq!(code, 0);
+    assert_eq!(fit["held_out"].as_array().unwrap().len(), 3);
+    assert!(fit["held_out_mean_absolute_error"].as_f64().unwrap() < 1e-6, "{fit}");
+    // N* = sqrt(8 x 1e9 x 2e-8 / 0.004) = 200.
+    assert_eq!(fit["optimum"]["files"], 200.0);
+    assert_eq!(fit["condition"], "unknown", "one size does not tell a_trs from b_ck + b_srvs");
+    let two_sizes = of("two", &[1e9, 2e9], 2e-8);
+    assert_eq!(asked(&scratch, &format!("model fit {two_sizes}")).1["condition"], "holds");
+    let slow_check = of("slow", &[1e9, 2e9], 9e-8);
+    assert_eq!(asked(&scratch, &format!("model fit {slow_check}")).1["condition"], "broken");
+    let words = scratch.ok(["model", "fit", &slow_check]);
+    assert!(words.contains("does NOT hold"), "{words}");
+    let (_, advice) = asked(&scratch, &format!("advise --data 1GB --bandwidth 10Gbit/s --fit {one_size}"));
+    assert_eq!(advice["files"]["optimum"]["files"], 200.0);
+    assert!(advice["advice"]["ways"][1]["io_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn what_cannot_be_fitted_or_read_is_said_with_its_line() {
+    let scratch = Scratch::new();
+    let few = runs(&scratch, "few", &[1e9], 2e-8, &[8, 16, 64]);
+    let (code, error) = asked(&scratch, &format!("model fit {few}"));
+    assert_eq!((code, &error["kind"]), (1, &Value::from("usage")));
+    assert!(error["why"].as_str().unwrap().contains("3 measurements, but at least 4"), "{error}");
+    let alike = runs(&scratch, "alike", &[1e9, 2e9], 2e-8, &[8, 16]);
+    assert!(
+        asked(&scratch, &format!("model fit {alike}")).1["why"].as_str().unwrap().contains("2 different")
+    );
+    for (text, why) in [
+        ("{\"files\": 1}\n", "line 1: `bytes`"),
+        ("\n{\"files\": 1, \"bytes\": 0, \"concurrency\": 1, \"seconds\": 1}", "line 2: `bytes`"),
+        ("{\"files\": 1, \"bytes\": 1, \"concurrency\": 8, \"seconds\": 1}", "line 1: `concurrency`"),
+        ("{\"files\": \u{1b}}", "line 1"),
+        ("{}\n", "no measurement"),
+        ("", "no measurement"),
+    ] {
+        std::fs::write(scratch.path("bad"), text).unwrap();
+        let bad = scratch.path("bad").into_os_string().into_string().unwrap();
+        let (code, error) = asked(&scratch, &format!("model fit {bad}"));
+        assert_eq!(code, 1, "{text}");
+        assert!(error["why"].as_str().unwrap().contains(why), "{error}");
+    }
+    let (code, error) = asked(&scratch, "model fit /does/not/exist");
+    assert_eq!((code, &error["kind"]), (3, &Value::from("notfound")));
+    for bad in [
+        "model volume --data 1GB",
+        "model frames --frames 10 --frame 1MB --every 1s --rate 1Gbit/s --per-file 1s --files 11",
+        "model window --rtt 100ms",
+        "model basin --stage read",
+        "model window --rtt 0 --window 1MiB",
+        "advise --data 1GB --bandwidth 1Gbit/s --local-time 1s",
+        "advise --data 1GB --bandwidth 1Gbit/s --io-overhead 0.5",
+        "advise --data 0 --bandwidth 1Gbit/s",
+    ] {
+        assert_eq!(asked(&scratch, bad).0, 1, "{bad}");
+    }
+}

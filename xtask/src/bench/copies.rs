@@ -1,0 +1,166 @@
+//! Copies by several tools, interleaved, and how they are told.
+
+use crate::bench::Bench;
+use crate::bench::data;
+use crate::bench::page;
+use crate::bench::peers::{self, Job, Servers, TOOLS, Tool};
+use crate::bench::record::{Load, Results, Sample};
+use crate::bench::yard;
+use crate::tools;
+use anyhow::{Result, ensure};
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is copied.
+pub struct Scenario {
+    pub name: String,
+    pub source: PathBuf,
+    pub bytes: u64,
+    pub files: u64,
+    /// Bytes of each file, if there are many small ones that a bare loop is to make as well.
+    pub small_bytes: Option<u64>,
+}
+
+/// The name under which the bare local loop stands among the tools.
+pub const BARE: &str = "bare loop";
+
+enum Runner {
+    Tool(&'static Tool),
+    /// `primitives small`
+    Bare(PathBuf),
+}
+
+/// The tools of these names that `--tool` lets through.
+///
+/// # Errors
+/// If there is none of such a name.
+pub fn chosen(bench: &Bench<'_>, names: &[&str]) -> Result<Vec<&'static Tool>> {
+    let mut tools = names.iter().map(|name| peers::tool(name)).collect::<Result<Vec<_>>>()?;
+    tools.retain(|tool| tool.is_ours() || tool.name.contains(&bench.args.tool));
+    Ok(tools)
+}
+
+/// All rounds of a scenario, into a directory `export` that is on the file system to be measured. A peer that cannot
+/// run or does not copy right is left out from then on, and the result says so.
+///
+/// # Errors
+/// If ours fails.
+pub fn compete(
+    bench: &mut Bench<'_>,
+    export: &Path,
+    scenario: &Scenario,
+    tools: &[&'static Tool],
+) -> Result<()> {
+    let runs = bench.runs();
+    let (servers, missing) = Servers::start(&bench.yard, export, tools)?;
+    let mut left_out = HashSet::new();
+    for (tool, why) in missing {
+        bench.log.skipped(&format!("{} ({})", tool.name, scenario.name), &why)?;
+        left_out.insert(tool.name);
+    }
+    let mut runners: Vec<Runner> = tools.iter().map(|tool| Runner::Tool(tool)).collect();
+    if scenario.small_bytes.is_some() {
+        runners.push(Runner::Bare(tools::build_primitives()?));
+    }
+    let log = &mut bench.log;
+    yard::rounds(runs, runners, |run, runner| {
+        let name = match runner {
+            Runner::Tool(tool) => tool.name,
+            Runner::Bare(_) => BARE,
+        };
+        if left_out.contains(name) {
+            return Ok(());
+        }
+        let destination = export.join(format!("{run}-{}", name.replace(' ', "-")));
+        let job = Job {
+            source: &scenario.source,
+            destination: &destination,
+            has_many_files: scenario.small_bytes.is_some(),
+        };
+        data::warm(&scenario.source)?;
+        let copied = match runner {
+            Runner::Tool(tool) => tool.command(&servers, &job).and_then(|command| {
+                let times = bench.yard.time(command, Some(&destination))?;
+                tool.compare(&job)?;
+                Ok(times)
+            }),
+            Runner::Bare(primitives) => {
+                let times = bench.yard.time(bare(primitives, scenario, &destination), None)?;
+                let made = tools::files_below(&destination)?.len();
+                ensure!(made as u64 == scenario.files, "the bare loop made {made} files");
+                Ok(times)
+            }
+        };
+        let times = match (copied, runner) {
+            (Ok(times), _) => times,
+            (Err(error), Runner::Tool(tool)) if !tool.is_ours() => {
+                left_out.insert(tool.name);
+                return log.skipped(&format!("{} ({})", tool.name, scenario.name), &format!("{error:#}"));
+            }
+            (Err(error), _) => return Err(error),
+        };
+        data::free(&destination)?;
+        eprintln!("{} {name} {run}: {:.2} s", scenario.name, times.wall_s);
+        if run == 0 {
+            return Ok(());
+        }
+        let Scenario { name: ref scenario, bytes, files, .. } = *scenario;
+        log.sample(&Load { scenario, tool: name, run, bytes, files }.took(&times))
+    })
+}
+
+fn bare(primitives: &Path, scenario: &Scenario, destination: &Path) -> Command {
+    let mut command = Command::new(primitives);
+    command.arg("small").arg(destination).arg(scenario.files.to_string());
+    command.arg(scenario.small_bytes.unwrap_or_default().to_string());
+    command
+}
+
+/// A table of one scenario: what each tool takes, and how many times as long as `ours`.
+///
+/// # Errors
+/// None but those of formatting.
+pub fn table(results: &Results, scenario: &str, ours: &str) -> Result<String> {
+    let first = results.samples.iter().find(|sample| sample.scenario == scenario);
+    let is_small = first.is_some_and(|sample| sample.files > 1);
+    let mut out = String::new();
+    let rate = if is_small { "files/s" } else { "Gbit/s" };
+    let cpu = if is_small { "CPU-µs/file" } else { "CPU-s/GB" };
+    writeln!(
+        out,
+        "| tool | encrypts | verifies | s with sync | max/min | s before sync | {rate} | {cpu} | time against {ours} |\n\
+         |---|---|---|---|---|---|---|---|---|"
+    )?;
+    let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
+    let mut tools = results.tools(scenario);
+    tools.sort_by_key(|tool| TOOLS.iter().position(|known| known.name == *tool));
+    for name in tools {
+        let tool = TOOLS.iter().find(|tool| tool.name == name);
+        let (encrypts, verifies) = tool.map_or(("–", "–"), |tool| (tool.encrypts, tool.verifies));
+        let figures = |figure: fn(&Sample) -> f64| page::median_of(&results.series(scenario, name, figure));
+        let (rate, cpu) = match is_small {
+            true => (
+                format!("{:.0}", figures(Sample::files_per_s)),
+                format!("{:.1}", figures(|sample| sample.cpu_s * 1e6 / sample.files as f64)),
+            ),
+            false => (
+                format!("{:.2}", figures(Sample::gbit_per_s)),
+                format!("{:.3}", figures(Sample::cpu_s_per_gb)),
+            ),
+        };
+        let against = match name == ours {
+            true => "1".to_owned(),
+            false => page::ratio(&wall(name), &wall(ours)),
+        };
+        writeln!(
+            out,
+            "| {name} | {encrypts} | {verifies} | {} | {:.2} | {:.2} | {rate} | {cpu} | {against} |",
+            page::with_interval(&wall(name)),
+            page::spread_of(&wall(name)),
+            figures(|sample| sample.unsynced_s),
+        )?;
+    }
+    Ok(out)
+}

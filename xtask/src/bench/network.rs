@@ -1,0 +1,104 @@
+//! The network name space that a suite has for itself: its loopback, narrow or wide, and emulated paths.
+
+use crate::bench::yard::Yard;
+use crate::tools;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Lets no more than this pass over loopback, both directions together.
+///
+/// # Errors
+/// If the kernel has no token bucket.
+pub fn thin_loopback(bits_per_s: u64) -> Result<()> {
+    // A bucket that takes several packets of the loopback's 64 KiB; a queue of 20 ms.
+    let rate = format!("{bits_per_s}bit");
+    let words =
+        ["qdisc", "replace", "dev", "lo", "root", "tbf", "rate", &rate, "burst", "512kb", "latency", "20ms"];
+    tools::run(Command::new("tc").args(words))
+}
+
+/// Takes that back.
+///
+/// # Errors
+/// If it was not thin.
+pub fn wide_loopback() -> Result<()> {
+    tools::run(Command::new("tc").args(["qdisc", "del", "dev", "lo", "root"]))
+}
+
+/// Bytes that passed over loopback so far, headers and acknowledgements included.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub fn loopback_bytes() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/net/dev")?;
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("lo:")).context("no loopback")?;
+    line.split_whitespace().next().and_then(|word| word.parse().ok()).context("a counter")
+}
+
+/// Two hosts joined by an emulated path (`thalweg testbed`), removed with the value.
+pub struct Testbed<'a> {
+    yard: &'a Yard,
+    state: PathBuf,
+    /// Of the host on the right, where servers are.
+    pub address: String,
+}
+
+const NAME: &str = "bench";
+
+impl<'a> Testbed<'a> {
+    /// Whether the program under test can do it; the reason if not.
+    pub fn is_missing(yard: &Yard) -> Option<String> {
+        let asked = tools::says(yard.thalweg().args(["testbed", "--help"]));
+        asked.err().map(|_| "this thalweg has no testbed".to_owned())
+    }
+
+    /// Makes it, with options of `testbed up`.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn up(yard: &'a Yard, options: &[&str]) -> Result<Testbed<'a>> {
+        let state = yard.directory("testbed")?;
+        let mut testbed = Testbed { yard, state, address: String::new() };
+        let told = tools::says(testbed.command("up").args(options).arg("--json"))?;
+        let told: Value = serde_json::from_str(&told).context("what `testbed up` says")?;
+        let hosts = told["hosts"].as_array().context("no hosts")?;
+        let right = hosts.iter().find(|host| host["side"] == "right").context("no host on the right")?;
+        testbed.address = right["address"].as_str().context("no address")?.to_owned();
+        Ok(testbed)
+    }
+
+    /// Changes the path, with options of `testbed set`.
+    ///
+    /// # Errors
+    /// If it cannot be changed.
+    pub fn set(&self, options: &[&str]) -> Result<()> {
+        tools::says(self.command("set").args(options)).map(drop)
+    }
+
+    /// The command, in the host `left` or `right`.
+    pub fn enter(&self, side: &str, command: &Command) -> Command {
+        let mut entered = self.command("run");
+        entered.arg(side).arg(command.get_program()).args(command.get_args());
+        for (key, value) in command.get_envs() {
+            if let Some(value) = value {
+                entered.env(key, value);
+            }
+        }
+        entered
+    }
+
+    fn command(&self, what: &str) -> Command {
+        let mut command = self.yard.thalweg();
+        command.args(["testbed", what, "--name", NAME, "--state"]).arg(&self.state);
+        command
+    }
+}
+
+impl Drop for Testbed<'_> {
+    fn drop(&mut self) {
+        let _ = tools::says(&mut self.command("down"));
+    }
+}

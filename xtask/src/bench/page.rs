@@ -1,0 +1,156 @@
+//! docs/performance.md, made from the committed results: what, how much, which command repeats it, on what machine.
+
+use crate::bench::record::Results;
+use crate::bench::stats::{self, Series};
+use crate::bench::suite::{SUITES, Suite};
+use anyhow::Result;
+use std::fmt::Write;
+
+/// A bound that is to be kept.
+#[derive(Debug, Clone, Copy)]
+pub enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Goal {
+    /// `met`, or by how much it is missed.
+    pub fn verdict(self, value: f64) -> String {
+        let (word, bound, missed_by) = match self {
+            Goal::AtMost(bound) => ("at most", bound, value / bound - 1.0),
+            Goal::AtLeast(bound) => ("at least", bound, 1.0 - value / bound),
+        };
+        if value.is_nan() {
+            return format!("{word} {bound}: not measured");
+        }
+        match missed_by <= 0.0 {
+            true => format!("{word} {bound}: met"),
+            false => format!("{word} {bound}: **missed by {:.1} %**", missed_by * 100.0),
+        }
+    }
+}
+
+/// The page.
+///
+/// # Errors
+/// If a result file holds something else.
+pub fn page() -> Result<String> {
+    let mut out = String::from(HEAD);
+    for suite in SUITES.iter().filter(|suite| suite.title.is_some()) {
+        section(&mut out, suite)?;
+    }
+    Ok(out)
+}
+
+const HEAD: &str = "\
+<!-- Made by `cargo xtask gen` from bench/results. Do not edit. -->
+
+# How fast, measured
+
+Each section answers one question, from runs that are committed in `bench/results`. A command repeats them (as root; it \
+installs what it compares with). Losses stand here as plainly as wins.
+
+How to read: figures are medians of interleaved rounds; in brackets stands the interval in which the median lies with 95 % \
+confidence, by order statistics (with 5 runs or fewer: the smallest and the largest run, which is less sure); *max/min* is \
+the spread. Ratios are taken within a round, then their median, so that drift of the machine cancels out. Wall time includes \
+the final sync. CPU seconds are those of all processes of both sides, for each 10⁹ bytes (GB) or each file; the kernel's own \
+threads are not in them. Every copy was compared with its source afterwards, outside the time. All tools use the same \
+congestion control, in a network name space of their own. Absolute figures belong to the machine that is named; ratios travel \
+better.
+";
+
+fn section(out: &mut String, suite: &Suite) -> Result<()> {
+    writeln!(out, "\n## {}\n\n{}\n", suite.title.unwrap_or(suite.name), suite.asks)?;
+    let Some(results) = Results::read(suite.name)? else {
+        writeln!(out, "Not measured yet. `cargo xtask bench --suite {}`, {}.", suite.name, suite.takes)?;
+        return Ok(());
+    };
+    writeln!(out, "{}", (suite.tell)(&results)?.trim_end())?;
+    for skipped in &results.skipped {
+        writeln!(out, "\nLeft out: {}: {}.", skipped.skipped, skipped.why.trim_end_matches('.'))?;
+    }
+    let about = &results.about;
+    let of = |key: &str| about[key].as_str().unwrap_or("?").to_owned();
+    writeln!(
+        out,
+        "\n`{}`: {} runs. {} ({} cores, {} GiB), {}, {}, {}; load before it began {}; {}, commit {}.",
+        of("command"),
+        results.runs(),
+        of("cpu"),
+        about["cores"],
+        about["memory_gib"],
+        of("kernel"),
+        of("file_system"),
+        of("congestion_control"),
+        of("load"),
+        of("date"),
+        of("commit"),
+    )?;
+    Ok(())
+}
+
+/// The median of a series.
+pub fn median_of(series: &Series) -> f64 {
+    stats::median(&stats::values(series))
+}
+
+/// Largest over smallest of a series.
+pub fn spread_of(series: &Series) -> f64 {
+    stats::spread(&stats::values(series))
+}
+
+/// `median [low–high]`
+pub fn with_interval(series: &Series) -> String {
+    shown(&stats::values(series))
+}
+
+/// Median of the ratios within rounds, with its interval.
+pub fn ratio(above: &Series, below: &Series) -> String {
+    shown(&stats::ratios(above, below))
+}
+
+/// Median of the ratios within rounds.
+pub fn ratio_median(above: &Series, below: &Series) -> f64 {
+    stats::median(&stats::ratios(above, below))
+}
+
+fn shown(values: &[f64]) -> String {
+    let median = stats::median(values);
+    match stats::median_interval(values) {
+        Some(interval) => {
+            format!("{} [{}–{}]", number(median), number(interval.low), number(interval.high))
+        }
+        None => "not measured".to_owned(),
+    }
+}
+
+/// Three significant digits or more.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_that_is_missed_says_by_how_much() {
+        assert_eq!(Goal::AtMost(1.15).verdict(1.10), "at most 1.15: met");
+        assert_eq!(Goal::AtMost(2.0).verdict(3.0), "at most 2: **missed by 50.0 %**");
+        assert_eq!(Goal::AtLeast(0.8).verdict(0.8), "at least 0.8: met");
+        assert_eq!(Goal::AtLeast(0.8).verdict(0.6), "at least 0.8: **missed by 25.0 %**");
+        assert_eq!(Goal::AtLeast(0.8).verdict(f64::NAN), "at least 0.8: not measured");
+    }
+
+    #[test]
+    fn a_figure_is_shown_with_its_interval() {
+        let series = Series::from([(1, 1.0), (2, 12.0), (3, 200.0)]);
+        assert_eq!(with_interval(&series), "12.0 [1.00–200]");
+        assert_eq!(with_interval(&Series::new()), "not measured");
+    }
+}

@@ -1,0 +1,68 @@
+//! The suites: one file for each question, with what is run and how it is told.
+
+use crate::bench::Bench;
+use crate::bench::record::Results;
+use anyhow::Result;
+
+mod limit;
+
+mod large;
+
+mod small;
+
+mod distance;
+
+mod size;
+
+mod verify;
+
+mod auto;
+
+mod beside_rsync;
+
+/// See the module.
+pub struct Suite {
+    /// As it is typed, and the name of its result file.
+    pub name: &'static str,
+    /// Its heading in docs/performance.md; none if it is told elsewhere.
+    pub title: Option<&'static str>,
+    /// The question that it answers, with the goals.
+    pub asks: &'static str,
+    /// How long it takes and how much of the disk, with its own number of runs.
+    pub takes: &'static str,
+    /// Counted runs, unless others are asked for.
+    pub runs: usize,
+    pub run: fn(&mut Bench<'_>) -> Result<()>,
+    pub tell: fn(&Results) -> Result<String>,
+}
+
+/// All of them, in the order of the page.
+pub const SUITES: [Suite; 8] = [
+    limit::SUITE,
+    large::SUITE,
+    small::SUITE,
+    distance::SUITE,
+    size::SUITE,
+    verify::SUITE,
+    auto::SUITE,
+    beside_rsync::SUITE,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::record::Load;
+    use crate::bench::yard::Times;
+
+    #[test]
+    fn a_page_can_be_made_of_results_in_which_everything_is_missing() {
+        let times = Times { wall_s: 1.0, unsynced_s: 1.0, cpu_s: 1.0 };
+        let load = Load { scenario: "another", tool: "unknown", run: 1, bytes: 1 << 30, files: 1 };
+        for suite in SUITES.iter().filter(|suite| suite.title.is_some()) {
+            for samples in [Vec::new(), vec![load.took(&times)]] {
+                let told = (suite.tell)(&Results { samples, ..Results::default() });
+                assert!(told.is_ok_and(|text| !text.contains("met")), "{}", suite.name);
+            }
+        }
+    }
+}

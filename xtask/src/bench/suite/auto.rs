@@ -1,0 +1,255 @@
+//! The settings that thalweg chooses by itself, beside all others.
+
+use super::Suite;
+use crate::bench::group::{SlowDisk, Way};
+use crate::bench::network::{self, Testbed};
+use crate::bench::page::{self, Goal};
+use crate::bench::record::{Load, Results, Sample};
+use crate::bench::yard::{Times, Volume};
+use crate::bench::{Bench, data, yard};
+use crate::servers::Daemon;
+use crate::tools;
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+pub const SUITE: Suite = Suite {
+    name: "auto",
+    title: Some("Automatic settings"),
+    asks: "How close do the settings that thalweg chooses by itself come to the best that an exhaustive search over \
+           streams, chunk size and depth finds? Every combination runs once; the best five, those named below as found, then \
+           run against the automatic ones in interleaved rounds, so that luck in the search does not count. Goal: at most \
+           1.05 × the wall time of the best, on six shapes.",
+    takes: "about 30 minutes, 5 GB of disk; the long links need `thalweg testbed`",
+    runs: 5,
+    run,
+    tell,
+};
+
+const AUTOMATIC: &str = "automatic";
+const FINALISTS: usize = 5;
+const STREAMS: [&str; 4] = ["1", "2", "4", "8"];
+const CHUNKS: [&str; 3] = ["1MiB", "4MiB", "16MiB"];
+/// The last: as many as the window takes, which is the default.
+const DEPTHS: [Option<&str>; 3] = [Some("2"), Some("8"), None];
+const LINK_BITS_PER_S: u64 = 1_000_000_000;
+const LONG_LINK: [&str; 4] = ["--rtt", "100ms", "--rate", "1Gbit/s"];
+const DISK_BYTES_PER_S: u64 = 200_000_000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Narrow {
+    Nothing,
+    ThinLink,
+    LongLink,
+    SourceDisk,
+    DestinationDisk,
+}
+
+struct Shape {
+    name: &'static str,
+    narrow: Narrow,
+    files: u64,
+    bytes: u64,
+}
+
+const SHAPES: [Shape; 6] = [
+    Shape { name: "fast everything", narrow: Narrow::Nothing, files: 1, bytes: 1 << 30 },
+    Shape { name: "thin link", narrow: Narrow::ThinLink, files: 1, bytes: 256 << 20 },
+    Shape { name: "long link", narrow: Narrow::LongLink, files: 1, bytes: 512 << 20 },
+    Shape { name: "slow source disk", narrow: Narrow::SourceDisk, files: 1, bytes: 256 << 20 },
+    Shape { name: "slow destination disk", narrow: Narrow::DestinationDisk, files: 1, bytes: 256 << 20 },
+    Shape { name: "small files on a long link", narrow: Narrow::LongLink, files: 20_000, bytes: 4096 },
+];
+
+/// What is set by hand; nothing is automatic.
+#[derive(Clone)]
+struct Settings {
+    name: String,
+    words: Vec<String>,
+}
+
+fn all_settings() -> Vec<Settings> {
+    let mut all = Vec::new();
+    for streams in STREAMS {
+        for chunk in CHUNKS {
+            for depth in DEPTHS {
+                let mut words = vec!["--streams", streams, "--chunk", chunk];
+                words.extend(depth.iter().flat_map(|depth| ["--depth", depth]));
+                let name = format!("{streams} streams, {chunk}, depth {}", depth.unwrap_or("by window"));
+                all.push(Settings { name, words: words.into_iter().map(str::to_owned).collect() });
+            }
+        }
+    }
+    all
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    for shape in &SHAPES {
+        if !bench.wants(shape.name) {
+            continue;
+        }
+        if shape.narrow == Narrow::LongLink
+            && let Some(why) = Testbed::is_missing(&bench.yard)
+        {
+            bench.log.skipped(shape.name, &why)?;
+            continue;
+        }
+        contest(bench, shape)?;
+    }
+    Ok(())
+}
+
+/// The search, then the rounds.
+fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
+    let runs = bench.runs();
+    let each = match bench.args.large_mib {
+        Some(mib) if shape.files == 1 => mib << 20,
+        _ => shape.bytes,
+    };
+    let (bytes, files) = (each * shape.files, shape.files);
+    let source = bench.yard.directory(&format!("source of {}", shape.name).replace(' ', "-"))?;
+    data::make_files(&tools::rust_toolchain()?, &source, files, each)?;
+    let copies = (all_settings().len() + (runs + 1) * (FINALISTS + 1)) as u64;
+    let volume = match files > 1 {
+        true => Some(Volume::new(&bench.yard.scratch, "volume", copies * files)?),
+        false => None,
+    };
+    let export = match &volume {
+        Some(volume) => volume.path.clone(),
+        None => bench.yard.directory("export")?,
+    };
+    let site = Site::new(&bench.yard, shape, source, export)?;
+    let search = format!("{}, search", shape.name);
+    let mut found = Vec::new();
+    for settings in all_settings() {
+        let times = site.copy(&settings, found.len())?;
+        eprintln!("{search}: {}: {:.2} s", settings.name, times.wall_s);
+        let load = Load { scenario: &search, tool: &settings.name, run: 1, bytes, files };
+        bench.log.sample(&load.took(&times))?;
+        found.push((times.wall_s, settings));
+    }
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let searched = found.len();
+    let mut finalists: Vec<Settings> =
+        found.into_iter().take(FINALISTS).map(|(_, settings)| settings).collect();
+    finalists.insert(0, Settings { name: AUTOMATIC.to_owned(), words: Vec::new() });
+    let log = &mut bench.log;
+    yard::rounds(runs, finalists, |run, settings| {
+        let times = site.copy(settings, searched + run)?;
+        eprintln!("{}: {} {run}: {:.2} s", shape.name, settings.name, times.wall_s);
+        if run == 0 {
+            return Ok(());
+        }
+        log.sample(&Load { scenario: shape.name, tool: &settings.name, run, bytes, files }.took(&times))
+    })
+}
+
+/// Both sides, and what is narrow between or at them; all of it goes with the value.
+struct Site<'a> {
+    yard: &'a yard::Yard,
+    daemon: Daemon,
+    narrow: Narrow,
+    disk: Option<SlowDisk>,
+    testbed: Option<Testbed<'a>>,
+    source: PathBuf,
+    export: PathBuf,
+}
+
+impl<'a> Site<'a> {
+    fn new(yard: &'a yard::Yard, shape: &Shape, source: PathBuf, export: PathBuf) -> Result<Site<'a>> {
+        let disk = match shape.narrow {
+            Narrow::SourceDisk => Some(SlowDisk::new(&source, Way::Read, DISK_BYTES_PER_S)?),
+            Narrow::DestinationDisk => Some(SlowDisk::new(&export, Way::Write, DISK_BYTES_PER_S)?),
+            _ => None,
+        };
+        let testbed = match shape.narrow {
+            Narrow::LongLink => Some(Testbed::up(yard, &LONG_LINK)?),
+            _ => None,
+        };
+        if shape.narrow == Narrow::ThinLink {
+            network::thin_loopback(LINK_BITS_PER_S)?;
+        }
+        let exports = [format!("bench={}", export.display())];
+        let enter = |command| {
+            let command = match &testbed {
+                Some(testbed) => testbed.enter("right", &command),
+                None => command,
+            };
+            let command = yard.group.enter(command);
+            match &disk {
+                Some(disk) if shape.narrow == Narrow::DestinationDisk => disk.enter(command),
+                _ => command,
+            }
+        };
+        let daemon = match &testbed {
+            Some(testbed) => {
+                let address = format!("{}:8487", testbed.address);
+                Daemon::start_at(&address, &yard.thalweg, &yard.scratch, &exports, enter)?
+            }
+            None => Daemon::start(&yard.thalweg, &yard.scratch, &exports, enter)?,
+        };
+        Ok(Site { yard, daemon, narrow: shape.narrow, disk, testbed, source, export })
+    }
+
+    /// One copy; `turn` keeps those of many files apart, which stay.
+    fn copy(&self, settings: &Settings, turn: usize) -> Result<Times> {
+        let name = format!("{turn}-{}", settings.name.replace([' ', ','], "-"));
+        let destination: &Path = &self.export.join(&name);
+        match self.narrow {
+            Narrow::SourceDisk => data::cool(&self.source)?,
+            _ => data::warm(&self.source)?,
+        }
+        let mut command = self.yard.thalweg();
+        command.args(["cp", "-q", "--ticket"]).arg(&self.daemon.ticket).args(&settings.words);
+        command.arg(format!("{}/", self.source.display()));
+        command.arg(format!("tw://{}/bench/{name}", self.daemon.address));
+        if let Some(testbed) = &self.testbed {
+            command = testbed.enter("left", &command);
+        }
+        if let (Narrow::SourceDisk, Some(disk)) = (self.narrow, &self.disk) {
+            command = disk.enter(command);
+        }
+        let times = self.yard.time(command, Some(destination)).with_context(|| settings.name.clone())?;
+        tools::same_content(&self.source, destination)?;
+        data::free(destination)?;
+        Ok(times)
+    }
+}
+
+impl Drop for Site<'_> {
+    fn drop(&mut self) {
+        if self.narrow == Narrow::ThinLink {
+            let _ = network::wide_loopback();
+        }
+    }
+}
+
+fn tell(results: &Results) -> Result<String> {
+    let mut out = String::from(
+        "| shape | best found | wall s | automatic, wall s | automatic against it | goal | worst of the search, s |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for shape in &SHAPES {
+        let wall = |tool: &str| results.series(shape.name, tool, |sample: &Sample| sample.wall_s);
+        let mut others = results.tools(shape.name);
+        others.retain(|tool| *tool != AUTOMATIC);
+        others.sort_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b))));
+        let Some(best) = others.first() else {
+            writeln!(out, "| {} | not measured | | | | | |", shape.name)?;
+            continue;
+        };
+        let search = format!("{}, search", shape.name);
+        let searched = results.samples.iter().filter(|sample| sample.scenario == search);
+        let worst = searched.map(|sample| sample.wall_s).fold(f64::NAN, f64::max);
+        writeln!(
+            out,
+            "| {} | {best} | {} | {} | {} | {} | {worst:.2} |",
+            shape.name,
+            page::with_interval(&wall(best)),
+            page::with_interval(&wall(AUTOMATIC)),
+            page::ratio(&wall(AUTOMATIC), &wall(best)),
+            Goal::AtMost(1.05).verdict(page::ratio_median(&wall(AUTOMATIC), &wall(best))),
+        )?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,333 @@
+//! The same copies near and far, over an emulated path (`thalweg testbed`).
+
+use super::Suite;
+use crate::bench::network::Testbed;
+use crate::bench::page::{self, Goal};
+use crate::bench::record::{Load, Results, Sample};
+use crate::bench::stats::{self, Series};
+use crate::bench::yard::{Times, Volume};
+use crate::bench::{Bench, data, yard};
+use crate::servers::Daemon;
+use crate::tools;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+pub const SUITE: Suite = Suite {
+    name: "distance",
+    title: Some("Distance"),
+    asks: "Does distance change the rate? Over an emulated path, a warm large file is pulled into `null:` and many small \
+           files are pushed to the disk. Goals: at 200 ms at least 0.97 × the rate at 0.2 ms, where the link of 1 Gbit/s is \
+           the narrowest stage, with reno, cubic and bbr; small files at 100 ms at least 0.95 × their rate at 0; with a loss \
+           of 10⁻⁴ as good as the congestion control allows, beside iperf3. What is compared near and far is the rate after \
+           the start: the difference of a long and a short copy, in bytes, over that in time; the rate of the long copy as a \
+           whole, slow start and handshakes included, stands beside it.",
+    takes: "about 30 minutes, 8 GB of disk; needs `thalweg testbed`",
+    runs: 3,
+    run,
+    tell,
+};
+
+const NEAR: &str = "0.2ms";
+const FAR: &str = "200ms";
+const CONGESTION: [&str; 3] = ["reno", "cubic", "bbr"];
+const OURS: &str = "thalweg";
+const IPERF: &str = "iperf3";
+const IPERF_STREAMS: &str = "4";
+/// Seconds that iperf3 leaves out at the beginning, and then measures.
+const IPERF_S: [&str; 2] = ["6", "8"];
+const IPERF_TRIES: u32 = 5;
+/// Of the long copy; the short one has a quarter.
+const LARGE_MIB: u64 = 2048;
+const SMALL_FILES: [u32; 2] = [10_000, 60_000];
+const SMALL_BYTES: usize = 4096;
+const SMALL_FAR: &str = "100ms";
+const SMALL_NEAR: &str = "0ms";
+const LOSS: &str = "loss 0.0001";
+const LOSS_MIB: u64 = 256;
+/// Where loss comes from.
+const LOSS_RTT: &str = "20ms";
+
+/// One thing that is run on a path.
+struct Case {
+    scenario: String,
+    tool: &'static str,
+    path: Vec<&'static str>,
+    what: What,
+}
+
+impl Case {
+    fn uses(&self, name: &str) -> bool {
+        match &self.what {
+            What::Large { options, .. } => options.contains(&name),
+            What::Iperf { congestion, .. } => *congestion == name,
+            What::Small => false,
+        }
+    }
+}
+
+fn is_permitted(congestion: &str) -> bool {
+    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    list.is_ok_and(|list| list.split_whitespace().any(|name| name == congestion))
+}
+
+enum What {
+    /// Pulled into `null:`, with these options.
+    Large {
+        options: Vec<&'static str>,
+        has_short: bool,
+    },
+    Small,
+    /// Of so many bytes, start and all; without, a while after the start.
+    Iperf {
+        congestion: &'static str,
+        streams: &'static str,
+        bytes: Option<u64>,
+    },
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    if let Some(why) = Testbed::is_missing(&bench.yard) {
+        bail!("{why}; --thalweg names another");
+    }
+    let toolchain = tools::rust_toolchain()?;
+    let bytes = bench.large_bytes(LARGE_MIB);
+    let runs = bench.runs();
+    let copied = SMALL_FILES.iter().map(|files| u64::from(*files)).sum::<u64>() * 2;
+    let volume = Volume::new(&bench.yard.scratch, "volume", copied * (runs as u64 + 1))?;
+    let export = volume.path.join("export");
+    for (name, bytes) in [("long", bytes), ("short", bytes / 4), ("lossy", LOSS_MIB << 20)] {
+        let source = bench.yard.directory(&format!("exported/{name}"))?;
+        crate::demo::make_large_file(&toolchain, &source.join("file"), bytes)?;
+    }
+    for files in SMALL_FILES {
+        data::make_small_files(&bench.yard.directory(&format!("small-{files}"))?, files, SMALL_BYTES)?;
+    }
+    std::fs::create_dir(&export)?;
+    let mut cases = cases();
+    cases.retain(|case| bench.wants(&case.scenario));
+    for congestion in CONGESTION.iter().filter(|name| !is_permitted(name)) {
+        bench.log.skipped(congestion, "not among the machine's permitted congestion controls")?;
+        cases.retain(|case| !case.uses(congestion));
+    }
+    let yard = &bench.yard;
+    let testbed = Testbed::up(yard, &["--rtt", NEAR, "--rate", "1Gbit/s"])?;
+    let exports = [
+        format!("large={}:ro", yard.scratch.path("exported").display()),
+        format!("small={}", export.display()),
+    ];
+    let enter = |command| yard.group.enter(testbed.enter("right", &command));
+    let address = format!("{}:8487", testbed.address);
+    let daemon = Daemon::start_at(&address, &yard.thalweg, &yard.scratch, &exports, enter)?;
+    let mut iperf = Command::new("iperf3");
+    let iperf = testbed.enter("right", iperf.arg("--server"));
+    let far = Far { yard, testbed: &testbed, daemon: &daemon, export, bytes, _iperf: Iperf::start(iperf)? };
+    let log = &mut bench.log;
+    yard::rounds(runs, cases, |run, case| {
+        far.testbed.set(&case.path)?;
+        let sample = far.measure(case, run)?;
+        eprintln!("{} {} {run}: {:.2} s {}", case.scenario, case.tool, sample.wall_s, sample.more);
+        if run == 0 { Ok(()) } else { log.sample(&sample) }
+    })
+}
+
+fn path_of(rtt: &'static str, loss: &'static str) -> Vec<&'static str> {
+    vec!["--rtt", rtt, "--rate", "1Gbit/s", "--loss", loss]
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for congestion in CONGESTION {
+        for rtt in [NEAR, FAR] {
+            let scenario = format!("{congestion}, {rtt}");
+            let large = What::Large { options: vec!["--cca", congestion], has_short: true };
+            let iperf = What::Iperf { congestion, streams: IPERF_STREAMS, bytes: None };
+            let path = path_of(rtt, "0");
+            cases.push(Case { scenario: scenario.clone(), tool: OURS, path: path.clone(), what: large });
+            cases.push(Case { scenario, tool: IPERF, path, what: iperf });
+        }
+    }
+    for rtt in [SMALL_NEAR, SMALL_FAR] {
+        // Wide: the file system is to be the narrowest, not the link.
+        let path = vec!["--rtt", rtt, "--rate", "4Gbit/s", "--loss", "0"];
+        cases.push(Case { scenario: format!("small files, {rtt}"), tool: OURS, path, what: What::Small });
+    }
+    let congestion = "cubic";
+    let lossy = || path_of(LOSS_RTT, "0.0001");
+    for (tool, options) in [
+        ("thalweg, 1 stream", vec!["--cca", congestion, "--streams", "1"]),
+        ("thalweg, automatic", vec!["--cca", congestion]),
+    ] {
+        let what = What::Large { options, has_short: false };
+        cases.push(Case { scenario: LOSS.to_owned(), tool, path: lossy(), what });
+    }
+    for (tool, streams) in [("iperf3, 1 stream", "1"), ("iperf3, 8 streams", "8")] {
+        let what = What::Iperf { congestion, streams, bytes: Some(LOSS_MIB << 20) };
+        cases.push(Case { scenario: LOSS.to_owned(), tool, path: lossy(), what });
+    }
+    cases
+}
+
+/// Both sides of the path.
+struct Far<'a> {
+    yard: &'a yard::Yard,
+    testbed: &'a Testbed<'a>,
+    daemon: &'a Daemon,
+    /// Where small files go.
+    export: PathBuf,
+    /// Of the long copy.
+    bytes: u64,
+    _iperf: Iperf,
+}
+
+impl Far<'_> {
+    fn measure(&self, case: &Case, run: usize) -> Result<Sample> {
+        let load = |bytes, files| Load { scenario: &case.scenario, tool: case.tool, run, bytes, files };
+        match &case.what {
+            What::Large { options, has_short: true } => {
+                let (long, short) = (self.pull("long", options)?, self.pull("short", options)?);
+                let more = json!({"short_bytes": self.bytes / 4, "short_wall_s": short.wall_s});
+                Ok(Sample { more, ..load(self.bytes, 1).took(&long) })
+            }
+            What::Large { options, has_short: false } => {
+                Ok(load(LOSS_MIB << 20, 1).took(&self.pull("lossy", options)?))
+            }
+            What::Small => {
+                let [few, many] = SMALL_FILES;
+                let turn = format!("{run}-{}", case.scenario.replace([' ', ','], "-"));
+                let (short, long) = (self.push(few, &turn)?, self.push(many, &turn)?);
+                let short_bytes = u64::from(few) * SMALL_BYTES as u64;
+                let more = json!({"short_bytes": short_bytes, "short_wall_s": short.wall_s});
+                let bytes = u64::from(many) * SMALL_BYTES as u64;
+                Ok(Sample { more, ..load(bytes, many.into()).took(&long) })
+            }
+            What::Iperf { congestion, streams, bytes } => {
+                let bits_per_s = self.iperf(congestion, streams, *bytes)?;
+                let (bytes, wall_s) = match bytes {
+                    Some(bytes) => (*bytes, *bytes as f64 * 8.0 / bits_per_s),
+                    None => {
+                        let wall_s: f64 = IPERF_S[1].parse()?;
+                        ((bits_per_s / 8.0 * wall_s) as u64, wall_s)
+                    }
+                };
+                Ok(load(bytes, 0).took(&Times { wall_s, unsynced_s: wall_s, cpu_s: 0.0 }))
+            }
+        }
+    }
+
+    fn pull(&self, name: &str, options: &[&str]) -> Result<Times> {
+        data::warm(&self.yard.scratch.path(&format!("exported/{name}")))?;
+        let from = format!("tw://{}/large/{name}/file", self.daemon.address);
+        self.copy(options, [from, "null:".to_owned()])
+    }
+
+    fn push(&self, files: u32, turn: &str) -> Result<Times> {
+        let source: PathBuf = self.yard.scratch.path(&format!("small-{files}"));
+        data::warm(&source)?;
+        let name = format!("{files}-{turn}");
+        let to = format!("tw://{}/small/{name}", self.daemon.address);
+        let times = self.copy(&[], [format!("{}/", source.display()), to])?;
+        let destination = self.export.join(name);
+        tools::same_tree(&source, &destination)?;
+        data::free(&destination)?;
+        Ok(times)
+    }
+
+    fn copy(&self, options: &[&str], places: [String; 2]) -> Result<Times> {
+        let mut command = self.yard.thalweg();
+        command.args(["cp", "-q", "--ticket"]).arg(&self.daemon.ticket).args(options).args(places);
+        self.yard.time(self.testbed.enter("left", &command), None)
+    }
+
+    /// Payload that arrives, in bit/s; sent by the server, as in a pull.
+    fn iperf(&self, congestion: &str, streams: &str, bytes: Option<u64>) -> Result<f64> {
+        let mut client = Command::new("iperf3");
+        client.args(["--client", &self.testbed.address, "--reverse", "--json"]);
+        client.args(["--congestion", congestion, "--parallel", streams]);
+        match bytes {
+            // It counts them for all streams together.
+            Some(bytes) => client.args(["--bytes", &bytes.to_string()]),
+            None => client.args(["--omit", IPERF_S[0], "--time", IPERF_S[1]]),
+        };
+        // Its server takes one client at a time, and is busy for a moment after the last one.
+        let mut why = String::new();
+        for _ in 0..IPERF_TRIES {
+            let output = self.testbed.enter("left", &client).output()?;
+            let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            if let Some(rate) = told["end"]["sum_received"]["bits_per_second"].as_f64() {
+                return Ok(rate);
+            }
+            why = told["error"].as_str().unwrap_or("it tells no rate").to_owned();
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
+        bail!("iperf3: {why}")
+    }
+}
+
+struct Iperf(std::process::Child);
+
+impl Iperf {
+    fn start(mut command: Command) -> Result<Iperf> {
+        let child = command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn();
+        // It says nothing when it listens; the first case is a copy.
+        child.map(Iperf).context("starting iperf3")
+    }
+}
+
+impl Drop for Iperf {
+    fn drop(&mut self) {
+        crate::servers::end(&mut self.0);
+    }
+}
+
+/// Rate after the start, in Gbit/s.
+fn rate_after_start(sample: &Sample) -> f64 {
+    let of = |key: &str| sample.more[key].as_f64().unwrap_or(0.0);
+    (sample.bytes as f64 - of("short_bytes")) * 8.0 / 1e9 / (sample.wall_s - of("short_wall_s"))
+}
+
+fn tell(results: &Results) -> Result<String> {
+    let after = |scenario: &str, tool: &str| results.series(scenario, tool, rate_after_start);
+    let whole = |scenario: &str, tool: &str| results.series(scenario, tool, Sample::gbit_per_s);
+    let mut out = String::from(
+        "| congestion control | thalweg near, Gbit/s | far, Gbit/s | far as a whole | iperf3 near | iperf3 far | far against \
+         near | goal |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for congestion in CONGESTION {
+        let (near, far) = (format!("{congestion}, {NEAR}"), format!("{congestion}, {FAR}"));
+        let rates = (after(&near, OURS), after(&far, OURS));
+        writeln!(
+            out,
+            "| {congestion} | {} | {} | {} | {} | {} | {} | {} |",
+            page::with_interval(&rates.0),
+            page::with_interval(&rates.1),
+            page::with_interval(&whole(&far, OURS)),
+            page::with_interval(&whole(&near, IPERF)),
+            page::with_interval(&whole(&far, IPERF)),
+            page::ratio(&rates.1, &rates.0),
+            Goal::AtLeast(0.97).verdict(page::ratio_median(&rates.1, &rates.0)),
+        )?;
+    }
+    let small = |rtt: &str, figure: fn(&Sample) -> f64| -> Series {
+        let series = results.series(&format!("small files, {rtt}"), OURS, figure);
+        series.into_iter().map(|(run, gbit)| (run, gbit * 1e9 / 8.0 / SMALL_BYTES as f64)).collect()
+    };
+    let (near, far) = (small(SMALL_NEAR, rate_after_start), small(SMALL_FAR, rate_after_start));
+    writeln!(
+        out,
+        "\nSmall files of 4 KiB, pushed and durable: {} files/s at {SMALL_NEAR}, {} at {SMALL_FAR} ({} as a whole); far \
+         against near {}, {}.\n",
+        page::with_interval(&near),
+        page::with_interval(&far),
+        page::with_interval(&small(SMALL_FAR, Sample::gbit_per_s)),
+        page::ratio(&far, &near),
+        Goal::AtLeast(0.95).verdict(stats::median(&stats::ratios(&far, &near))),
+    )?;
+    writeln!(out, "With a loss of 10⁻⁴ at {LOSS_RTT}, cubic:\n\n| | Gbit/s |\n|---|---|")?;
+    for tool in results.tools(LOSS) {
+        writeln!(out, "| {tool} | {} |", page::with_interval(&whole(LOSS, tool)))?;
+    }
+    Ok(out)
+}

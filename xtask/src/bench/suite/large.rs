@@ -1,0 +1,84 @@
+//! One large file, beside others.
+
+use super::Suite;
+use crate::bench::copies::{self, Scenario};
+use crate::bench::page::{self, Goal};
+use crate::bench::record::Results;
+use crate::bench::{Bench, stats};
+use crate::tools;
+use anyhow::Result;
+use std::fmt::Write;
+
+pub const SUITE: Suite = Suite {
+    name: "large",
+    title: Some("A large file, beside others"),
+    asks: "How long does one large warm file take to be durable at the far side, beside other tools? Goals, in wall time \
+           with the final sync: at least as fast as the best that neither encrypts nor verifies; at least twice as fast \
+           as the best that encrypts; at least six times as fast as the best that compares both ends as well.",
+    takes: "about 20 minutes, 9 GB of disk",
+    runs: 5,
+    run,
+    tell,
+};
+
+const SCENARIO: &str = "large";
+const OURS: &str = "thalweg daemon";
+
+const NAMES: [&str; 15] = [
+    OURS,
+    "thalweg ssh",
+    "rsync daemon",
+    "rsync ssh",
+    "scp",
+    "tar ssh",
+    "tar socket",
+    "GridFTP",
+    "GridFTP checksums",
+    "GridFTP private",
+    "GridFTP private checksums",
+    "xrootd",
+    "xrootd TLS",
+    "rclone webdav",
+    "rclone sftp",
+];
+
+/// The goals: times as fast as the best of these.
+const GOALS: [(&str, f64, &[&str]); 3] = [
+    ("that does not encrypt", 1.0, &["rsync daemon", "tar socket", "GridFTP", "xrootd", "rclone webdav"]),
+    ("that encrypts", 2.0, &["rsync ssh", "scp", "tar ssh", "GridFTP private", "xrootd TLS"]),
+    ("that compares both ends", 6.0, &["GridFTP checksums", "GridFTP private checksums", "rclone sftp"]),
+];
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let bytes = bench.large_bytes(4096);
+    let source = bench.yard.directory("large")?;
+    crate::demo::make_large_file(&tools::rust_toolchain()?, &source.join("file"), bytes)?;
+    let export = bench.yard.directory("export")?;
+    let scenario = Scenario { name: SCENARIO.to_owned(), source, bytes, files: 1, small_bytes: None };
+    let tools = copies::chosen(bench, &NAMES)?;
+    copies::compete(bench, &export, &scenario, &tools)
+}
+
+fn tell(results: &Results) -> Result<String> {
+    let wall = |tool: &str| results.series(SCENARIO, tool, |sample| sample.wall_s);
+    let bytes = results.samples.first().map_or(0, |sample| sample.bytes);
+    let mut out = format!("One file of {:.2} GB, over loopback.\n\n", bytes as f64 / 1e9);
+    out += "| the best | it is | times as fast as it | goal |\n|---|---|---|---|\n";
+    for (what, times, names) in GOALS {
+        let ran = names.iter().filter(|name| !wall(name).is_empty());
+        let best = ran.min_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b))));
+        let Some(best) = best else {
+            writeln!(out, "| {what} | none ran | | {} |", Goal::AtLeast(times).verdict(f64::NAN))?;
+            continue;
+        };
+        let ratios = stats::ratios(&wall(best), &wall(OURS));
+        writeln!(
+            out,
+            "| {what} | {best} | {} | {} |",
+            page::ratio(&wall(best), &wall(OURS)),
+            Goal::AtLeast(times).verdict(stats::median(&ratios))
+        )?;
+    }
+    writeln!(out, "\n{}", copies::table(results, SCENARIO, OURS)?)?;
+    Ok(out)
+}

@@ -1,0 +1,140 @@
+//! One large file against the limit L that the parts of a transfer set when each runs alone.
+
+use super::Suite;
+use crate::bench::page::{self, Goal};
+use crate::bench::record::{Load, Results, Sample};
+use crate::bench::stats::{self, Series};
+use crate::bench::yard::{self, Times};
+use crate::bench::{Bench, data};
+use crate::servers::Daemon;
+use crate::tools;
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::fs;
+use std::process::Command;
+
+pub const SUITE: Suite = Suite {
+    name: "limit",
+    title: Some("A large file, against the limit"),
+    asks: "What does a copy of a large warm file cost beside the sum L of its parts, each measured alone in the same \
+           round: read, BLAKE3, AES-128-GCM seal, TCP over loopback, open, BLAKE3 again (and the disk's direct write)? \
+           Goals: pulled into `null:` at most 1.15 × L in CPU-s/GB; pushed to the disk at most 1.5 × L, at a rate of at \
+           least 0.85 of the disk's own direct write; max/min of the wall time over seven runs at most 1.10.",
+    takes: "about 7 minutes, 9 GB of disk",
+    runs: 7,
+    run,
+    tell,
+};
+
+const SCENARIO: &str = "large";
+const PARTS: &str = "parts alone";
+const INTO_NULL: &str = "pull into null:";
+const DURABLE: &str = "push to disk";
+const READBACK: &str = "push to disk, --verify readback";
+
+/// The parts of L without the write; the digest is taken on both sides.
+const NULL_PARTS: [&str; 6] = ["read", "digest", "seal", "tcp", "open", "digest"];
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let bytes = bench.large_bytes(4096);
+    let runs = bench.runs();
+    let export = bench.yard.directory("export")?;
+    let source = bench.yard.directory("export/source")?;
+    let file = source.join("file");
+    crate::demo::make_large_file(&tools::rust_toolchain()?, &file, bytes)?;
+    let primitives = tools::build_primitives()?;
+    let exports = [format!("bench={}", export.display())];
+    let yard = &bench.yard;
+    let daemon = Daemon::start(&yard.thalweg, &yard.scratch, &exports, |command| yard.group.enter(command))?;
+    let log = &mut bench.log;
+    yard::rounds(runs, vec![PARTS, INTO_NULL, DURABLE, READBACK], |run, tool| {
+        data::warm(&source)?;
+        let (into, destination) = (format!("tw://{}/bench/", daemon.address), export.join("copy"));
+        let load = Load { scenario: SCENARIO, tool, run, bytes, files: 1 };
+        let sample = if *tool == PARTS {
+            let mut command = Command::new(&primitives);
+            let told = tools::says(command.arg(&file).arg(&export).arg("1"))?;
+            Sample { more: serde_json::from_str(&told)?, ..load.took(&Times::default()) }
+        } else {
+            let mut command = yard.thalweg();
+            command.args(["cp", "-q", "--cipher", "aes128", "--ticket"]).arg(&daemon.ticket);
+            match *tool {
+                INTO_NULL => command.args([format!("{into}source/file"), "null:".to_owned()]),
+                DURABLE => command.args([format!("{}/", source.display()), format!("{into}copy")]),
+                _ => {
+                    let places = [format!("{}/", source.display()), format!("{into}copy")];
+                    command.args(["--verify", "readback"]).args(places)
+                }
+            };
+            let times = yard.time(command, None)?;
+            if *tool != INTO_NULL {
+                tools::same_tree(&source, &destination)?;
+                fs::remove_dir_all(&destination)?;
+            }
+            load.took(&times)
+        };
+        eprintln!("{tool} {run}: {:.2} s", sample.wall_s);
+        if run == 0 { Ok(()) } else { log.sample(&sample) }
+    })
+}
+
+/// Of the parts, in each round.
+fn of_parts(results: &Results, names: &[&str], figure: &str) -> Result<Series> {
+    let mut series = Series::new();
+    for sample in results.of(SCENARIO, PARTS) {
+        let mut sum = 0.0;
+        for name in names {
+            sum += sample.more[name][figure].as_f64().with_context(|| format!("no {name} in a round"))?;
+        }
+        series.insert(sample.run, sum);
+    }
+    Ok(series)
+}
+
+fn tell(results: &Results) -> Result<String> {
+    let mut out = String::from("| part alone | CPU-s/GB | GB/s |\n|---|---|---|\n");
+    for part in ["read", "digest", "seal", "tcp", "open", "write"] {
+        let figure = |figure| of_parts(results, &[part], figure).map(|series| page::with_interval(&series));
+        writeln!(out, "| {part} | {} | {} |", figure("cpu_s_per_gb")?, figure("gb_per_s")?)?;
+    }
+    let null = of_parts(results, &NULL_PARTS, "cpu_s_per_gb")?;
+    let with_write = [NULL_PARTS.as_slice(), &["write"]].concat();
+    let durable = of_parts(results, &with_write, "cpu_s_per_gb")?;
+    let disk = of_parts(results, &["write"], "gb_per_s")?;
+    writeln!(
+        out,
+        "\nL into `null:` is {} CPU-s/GB, to the disk {}.\n",
+        page::with_interval(&null),
+        page::with_interval(&durable)
+    )?;
+    out += "| copy | CPU-s/GB | × L | goal | wall s | max/min | Gbit/s | of the disk's own rate |\n\
+            |---|---|---|---|---|---|---|---|\n";
+    for (tool, limit, goal) in [
+        (INTO_NULL, &null, Some(Goal::AtMost(1.15))),
+        (DURABLE, &durable, Some(Goal::AtMost(1.5))),
+        (READBACK, &durable, None),
+    ] {
+        let series = |figure: fn(&Sample) -> f64| results.series(SCENARIO, tool, figure);
+        let (cpu, wall) = (series(Sample::cpu_s_per_gb), series(|sample| sample.wall_s));
+        let rate = series(|sample| sample.bytes as f64 / 1e9 / sample.wall_s);
+        let of_disk = match (tool, stats::median(&stats::ratios(&rate, &disk))) {
+            (INTO_NULL, _) => String::new(),
+            (DURABLE, ratio) => {
+                format!("{}; {}", page::ratio(&rate, &disk), Goal::AtLeast(0.85).verdict(ratio))
+            }
+            _ => page::ratio(&rate, &disk),
+        };
+        let verdict = goal.map(|goal| goal.verdict(page::ratio_median(&cpu, limit))).unwrap_or_default();
+        writeln!(
+            out,
+            "| {tool} | {} | {} | {verdict} | {} | {:.2}; {} | {:.2} | {of_disk} |",
+            page::with_interval(&cpu),
+            page::ratio(&cpu, limit),
+            page::with_interval(&wall),
+            page::spread_of(&wall),
+            Goal::AtMost(1.10).verdict(page::spread_of(&wall)),
+            page::median_of(&series(Sample::gbit_per_s)),
+        )?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,117 @@
+//! The same volume in files of one size.
+
+use super::Suite;
+use crate::bench::copies::Scenario;
+use crate::bench::data;
+use crate::bench::page::{self, Goal};
+use crate::bench::peers::{self, Job, Servers};
+use crate::bench::record::{Load, Results, Sample};
+use crate::bench::{Bench, stats, yard};
+use crate::tools;
+use anyhow::Result;
+use std::fmt::Write;
+
+pub const SUITE: Suite = Suite {
+    name: "size",
+    title: Some("File size"),
+    asks: "At what rate do warm files of one size become durable at the far side? Goals: from 4 MiB up every size within \
+           5 % of the rate of the largest; files of 64 KiB at least half of it.",
+    takes: "about 8 minutes, 17 GB of disk",
+    runs: 5,
+    run,
+    tell,
+};
+
+/// Bytes of a file, and how many of them: 2 GiB, and less where files are so small that they take long anyway.
+const SIZES: [(u64, u64); 11] = [
+    (1 << 10, 20_000),
+    (4 << 10, 20_000),
+    (16 << 10, 16_384),
+    (64 << 10, 16_384),
+    (256 << 10, 4096),
+    (1 << 20, 1024),
+    (4 << 20, 512),
+    (16 << 20, 128),
+    (64 << 20, 32),
+    (256 << 20, 8),
+    (1 << 30, 2),
+];
+const FLAT_FROM: u64 = 4 << 20;
+const HALF_AT: u64 = 64 << 10;
+const TOOL: &str = "thalweg daemon";
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let toolchain = tools::rust_toolchain()?;
+    let export = bench.yard.directory("export")?;
+    let mut scenarios = Vec::new();
+    for (bytes, files) in SIZES.into_iter().filter(|(bytes, _)| bench.wants(&name(*bytes))) {
+        // For small tries.
+        let files = bench.args.large_mib.map_or(files, |mib| ((mib << 20) / bytes).clamp(1, files));
+        let source = bench.yard.directory(&format!("source-{bytes}"))?;
+        data::make_files(&toolchain, &source, files, bytes)?;
+        scenarios.push(Scenario {
+            name: name(bytes),
+            source,
+            bytes: bytes * files,
+            files,
+            small_bytes: None,
+        });
+    }
+    let tool = peers::tool(TOOL)?;
+    let runs = bench.runs();
+    let (servers, _) = Servers::start(&bench.yard, &export, &[tool])?;
+    let (yard, log) = (&bench.yard, &mut bench.log);
+    yard::rounds(runs, scenarios, |run, scenario| {
+        let destination = export.join(format!("{run}-{}", scenario.name.replace(' ', "-")));
+        let job = Job { source: &scenario.source, destination: &destination, has_many_files: false };
+        data::warm(&scenario.source)?;
+        let times = yard.time(tool.command(&servers, &job)?, Some(&destination))?;
+        tool.compare(&job)?;
+        data::free(&destination)?;
+        eprintln!("{} {run}: {:.2} s", scenario.name, times.wall_s);
+        if run == 0 {
+            return Ok(());
+        }
+        let Scenario { name: ref scenario, bytes, files, .. } = *scenario;
+        log.sample(&Load { scenario, tool: TOOL, run, bytes, files }.took(&times))
+    })
+}
+
+fn name(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 30 => format!("{} GiB", bytes >> 30),
+        bytes if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
+        bytes => format!("{} KiB", bytes >> 10),
+    }
+}
+
+fn tell(results: &Results) -> Result<String> {
+    let rate = |bytes: u64| results.series(&name(bytes), TOOL, Sample::gbit_per_s);
+    let (largest, _) = SIZES[SIZES.len() - 1];
+    let mut out = String::from(
+        "| size | files | Gbit/s | max/min | files/s | CPU-s/GB | rate against 1 GiB | goal |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for (bytes, _) in SIZES {
+        let files = results.of(&name(bytes), TOOL).map(|sample| sample.files).max().unwrap_or(0);
+        let series = |figure: fn(&Sample) -> f64| results.series(&name(bytes), TOOL, figure);
+        let against = stats::median(&stats::ratios(&rate(bytes), &rate(largest)));
+        let goal = match bytes {
+            _ if bytes == largest => String::new(),
+            FLAT_FROM.. => Goal::AtLeast(0.95).verdict(against),
+            HALF_AT => Goal::AtLeast(0.5).verdict(against),
+            _ => String::new(),
+        };
+        writeln!(
+            out,
+            "| {} | {files} | {} | {:.2} | {:.0} | {} | {} | {goal} |",
+            name(bytes),
+            page::with_interval(&rate(bytes)),
+            page::spread_of(&rate(bytes)),
+            page::median_of(&series(Sample::files_per_s)),
+            page::with_interval(&series(Sample::cpu_s_per_gb)),
+            page::ratio(&rate(bytes), &rate(largest)),
+        )?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,88 @@
+//! Many small files, beside others and beside a bare loop.
+
+use super::Suite;
+use crate::bench::copies::{self, BARE, Scenario};
+use crate::bench::page::{self, Goal};
+use crate::bench::record::Results;
+use crate::bench::yard::Volume;
+use crate::bench::{Bench, data, stats};
+use anyhow::Result;
+use std::fmt::Write;
+
+pub const SUITE: Suite = Suite {
+    name: "small",
+    title: Some("Small files"),
+    asks: "How fast do many small warm files become durable, beside a bare local loop that only creates, writes, renames \
+           and syncs once (two threads, 16 directories), and beside other tools? Goals: at least 0.85 × the rate of the \
+           bare loop; faster than every other tool; at least 1.7 × the best that encrypts. Each scenario has a fresh \
+           ext4 of its own in a file, and each run a new directory, because creating after a mass deletion is slow.",
+    takes: "about 12 minutes, 5 GB of disk",
+    runs: 5,
+    run,
+    tell,
+};
+
+const OURS: &str = "thalweg daemon";
+const NAMES: [&str; 8] =
+    [OURS, "thalweg ssh", "rsync daemon", "rsync ssh", "tar ssh", "tar socket", "GridFTP", "GridFTP private"];
+const ENCRYPTING: [&str; 3] = ["rsync ssh", "tar ssh", "GridFTP private"];
+const SCENARIOS: [(&str, u32, usize); 2] =
+    [("20,000 x 4 KiB", 20_000, 4096), ("50,000 x 1 KiB", 50_000, 1024)];
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    for (name, files, bytes) in SCENARIOS {
+        if !bench.wants(name) {
+            continue;
+        }
+        let tools = copies::chosen(bench, &NAMES)?;
+        let copies = (bench.runs() as u64 + 1) * (tools.len() as u64 + 1);
+        let source = bench.yard.directory(&format!("source-{bytes}"))?;
+        data::make_small_files(&source, files, bytes)?;
+        let volume = Volume::new(&bench.yard.scratch, &format!("volume-{bytes}"), copies * u64::from(files))?;
+        let total = u64::from(files) * bytes as u64;
+        let scenario = Scenario {
+            name: name.to_owned(),
+            source,
+            bytes: total,
+            files: u64::from(files),
+            small_bytes: Some(bytes as u64),
+        };
+        copies::compete(bench, &volume.path, &scenario, &tools)?;
+    }
+    Ok(())
+}
+
+fn tell(results: &Results) -> Result<String> {
+    let mut out = String::new();
+    for scenario in results.scenarios() {
+        let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
+        let ours = wall(OURS);
+        let tools = results.tools(scenario);
+        let best = |names: &[&str]| -> (String, String, f64) {
+            let ran = names.iter().filter(|name| !wall(name).is_empty());
+            match ran.min_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b)))) {
+                Some(best) => {
+                    let ratios = stats::ratios(&wall(best), &ours);
+                    ((*best).to_owned(), page::ratio(&wall(best), &ours), stats::median(&ratios))
+                }
+                None => ("none ran".to_owned(), String::new(), f64::NAN),
+            }
+        };
+        let others: Vec<&str> =
+            tools.iter().filter(|tool| **tool != BARE && !tool.starts_with("thalweg")).copied().collect();
+        writeln!(
+            out,
+            "### {scenario}\n\n| beside | it is | times as fast as it | goal |\n|---|---|---|---|"
+        )?;
+        for (what, names, goal) in [
+            ("the bare loop", &[BARE][..], 0.85),
+            ("the best other tool", &others, 1.0),
+            ("the best that encrypts", &ENCRYPTING, 1.7),
+        ] {
+            let (name, shown, ratio) = best(names);
+            writeln!(out, "| {what} | {name} | {shown} | {} |", Goal::AtLeast(goal).verdict(ratio))?;
+        }
+        writeln!(out, "\n{}", copies::table(results, scenario, OURS)?)?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,245 @@
+//! What verification costs where something else is the narrowest, and what damage costs.
+
+use super::Suite;
+use crate::bench::group::{SlowDisk, Way};
+use crate::bench::network;
+use crate::bench::page::{self, Goal};
+use crate::bench::record::{Load, Results, Sample};
+use crate::bench::stats::Series;
+use crate::bench::{Bench, data, peers, yard};
+use crate::servers::Daemon;
+use crate::tools;
+use anyhow::{Result, bail};
+use serde_json::json;
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+pub const SUITE: Suite = Suite {
+    name: "verify",
+    title: Some("Verification"),
+    asks: "What does verification cost where the link or the disk is the narrowest stage? Goals: with `--verify written` \
+           (the default) at most 1 % more wall time than something that verifies nothing over the same link or disk; with \
+           `--verify readback` at most 5 % more than `written` where the disk has the rate to spare; of n chunks, k \
+           damaged ones cost k/n of the traffic.",
+    takes: "about 15 minutes, 4 GB of disk",
+    runs: 5,
+    run,
+    tell,
+};
+
+const THIN_LINK: &str = "thin link";
+const SLOW_DISK: &str = "slow disk";
+const REPAIR: &str = "repair";
+const MODES: [&str; 3] = ["written", "readback", "paranoid"];
+/// What verifies nothing, over the link and onto the disk.
+const TAR: &str = "tar socket";
+const DD: &str = "dd, direct";
+/// Decimal, as tc has it.
+const LINK_BITS_PER_S: u64 = 1_000_000_000;
+const DISK_BYTES_PER_S: u64 = 200_000_000;
+const CHUNK_BYTES: u64 = 4 << 20;
+/// Chunks damaged, of all there are.
+const DAMAGED: [u64; 5] = [0, 1, 8, 32, 128];
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let bytes = bench.large_bytes(1024);
+    let source = bench.yard.directory("source")?;
+    crate::demo::make_large_file(&tools::rust_toolchain()?, &source.join("file"), bytes)?;
+    let export = bench.yard.directory("export")?;
+    if bench.wants(THIN_LINK) {
+        network::thin_loopback(LINK_BITS_PER_S)?;
+        modes(bench, THIN_LINK, &source, &export, bytes, None)?;
+        network::wide_loopback()?;
+    }
+    if bench.wants(SLOW_DISK) {
+        match SlowDisk::new(&export, Way::Write, DISK_BYTES_PER_S) {
+            Ok(slow) => modes(bench, SLOW_DISK, &source, &export, bytes, Some(&slow))?,
+            Err(error) => bench.log.skipped(SLOW_DISK, &format!("{error:#}"))?,
+        }
+    }
+    if bench.wants(REPAIR) {
+        repair(bench, &source, &export, bytes)?;
+    }
+    Ok(())
+}
+
+/// Every way to verify, and the tool that does not.
+fn modes(
+    bench: &mut Bench<'_>,
+    scenario: &str,
+    source: &Path,
+    export: &Path,
+    bytes: u64,
+    slow: Option<&SlowDisk>,
+) -> Result<()> {
+    let runs = bench.runs();
+    let (yard, log) = (&bench.yard, &mut bench.log);
+    let exports = [format!("bench={}", export.display())];
+    let daemon = Daemon::start(&yard.thalweg, &yard.scratch, &exports, |command| {
+        let command = yard.group.enter(command);
+        match slow {
+            Some(slow) => slow.enter(command),
+            None => command,
+        }
+    })?;
+    let control = if slow.is_some() { DD } else { TAR };
+    let tools = [MODES.as_slice(), &[control]].concat();
+    yard::rounds(runs, tools, |run, tool| {
+        data::warm(source)?;
+        let destination = export.join(tool.replace([' ', ','], "-"));
+        let job = peers::Job { source, destination: &destination, has_many_files: false };
+        let command = match (*tool, slow) {
+            (DD, Some(slow)) => {
+                fs::create_dir(&destination)?;
+                let mut dd = Command::new("dd");
+                dd.arg(format!("if={}", source.join("file").display()));
+                dd.arg(format!("of={}", destination.join("file").display()));
+                dd.args(["bs=1M", "oflag=direct", "conv=fsync", "status=none"]);
+                slow.enter(dd)
+            }
+            (TAR, _) => peers::tar_socket(&job)?,
+            _ => {
+                let mut command = yard.thalweg();
+                command.args(["cp", "-q", "--verify", tool, "--ticket"]).arg(&daemon.ticket);
+                let to = format!("tw://{}/bench/{tool}", daemon.address);
+                command.args([format!("{}/", source.display()), to]);
+                command
+            }
+        };
+        let times = yard.time(command, Some(&destination))?;
+        tools::same_content(source, &destination)?;
+        fs::remove_dir_all(&destination)?;
+        eprintln!("{scenario} {tool} {run}: {:.2} s", times.wall_s);
+        if run == 0 {
+            return Ok(());
+        }
+        log.sample(&Load { scenario, tool, run, bytes, files: 1 }.took(&times))
+    })
+}
+
+/// A copy of which some chunks were damaged afterwards is copied again; what counts is the traffic.
+fn repair(bench: &mut Bench<'_>, source: &Path, export: &Path, bytes: u64) -> Result<()> {
+    let runs = bench.runs();
+    let (yard, log) = (&bench.yard, &mut bench.log);
+    let exports = [format!("bench={}", export.display())];
+    let daemon = Daemon::start(&yard.thalweg, &yard.scratch, &exports, |command| yard.group.enter(command))?;
+    let chunks = bytes / CHUNK_BYTES;
+    let damaged: Vec<u64> = DAMAGED.iter().map(|count| (*count).min(chunks)).collect();
+    let destination = export.join("damaged");
+    yard::rounds(runs, damaged, |run, count| {
+        // Made anew each time: the one before it was repaired, and is remembered.
+        let _ = fs::remove_dir_all(&destination);
+        tools::run(Command::new("cp").args(["-a"]).args([source, &destination]))?;
+        damage(&destination.join("file"), chunks, *count)?;
+        data::warm(source)?;
+        let before = network::loopback_bytes()?;
+        let mut command = yard.thalweg();
+        command.args(["cp", "-q", "--check", "digest", "--chunk", "4MiB", "--ticket"]).arg(&daemon.ticket);
+        let to = format!("tw://{}/bench/damaged", daemon.address);
+        command.args([format!("{}/", source.display()), to]);
+        let times = yard.time(command, Some(&destination))?;
+        let traffic = network::loopback_bytes()? - before;
+        tools::same_content(source, &destination)?;
+        eprintln!("{REPAIR} {count} of {chunks} {run}: {:.2} s, {traffic} bytes", times.wall_s);
+        if run == 0 {
+            return Ok(());
+        }
+        let tool = format!("{count} of {chunks}");
+        let sample = Load { scenario: REPAIR, tool: &tool, run, bytes, files: 1 }.took(&times);
+        log.sample(&Sample {
+            more: json!({"traffic_bytes": traffic, "damaged_bytes": count * CHUNK_BYTES}),
+            ..sample
+        })
+    })?;
+    Ok(fs::remove_dir_all(&destination)?)
+}
+
+/// Flips a bit in `count` chunks, evenly spread.
+fn damage(file: &Path, chunks: u64, count: u64) -> Result<()> {
+    let file = fs::OpenOptions::new().read(true).write(true).open(file)?;
+    for number in 0..count {
+        let at = number * chunks / count * CHUNK_BYTES + CHUNK_BYTES / 2;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at)?;
+        file.write_all_at(&[byte[0] ^ 1], at)?;
+    }
+    Ok(file.sync_all()?)
+}
+
+fn tell(results: &Results) -> Result<String> {
+    let mut out = String::new();
+    for (scenario, control, narrow) in [
+        (THIN_LINK, TAR, format!("a link of {} Gbit/s", LINK_BITS_PER_S as f64 / 1e9)),
+        (SLOW_DISK, DD, format!("a destination disk of {} MB/s", DISK_BYTES_PER_S / 1_000_000)),
+    ] {
+        let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
+        if wall(MODES[0]).is_empty() {
+            continue;
+        }
+        writeln!(
+            out,
+            "Through {narrow}:\n\n| verified | wall s | against {control}, which verifies nothing | against written | goal |\n\
+             |---|---|---|---|---|\n| {control} | {} | 1 | | |",
+            page::with_interval(&wall(control))
+        )?;
+        for mode in MODES {
+            let verdict = match mode {
+                "written" => Goal::AtMost(1.01).verdict(page::ratio_median(&wall(mode), &wall(control))),
+                // Elsewhere the disk has no rate to spare.
+                "readback" if scenario == THIN_LINK => {
+                    Goal::AtMost(1.05).verdict(page::ratio_median(&wall(mode), &wall(MODES[0])))
+                }
+                _ => String::new(),
+            };
+            writeln!(
+                out,
+                "| {mode} | {} | {} | {} | {verdict} |",
+                page::with_interval(&wall(mode)),
+                page::ratio(&wall(mode), &wall(control)),
+                page::ratio(&wall(mode), &wall(MODES[0])),
+            )?;
+        }
+        out.push('\n');
+    }
+    let repairs = results.tools(REPAIR);
+    if repairs.is_empty() {
+        return Ok(out);
+    }
+    out += "Chunks of a copy damaged by one bit each, found and repaired by `cp --check digest`:\n\n\
+            | damaged chunks | wall s | traffic, MB | traffic beyond that without damage, against k/n of the file |\n\
+            |---|---|---|---|\n";
+    let figure = |tool: &str, key: &str| -> Series {
+        results.series(REPAIR, tool, |sample| sample.more[key].as_f64().unwrap_or(f64::NAN))
+    };
+    let mut repairs: Vec<(f64, &str)> =
+        repairs.into_iter().map(|tool| (page::median_of(&figure(tool, "damaged_bytes")), tool)).collect();
+    repairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let Some(none) = repairs.first().filter(|first| first.0 == 0.0) else { bail!("no run without damage") };
+    let base = figure(none.1, "traffic_bytes");
+    for (damaged, tool) in &repairs {
+        let traffic = figure(tool, "traffic_bytes");
+        let beyond: Series = traffic
+            .iter()
+            .filter_map(|(run, bytes)| Some((*run, (bytes - base.get(run)?) / damaged)))
+            .collect();
+        let verdict = match *damaged > 0.0 {
+            true => format!(
+                "{}; {}",
+                page::with_interval(&beyond),
+                Goal::AtMost(1.05).verdict(page::median_of(&beyond))
+            ),
+            false => String::new(),
+        };
+        let megabytes: Series = traffic.iter().map(|(run, bytes)| (*run, bytes / 1e6)).collect();
+        writeln!(
+            out,
+            "| {tool} | {} | {} | {verdict} |",
+            page::with_interval(&results.series(REPAIR, tool, |sample| sample.wall_s)),
+            page::with_interval(&megabytes),
+        )?;
+    }
+    Ok(out)
+}

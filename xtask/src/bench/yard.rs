@@ -1,0 +1,154 @@
+//! Where a benchmark runs: a scratch directory, a control group that counts CPU time, the program under test, and the
+//! stopwatch.
+
+use crate::bench::group::Group;
+use crate::tools::{self, Scratch};
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// See the module.
+pub struct Yard {
+    pub thalweg: PathBuf,
+    pub group: Group,
+    pub scratch: Scratch,
+}
+
+/// What one run took; see [`crate::bench::record::Sample`].
+#[derive(Default)]
+pub struct Times {
+    pub wall_s: f64,
+    pub unsynced_s: f64,
+    pub cpu_s: f64,
+}
+
+impl Yard {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// Without the right to make a control group.
+    pub fn new(thalweg: PathBuf, scratch: Scratch) -> Result<Yard> {
+        Ok(Yard { thalweg, group: Group::new()?, scratch })
+    }
+
+    /// An empty directory below the scratch directory.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn directory(&self, name: &str) -> Result<PathBuf> {
+        let path = self.scratch.path(name);
+        fs::create_dir_all(&path)?;
+        Ok(path)
+    }
+
+    /// Thalweg, with a state directory of its own.
+    pub fn thalweg(&self) -> Command {
+        let mut command = Command::new(&self.thalweg);
+        command.env("THALWEG_STATE", self.scratch.path("client-state"));
+        command
+    }
+
+    /// Runs a command in the control group, then syncs the file system of `synced`, all of it in the time.
+    ///
+    /// # Errors
+    /// If one of them fails.
+    pub fn time(&self, command: Command, synced: Option<&Path>) -> Result<Times> {
+        let cpu = self.group.cpu()?;
+        let started = Instant::now();
+        self.run(command)?;
+        let unsynced_s = started.elapsed().as_secs_f64();
+        if let Some(path) = synced {
+            let mut sync = Command::new("sync");
+            sync.arg("-f").arg(path);
+            self.run(sync)?;
+        }
+        let wall_s = started.elapsed().as_secs_f64();
+        // Far sides of ssh may still be ending.
+        Ok(Times { wall_s, unsynced_s, cpu_s: (self.group.cpu()? - cpu).as_secs_f64() })
+    }
+
+    fn run(&self, command: Command) -> Result<()> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut entered = self.group.enter(command);
+        let output = entered.stdin(Stdio::null()).output().with_context(|| program.clone())?;
+        let says = String::from_utf8_lossy(&output.stderr);
+        let last = says.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        ensure!(output.status.success(), "{program} ended with {}: {last}", output.status);
+        Ok(())
+    }
+}
+
+/// Every item once in each round, interleaved; each round begins with another one (A B C, B C A, …), so that neither
+/// drift nor order favours one. Round 0 warms up.
+///
+/// # Errors
+/// The first of `one`.
+pub fn rounds<T>(runs: usize, mut items: Vec<T>, mut one: impl FnMut(usize, &T) -> Result<()>) -> Result<()> {
+    for run in 0..=runs {
+        for item in &items {
+            one(run, item)?;
+        }
+        if !items.is_empty() {
+            items.rotate_left(1);
+        }
+    }
+    Ok(())
+}
+
+/// A file system of its own in a file, for many small files: they all go with that one file in no time, and nothing that
+/// was deleted before slows it.
+pub struct Volume {
+    pub path: PathBuf,
+    image: PathBuf,
+}
+
+impl Volume {
+    /// ext4 of 4 GiB with room for so many files, of which not all have content at the same time; read and written past
+    /// the page cache of the file system below.
+    ///
+    /// # Errors
+    /// If it cannot be made or mounted.
+    pub fn new(scratch: &Scratch, name: &str, files: u64) -> Result<Volume> {
+        let (path, image) = (scratch.path(name), scratch.path(&format!("{name}.image")));
+        fs::create_dir_all(&path)?;
+        // Written in full, so that a sync above makes the file system below journal nothing of its own: a tool that
+        // syncs more often than others would pay for that.
+        let mut zeros = Command::new("dd");
+        zeros.args(["if=/dev/zero", "bs=4M", "count=1024", "oflag=direct", "conv=fsync", "status=none"]);
+        tools::run(zeros.arg(format!("of={}", image.display())))?;
+        // Some more for directories, and for what a mover keeps beside files.
+        let inodes = (files + files / 4).to_string();
+        let mkfs = ["-q", "-F", "-N", &inodes, "-E", "lazy_itable_init=1,lazy_journal_init=1"];
+        tools::run(Command::new("mkfs.ext4").args(mkfs).arg(&image))?;
+        let loop_device =
+            Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&image).output()?;
+        let loop_device = String::from_utf8(loop_device.stdout)?.trim().to_owned();
+        ensure!(!loop_device.is_empty(), "there is no loop device");
+        let mounted =
+            tools::run(Command::new("mount").args(["-o", "noinit_itable", &loop_device]).arg(&path));
+        // Detached when it is unmounted, or now.
+        let detached = tools::run(Command::new("losetup").args(["--detach", &loop_device]));
+        mounted.and(detached)?;
+        Ok(Volume { path, image })
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        // Whoever held a file in it has just been ended.
+        for _ in 0..50 {
+            if Command::new("umount")
+                .arg(&self.path)
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|it| it.success())
+            {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        let _ = fs::remove_file(&self.image);
+    }
+}
