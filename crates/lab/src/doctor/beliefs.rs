@@ -7,9 +7,11 @@ use super::roots::Roots;
 use super::wanted::{LOSS_TYPICAL, RTTS_MS};
 use super::{congestion, cpu, network};
 use std::time::Duration;
+use thalweg_mover::model::bit_error::bit_error_rate;
+use thalweg_mover::model::window;
 
-/// Bits of a packet for which 000 section III-B.1 turns loss into an error rate.
-const PACKET_BITS: f64 = 1500.0 * 8.0;
+/// Bytes of a frame for which 000 section III-B.1 turns loss into an error rate.
+const FRAME_BYTES: f64 = 1500.0;
 
 /// Share of stolen time from which the hypervisor's other guests are a limit.
 const STOLEN_MAX: f64 = 0.01;
@@ -31,12 +33,6 @@ pub fn all(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Belief> {
 
 fn belief(belief: &'static str, source: &'static str, (holds, answer): (Holds, String)) -> Belief {
     Belief { belief, source, holds, answer }
-}
-
-/// The window law (000 section III-A): a stream moves at most one window in a round trip. Half of the receive buffer is
-/// window (tcp(7), `tcp_adv_win_scale` 1).
-fn rate_of_window_bits_per_s(buffer_bytes: u64, rtt: Duration) -> f64 {
-    buffer_bytes as f64 / 2.0 * 8.0 / rtt.as_secs_f64()
 }
 
 fn latency(roots: &Roots, probes: &Probes) -> (Holds, String) {
@@ -61,14 +57,17 @@ fn latency(roots: &Roots, probes: &Probes) -> (Holds, String) {
         None => RTTS_MS.iter().map(|&ms| Duration::from_millis(ms)).collect(),
     };
     let line = network::line_rate_bits_per_s(roots);
+    // Half of the receive buffer is window (tcp(7), `tcp_adv_win_scale` 1).
+    let window_bytes = buffer as f64 / 2.0;
     let each: Vec<String> = rtts
         .iter()
-        .map(|rtt| {
-            let rate = rate_of_window_bits_per_s(buffer, *rtt);
-            let streams = line.map_or(String::new(), |line| {
-                format!(" ({} streams fill the line)", (line as f64 / rate).ceil().max(1.0))
-            });
-            format!("{:.2} Gbit/s at {:.3} ms{streams}", rate / 1e9, rtt.as_secs_f64() * 1e3)
+        .filter_map(|rtt| {
+            let rtt_s = rtt.as_secs_f64();
+            let rate = window::rate_bits_per_s(window_bytes, rtt_s).ok()?;
+            let streams = line.and_then(|line| window::streams_needed(line as f64, rtt_s, window_bytes).ok());
+            let streams =
+                streams.map_or(String::new(), |streams| format!(" ({streams} streams fill the line)"));
+            Some(format!("{:.2} Gbit/s at {:.3} ms{streams}", rate / 1e9, rtt_s * 1e3))
         })
         .collect();
     let origin = match measured {
@@ -97,9 +96,10 @@ fn loss(roots: &Roots) -> (Holds, String) {
         );
     }
     let share = again as f64 / sent as f64;
+    // Of no loss the law has no answer: that is no error.
+    let errors = bit_error_rate(share, FRAME_BYTES).unwrap_or(0.0);
     let rate = format!(
-        "{again} of {sent} segments ({share:.1e}) were sent again since boot, on all paths, which is a bit error rate of {:.0e} at most; congestion control is {default}",
-        share / PACKET_BITS
+        "{again} of {sent} segments ({share:.1e}) were sent again since boot, on all paths, which is a bit error rate of {errors:.0e} at most; congestion control is {default}"
     );
     match share <= LOSS_TYPICAL {
         true => {
@@ -194,22 +194,5 @@ fn virtualisation(roots: &Roots, machine: &Machine) -> (Holds, String) {
                 share * 100.0
             ),
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_window_law_by_hand() {
-        // 64 MiB of buffer, 100 ms: 32 MiB each 100 ms are 335.5 MB/s.
-        let rate = rate_of_window_bits_per_s(64 << 20, Duration::from_millis(100));
-        assert!((rate - 2.684e9).abs() < 1e6);
-    }
-
-    #[test]
-    fn one_packet_of_22000_is_the_papers_bit_error_rate() {
-        assert!((LOSS_TYPICAL / PACKET_BITS - 4e-9).abs() < 0.5e-9);
     }
 }
