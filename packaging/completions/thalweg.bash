@@ -28,6 +28,9 @@ _thalweg() {
             thalweg,cp)
                 cmd="thalweg__subcmd__cp"
                 ;;
+            thalweg,doctor)
+                cmd="thalweg__subcmd__doctor"
+                ;;
             thalweg,du)
                 cmd="thalweg__subcmd__du"
                 ;;
@@ -81,6 +84,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help,cp)
                 cmd="thalweg__subcmd__help__subcmd__cp"
+                ;;
+            thalweg__subcmd__help,doctor)
+                cmd="thalweg__subcmd__help__subcmd__doctor"
                 ;;
             thalweg__subcmd__help,du)
                 cmd="thalweg__subcmd__help__subcmd__du"
@@ -287,7 +293,7 @@ _thalweg() {
 
     case "${cmd}" in
         thalweg)
-            opts="-h -V --config --help --version cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model mover help"
+            opts="-h -V --config --help --version cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -676,6 +682,36 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__doctor)
+            opts="-v -h --to --prove --apply --undo --verbose --json --state --root --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__du)
             opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -779,7 +815,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help)
-            opts="cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model mover help"
+            opts="cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -835,6 +871,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__cp)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__doctor)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -39,6 +39,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
             cand advise 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
             cand model 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
+            cand doctor 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
             cand mover 'The far side of a copy by ssh; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -636,6 +637,20 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;model;help;help'= {
         }
+        &'thalweg;doctor'= {
+            cand --to 'Measure the round trip time and the MTU of the path to an open TCP port of another machine'
+            cand --state 'Keep what was there before --apply in DIR/doctor [default: $XDG_STATE_HOME/thalweg], and record the testbed of --prove in DIR/testbed'
+            cand --root 'Read and change the machine whose /proc, /sys, /etc and /run are below DIR; nothing is measured; for tests'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --prove 'Try proposed kernel settings in a testbed, before against after (at the round trip time of --to, else 50 ms), and recommend only what helps; with --apply, change only that. Needs root and takes about a minute'
+            cand --apply 'Change kernel settings, also for the next start (a file of sysctl.d), and write a tuned profile; say what was changed'
+            cand --undo 'Put back what was there before --apply'
+            cand -v 'Explain what is good as well'
+            cand --verbose 'Explain what is good as well'
+            cand --json 'Tell results as JSON, one object on a line'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;mover'= {
             cand --bridge 'Bridge stdin and stdout to this port of the loopback'
             cand --state 'Where thalweg keeps its keys and what it remembers'
@@ -660,6 +675,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
             cand advise 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
             cand model 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
+            cand doctor 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
             cand mover 'The far side of a copy by ssh; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
@@ -742,6 +758,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;model;repair'= {
         }
         &'thalweg;help;model;basin'= {
+        }
+        &'thalweg;help;doctor'= {
         }
         &'thalweg;help;mover'= {
         }

@@ -49,6 +49,8 @@ mod model;
 
 mod advise;
 
+mod doctor;
+
 use clap::FromArgMatches;
 use std::ffi::OsString;
 use thalweg_cli::{args, config, exit, place, receipt_file, units};
@@ -99,6 +101,7 @@ fn main() -> std::process::ExitCode {
         args::Command::Testbed(command) => testbed::testbed(&command),
         args::Command::Advise(args) => advise::advise(&args),
         args::Command::Model(command) => model::model(&command),
+        args::Command::Doctor(args) => doctor::doctor(&args),
         args::Command::Mover(args) => mover::mover(&args),
     };
     match result {

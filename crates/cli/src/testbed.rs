@@ -56,14 +56,7 @@ fn up(args: &UpArgs) -> Result<Exit> {
         seed: args.seed,
         sysctls,
     };
-    let program = std::env::current_exe().map_err(|error| of_io("find the program thalweg", &error))?;
-    let mut command = Command::new(program);
-    command.args(["testbed", "wire", "--name", &spec.name]);
-    if let Some(state) = &args.which.state {
-        let absolute = std::path::absolute(state).map_err(|error| of_io("find --state", &error))?;
-        command.arg("--state").arg(absolute);
-    }
-    let record = place.up(&spec, command)?;
+    let record = place.up(&spec, wire_command(&spec.name, args.which.state.as_deref())?)?;
     if args.json {
         json::line(&described(&record, None))?;
         return Ok(Exit::Done);
@@ -74,6 +67,18 @@ fn up(args: &UpArgs) -> Result<Exit> {
     }
     out::line("run a program in a host: thalweg testbed run left CMD; `down` removes all of it")?;
     Ok(Exit::Done)
+}
+
+/// The process of a testbed.
+pub fn wire_command(name: &str, state: Option<&std::path::Path>) -> Result<Command> {
+    let program = std::env::current_exe().map_err(|error| of_io("find the program thalweg", &error))?;
+    let mut command = Command::new(program);
+    command.args(["testbed", "wire", "--name", name]);
+    if let Some(state) = state {
+        let absolute = std::path::absolute(state).map_err(|error| of_io("find --state", &error))?;
+        command.arg("--state").arg(absolute);
+    }
+    Ok(command)
 }
 
 /// Returns only if the program cannot be run.
@@ -205,7 +210,7 @@ fn wire(args: &WhichArgs) -> Result<Exit> {
 }
 
 /// Testbeds have a directory of their own in thalweg's state, where others keep keys.
-fn place(state: Option<&std::path::Path>) -> Result<Place> {
+pub fn place(state: Option<&std::path::Path>) -> Result<Place> {
     Place::new(state.map(|state| state.join("testbed")).as_deref())
 }
 

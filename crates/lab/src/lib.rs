@@ -5,3 +5,6 @@
 
 /// Hosts as network namespaces, joined by an emulated path.
 pub mod testbed;
+
+/// What of a machine stands in the way of moving data.
+pub mod doctor;

@@ -53,6 +53,32 @@ pub struct DeviceUse {
     pub flush: Duration,
 }
 
+/// How well the system's clock follows the world's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockState {
+    /// Whether something sets it by others.
+    pub synchronised: bool,
+    /// How far it may be off.
+    pub error_max: Duration,
+}
+
+/// Asks the kernel about the system's clock (`adjtimex`, without setting anything).
+///
+/// # Errors
+/// What the kernel says.
+pub fn clock_state() -> io::Result<ClockState> {
+    // JUSTIFICATION: rustix has no such call.
+    // SAFETY: a `timex` is plain numbers, of which zero is a value.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `modes` is 0, so nothing is set; the kernel writes within `state`.
+    let said = unsafe { libc::adjtimex(&raw mut state) };
+    if said < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let error_max = Duration::from_micros(u64::try_from(state.maxerror).unwrap_or(0));
+    Ok(ClockState { synchronised: said != libc::TIME_ERROR, error_max })
+}
+
 /// Looks at this process.
 ///
 /// # Errors

@@ -66,6 +66,9 @@ pub mod host;
 /// Network and mount namespaces.
 pub mod namespace;
 
+/// Network cards, as their drivers tell of them.
+pub mod card;
+
 mod argument;
 mod xattr;
 

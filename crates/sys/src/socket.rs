@@ -58,6 +58,14 @@ pub fn available_congestion() -> io::Result<Vec<String>> {
     words("/proc/sys/net/ipv4/tcp_available_congestion_control")
 }
 
+/// Most bytes of a packet on the way of this connection, as far as the kernel has found out (`IP_MTU`).
+pub fn path_mtu(fd: impl AsFd) -> io::Result<u32> {
+    match sockopt::socket_domain(&fd)? {
+        AddressFamily::INET6 => Ok(sockopt::ipv6_mtu(fd)?),
+        _ => Ok(sockopt::ip_mtu(fd)?),
+    }
+}
+
 /// Bytes not yet sent above which the socket takes no more (`TCP_NOTSENT_LOWAT`). 0 goes back to the system's
 /// default.
 pub fn set_not_sent_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {

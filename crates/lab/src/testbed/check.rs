@@ -99,7 +99,7 @@ pub fn measure(place: &Place, name: &str) -> Result<Accuracy> {
         lines.extend(counted.lines(direction, path));
         // With loss, TCP's rate says more about TCP than about the line.
         if let (Some(rate), 0.0) = (path.rate_bits_per_s, path.loss) {
-            let measured = tcp_rate(from, to, rtt)?;
+            let measured = tcp_rate(from, to, rtt, STREAMS)?;
             lines.push(rate_line(direction, rate as f64, path.framing_bytes, mtu_bytes, measured));
         }
     }
@@ -115,6 +115,16 @@ pub fn measure(place: &Place, name: &str) -> Result<Accuracy> {
         note: "anything but 0: this machine was too slow".into(),
     });
     Ok(Accuracy { lines, wire_cpu_seconds_per_gb })
+}
+
+/// Payload of one connection from left to right, in bits per second, some round trips after its start.
+///
+/// # Errors
+/// As [`measure`].
+pub fn rate_of_one_stream(place: &Place, name: &str) -> Result<f64> {
+    let record = place.running(name)?;
+    let (left, right) = (End::of(&record, "left")?, End::of(&record, "right")?);
+    tcp_rate(&left, &right, Duration::from_nanos(record.spec.paths.rtt_ns()), 1)
 }
 
 fn carried(status: &Status) -> u64 {
@@ -331,13 +341,13 @@ fn binomial_tolerance(draws: u64, share: f64) -> f64 {
     4.0 * (draws as f64 * share * (1.0 - share)).sqrt() + 1.0
 }
 
-/// Payload of [`STREAMS`] connections together, in bits per second, once they fill the path.
-fn tcp_rate(from: &End, to: &End, rtt: Duration) -> Result<f64> {
+/// Payload of `streams` connections together, in bits per second, once they fill the path.
+fn tcp_rate(from: &End, to: &End, rtt: Duration, streams: usize) -> Result<f64> {
     let failed = |error: io::Error| of_io("measure the rate", &error);
     let listener = to.namespace.inside(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).map_err(failed)?;
     let target = to.at(listener.local_addr().map_err(failed)?.port());
     let mut pairs = Vec::new();
-    for _ in 0..STREAMS {
+    for _ in 0..streams {
         let connect = || TcpStream::connect_timeout(&target.into(), rtt * 4 + PATIENCE);
         let sends = from.namespace.inside(connect).map_err(failed)?;
         let (receives, _) = listener.accept().map_err(failed)?;

@@ -35,7 +35,7 @@ mod hosts;
 mod lane;
 
 /// Messages to netfilter.
-mod netlink;
+pub(crate) mod netlink;
 
 /// How well the path keeps what was asked, measured.
 pub mod check;

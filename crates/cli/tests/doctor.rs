@@ -1,0 +1,180 @@
+//! The doctor, as a user meets it. Settings are changed on a tree of files only, never on this machine.
+
+mod support;
+
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+use support::Scratch;
+use support::chance::{is_root, quick_or_torture, skipped};
+use support::job::{Running, Strace};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Twelve runs of some five seconds, on a machine that has other things to do.
+const PROOF_LIMIT: Duration = Duration::from_secs(300);
+
+/// A machine of files below `name`.
+fn machine(scratch: &Scratch, name: &str) {
+    let files = [
+        ("proc/sys/net/core/rmem_max", "212992\n"),
+        ("proc/sys/net/core/netdev_max_backlog", "1000\n"),
+        ("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+        ("proc/sys/net/ipv4/tcp_congestion_control", "bbr\n"),
+        ("proc/self/status", "CapEff:\t000001ffffffffff\n"),
+        ("etc/sysctl.d/90-thalweg.conf", "# an administrator's\n"),
+    ];
+    for (path, text) in files {
+        let path = scratch.path(name).join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("make directories");
+        std::fs::write(path, text).expect("write");
+    }
+}
+
+fn doctor(scratch: &Scratch, name: &str, what: &str) -> Command {
+    let mut command = scratch.thalweg();
+    command
+        .arg("doctor")
+        .arg(what)
+        .arg("--root")
+        .arg(scratch.path(name))
+        .arg("--state")
+        .arg(scratch.path("doctor-state"));
+    command
+}
+
+fn facts(scratch: &Scratch, name: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn walk(path: &std::path::Path, into: &mut Vec<(Vec<u8>, Vec<u8>)>) {
+        use std::os::unix::ffi::OsStrExt;
+        for entry in std::fs::read_dir(path).expect("list").flatten() {
+            let bytes =
+                if entry.path().is_dir() { Vec::new() } else { std::fs::read(entry.path()).expect("read") };
+            into.push((entry.path().as_os_str().as_bytes().to_vec(), bytes));
+            if entry.path().is_dir() {
+                walk(&entry.path(), into);
+            }
+        }
+    }
+    let mut facts = Vec::new();
+    walk(&scratch.path(name), &mut facts);
+    facts.sort();
+    facts
+}
+
+#[test]
+fn this_machine_is_described_and_every_finding_says_why() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    std::fs::create_dir(&data).expect("make a directory");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listen");
+    let port = listener.local_addr().expect("an address").port().to_string();
+    let to = format!("127.0.0.1:{port}");
+    let text =
+        scratch.ok(["doctor".as_ref(), "--json".as_ref(), "--to".as_ref(), to.as_ref(), data.as_os_str()]);
+    let event: Value = serde_json::from_str(text.trim()).expect("one line of JSON");
+    let findings = event["findings"].as_array().expect("findings");
+    for finding in findings {
+        assert!(finding["why"].as_str().is_some_and(|why| !why.is_empty()), "{finding}");
+        let is_seen = finding["current"].is_string();
+        assert_eq!(is_seen, finding["verdict"] != "unseen", "{finding}");
+        if finding["verdict"] == "change" {
+            assert!(finding["wanted"].is_string() && finding["scope"].is_string(), "{finding}");
+        }
+    }
+    let subjects = ["machine", "network", "congestion", "memory", "cpu", "storage", "limits", "clock"];
+    for subject in subjects {
+        assert!(findings.iter().any(|finding| finding["subject"] == subject), "nothing about {subject}");
+    }
+    let write =
+        findings.iter().find(|finding| finding["name"].as_str().is_some_and(|name| name.ends_with(" write")));
+    assert!(write.is_some_and(|write| write["current"].as_str().is_some_and(|rate| rate.contains("MB/s"))));
+    assert_eq!(event["beliefs"].as_array().map(Vec::len), Some(6));
+    assert_eq!(std::fs::read_dir(&data).expect("list").count(), 0, "something was left behind");
+    scratch.ok(["doctor", "-v"]);
+}
+
+#[test]
+fn a_path_that_is_not_there_is_an_error() {
+    let scratch = Scratch::new();
+    let output = scratch.run(["doctor", "/no/such/directory"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/directory"));
+}
+
+#[test]
+fn what_was_applied_is_told_and_undone() {
+    let scratch = Scratch::new();
+    machine(&scratch, "machine");
+    let before = facts(&scratch, "machine");
+    let applied = Running::start(doctor(&scratch, "machine", "--apply")).end(LIMIT).expect(0);
+    assert!(applied.stdout.contains("net.core.rmem_max = 2147483647 (was 212992)"), "{}", applied.stdout);
+    assert_ne!(facts(&scratch, "machine"), before);
+    let undone = Running::start(doctor(&scratch, "machine", "--undo")).end(LIMIT).expect(0);
+    assert!(undone.stdout.contains("net.core.rmem_max = 212992"), "{}", undone.stdout);
+    assert_eq!(facts(&scratch, "machine"), before);
+    let again = Running::start(doctor(&scratch, "machine", "--undo")).end(LIMIT).expect(0);
+    assert!(again.stdout.contains("nothing to put back"), "{}", again.stdout);
+}
+
+#[test]
+fn what_does_not_help_in_a_testbed_is_not_recommended() {
+    if !is_root() {
+        return skipped("doctor --prove", "needs root");
+    }
+    let scratch = Scratch::new();
+    // Buffers far too small for the path, and selective acknowledgements missed only where packets are lost.
+    for (key, value) in [("tcp_rmem", "4096 131072 262144"), ("tcp_sack", "0")] {
+        let path = scratch.path("machine/proc/sys/net/ipv4").join(key);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("make directories");
+        std::fs::write(path, value).expect("write");
+    }
+    std::fs::create_dir_all(scratch.path("machine/proc/self")).expect("make directories");
+    std::fs::write(scratch.path("machine/proc/self/status"), "CapEff:\t000001ffffffffff\n").expect("write");
+    let mut command = doctor(&scratch, "machine", "--prove");
+    command.arg("--json");
+    let ran = Running::start(command).end(PROOF_LIMIT);
+    if ran.stdout.contains("the kernel needs") {
+        return skipped("doctor --prove", ran.stdout.trim());
+    }
+    let event: Value = serde_json::from_str(ran.expect(0).stdout.trim()).expect("one line of JSON");
+    let verdict = |name: &str| {
+        let findings = event["findings"].as_array().expect("findings");
+        findings.iter().find(|finding| finding["name"] == name).map(|finding| finding["verdict"].clone())
+    };
+    assert_eq!(verdict("net.ipv4.tcp_rmem"), Some("change".into()), "{event:#}");
+    assert_eq!(verdict("net.ipv4.tcp_sack"), Some("told".into()), "{event:#}");
+    assert_eq!(event["trials"].as_array().map(Vec::len), Some(2));
+    assert!(!scratch.path("doctor-state/testbed/doctor").exists(), "a testbed was left behind");
+}
+
+#[test]
+fn killed_at_each_call_that_changes_something_it_can_still_be_undone() {
+    if !Strace::available("doctor killed") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let mut kills = 0;
+    // Each call until a run outlives it: then there are no more of it.
+    for call in ["write", "fsync", "rename", "mkdir", "openat", "unlink", "rmdir", "fchmod", "ftruncate"] {
+        for what in ["--apply", "--undo"] {
+            for when in 1..=quick_or_torture(8, 400) {
+                let name = format!("machine-{call}-{when}{what}");
+                machine(&scratch, &name);
+                let before = facts(&scratch, &name);
+                if what == "--undo" {
+                    Running::start(doctor(&scratch, &name, "--apply")).end(LIMIT).expect(0);
+                }
+                let inject = Strace::inject(&format!("{call}:signal=KILL:when={when}"));
+                let ran = Running::start(inject.around(&doctor(&scratch, &name, what))).end(LIMIT);
+                let was_killed = ran.code != Some(0);
+                kills += usize::from(was_killed);
+                Running::start(doctor(&scratch, &name, "--undo")).end(LIMIT).expect(0);
+                assert_eq!(facts(&scratch, &name), before, "{what} killed at {call} number {when}");
+                if !was_killed {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(kills >= 20, "only {kills} kills landed");
+}

@@ -1,0 +1,198 @@
+//! The six widely held beliefs that 000 section III examines, with what this machine has to say to each.
+
+use super::finding::{Belief, Holds};
+use super::machine::Machine;
+use super::measure::Probes;
+use super::roots::Roots;
+use super::wanted::{LOSS_TYPICAL, RTTS_MS};
+use super::{congestion, cpu, network};
+use std::time::Duration;
+use thalweg_mover::model::bit_error::bit_error_rate;
+use thalweg_mover::model::window;
+
+/// Bytes of a frame for which 000 section III-B.1 turns loss into an error rate.
+const FRAME_BYTES: f64 = 1500.0;
+
+/// Share of stolen time from which the hypervisor's other guests are a limit.
+const STOLEN_MAX: f64 = 0.01;
+
+/// Segments below which a share of loss means nothing.
+const SEGMENTS_MIN: u64 = 22_000;
+
+/// All six, in the paper's order.
+pub fn all(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Belief> {
+    vec![
+        belief("latency is the ultimate killer", "000 III-A", latency(roots, probes)),
+        belief("packet loss and the choice of congestion control decide", "000 III-B", loss(roots)),
+        belief("only a dedicated private line can show what is possible", "000 III-C", line(probes)),
+        belief("more bandwidth makes transfers faster", "000 III-D", bandwidth(roots, probes)),
+        belief("only powerful CPUs reach high rates", "000 III-E", processors(roots, machine, probes)),
+        belief("virtual machines and clouds serve as well", "000 III-F", virtualisation(roots, machine)),
+    ]
+}
+
+fn belief(belief: &'static str, source: &'static str, (holds, answer): (Holds, String)) -> Belief {
+    Belief { belief, source, holds, answer }
+}
+
+fn latency(roots: &Roots, probes: &Probes) -> (Holds, String) {
+    let largest = |key: &str| -> Result<u64, String> {
+        let value = roots.sysctl_value(key)?;
+        value
+            .split(' ')
+            .nth(2)
+            .and_then(|word| word.parse().ok())
+            .ok_or_else(|| format!("{key} is `{value}`"))
+    };
+    let buffer = match (largest("net.ipv4.tcp_rmem"), largest("net.ipv4.tcp_wmem")) {
+        (Ok(receive), Ok(send)) => receive.min(send),
+        (Err(why), _) | (_, Err(why)) => return (Holds::Unknown, why),
+    };
+    let measured = match &probes.way {
+        Some(Ok(way)) if !way.rtt.is_zero() => Some(way),
+        _ => None,
+    };
+    let rtts: Vec<Duration> = match measured {
+        Some(way) => vec![way.rtt],
+        None => RTTS_MS.iter().map(|&ms| Duration::from_millis(ms)).collect(),
+    };
+    let line = network::line_rate_bits_per_s(roots);
+    // Half of the receive buffer is window (tcp(7), `tcp_adv_win_scale` 1).
+    let window_bytes = buffer as f64 / 2.0;
+    let each: Vec<String> = rtts
+        .iter()
+        .filter_map(|rtt| {
+            let rtt_s = rtt.as_secs_f64();
+            let rate = window::rate_bits_per_s(window_bytes, rtt_s).ok()?;
+            let streams = line.and_then(|line| window::streams_needed(line as f64, rtt_s, window_bytes).ok());
+            let streams =
+                streams.map_or(String::new(), |streams| format!(" ({streams} streams fill the line)"));
+            Some(format!("{:.2} Gbit/s at {:.3} ms{streams}", rate / 1e9, rtt_s * 1e3))
+        })
+        .collect();
+    let origin = match measured {
+        Some(way) => format!("round trip time measured to {}", way.to),
+        None => "computed for the round trip times of 000 Table IV; --to HOST:PORT measures one".into(),
+    };
+    let answer = format!(
+        "no: windows are. With buffers up to {} MiB a stream carries {}; {origin}. More streams or larger buffers, not a \
+         shorter way",
+        buffer >> 20,
+        each.join(", ")
+    );
+    (Holds::No, answer)
+}
+
+fn loss(roots: &Roots) -> (Holds, String) {
+    let default = roots.sysctl_value("net.ipv4.tcp_congestion_control").unwrap_or_else(|_| "not seen".into());
+    let (sent, again) = match congestion::segments(roots) {
+        Ok(segments) => segments,
+        Err(why) => return (Holds::Unknown, why),
+    };
+    if sent < SEGMENTS_MIN {
+        return (
+            Holds::Unknown,
+            format!("only {sent} TCP segments were sent here so far; {SEGMENTS_MIN} are needed"),
+        );
+    }
+    let share = again as f64 / sent as f64;
+    // Of no loss the law has no answer: that is no error.
+    let errors = bit_error_rate(share, FRAME_BYTES).unwrap_or(0.0);
+    let rate = format!(
+        "{again} of {sent} segments ({share:.1e}) were sent again since boot, on all paths, which is a bit error rate of {errors:.0e} at most; congestion control is {default}"
+    );
+    match share <= LOSS_TYPICAL {
+        true => {
+            (Holds::No, format!("no: {rate}. That is within what a good backbone loses ({LOSS_TYPICAL:.1e})"))
+        }
+        false => (
+            Holds::Yes,
+            format!(
+                "{rate}. That is more than a good backbone loses ({LOSS_TYPICAL:.1e}): find the hop, before another algorithm"
+            ),
+        ),
+    }
+}
+
+fn line(probes: &Probes) -> (Holds, String) {
+    match &probes.testbed {
+        Some(Ok(())) => (
+            Holds::No,
+            "no: `thalweg testbed up --preset continental` makes such a path on this machine (tried)".into(),
+        ),
+        Some(Err(why)) => (Holds::Unknown, format!("no path can be emulated here: {why}")),
+        None => (Holds::Unknown, "not tried".into()),
+    }
+}
+
+fn bandwidth(roots: &Roots, probes: &Probes) -> (Holds, String) {
+    let speeds = probes.disks.iter().filter_map(|(path, speed)| Some((path, speed.as_ref().ok()?)));
+    let slowest = speeds.min_by(|a, b| a.1.write_bytes_per_s.total_cmp(&b.1.write_bytes_per_s));
+    let Some((path, speed)) = slowest else {
+        return (
+            Holds::Unknown,
+            "name a path that data are written to, so that its disk can be measured".into(),
+        );
+    };
+    let disk = speed.write_bytes_per_s * 8.0 / 1e9;
+    let path = path.display();
+    match network::line_rate_bits_per_s(roots).map(|line| line as f64 / 1e9) {
+        Some(line) if disk < line => (
+            Holds::No,
+            format!("no: {path} takes {disk:.1} Gbit/s (measured), less than the line's {line:.1}"),
+        ),
+        Some(line) => (
+            Holds::Yes,
+            format!(
+                "here it would: {path} takes {disk:.1} Gbit/s (measured), more than the line's {line:.1}"
+            ),
+        ),
+        None => (
+            Holds::Unknown,
+            format!(
+                "{path} takes {disk:.1} Gbit/s (measured); a line above that brings nothing, and no card says how fast it is"
+            ),
+        ),
+    }
+}
+
+fn processors(roots: &Roots, machine: &Machine, probes: &Probes) -> (Holds, String) {
+    let core = match &probes.core_bytes_per_s {
+        Some(Ok(rate)) => rate * 8.0 / 1e9,
+        Some(Err(why)) => return (Holds::Unknown, why.clone()),
+        None => return (Holds::Unknown, "not measured".into()),
+    };
+    let all = core * machine.cpus as f64;
+    let measured = format!(
+        "a core digests and seals {core:.1} Gbit/s (measured), {} of them {all:.1} at best",
+        machine.cpus
+    );
+    match network::line_rate_bits_per_s(roots).map(|line| line as f64 / 1e9) {
+        Some(line) if all > line => (Holds::No, format!("no: {measured}, and the line has {line:.1}")),
+        Some(line) => (Holds::Yes, format!("{measured}, and the line has {line:.1}")),
+        None => (Holds::Unknown, format!("{measured}; no card says how fast its line is")),
+    }
+}
+
+fn virtualisation(roots: &Roots, machine: &Machine) -> (Holds, String) {
+    let Some(hypervisor) = &machine.hypervisor else {
+        return (Holds::Unknown, "this is no guest, so there is nothing to measure".into());
+    };
+    match cpu::stolen_share(roots) {
+        Err(why) => (Holds::Unknown, why),
+        Ok(share) if share > STOLEN_MAX => (
+            Holds::No,
+            format!(
+                "no: this is a guest of {hypervisor}, and {:.1} % of its time went to other guests since boot",
+                share * 100.0
+            ),
+        ),
+        Ok(share) => (
+            Holds::Unknown,
+            format!(
+                "this is a guest of {hypervisor}; {:.2} % of its time went to others since boot, which is little; what its interrupts cost only the host can tell",
+                share * 100.0
+            ),
+        ),
+    }
+}

@@ -1,0 +1,98 @@
+//! Processors: how many, what they can, how fast they may run.
+
+use super::finding::{Finding, Subject};
+use super::machine::Machine;
+use super::measure::Probes;
+use super::roots::{Roots, names, read};
+use super::wanted::GOVERNOR;
+use std::collections::BTreeSet;
+
+/// Instructions that matter, by their names on x86-64 and on Arm.
+const INSTRUCTIONS: &[(&str, &[&str], &str)] = &[
+    (
+        "AES",
+        &["aes"],
+        "encryption without them costs ten times as much; then ChaCha20-Poly1305 is the better cipher",
+    ),
+    ("carry-less product", &["pclmulqdq", "pmull"], "the other half of AES-GCM"),
+    ("VAES", &["vaes"], "several AES blocks at once; good to have"),
+    ("AVX-512", &["avx512f"], "BLAKE3 digests sixteen blocks at once; good to have"),
+    ("SHA", &["sha_ni", "sha2"], "certificates and foreign checksums only: thalweg's own digest is BLAKE3"),
+];
+
+/// Everything about them.
+pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Finding> {
+    let mut found = vec![Finding::told(
+        Subject::Cpu,
+        "processors",
+        format!("{} x {}", machine.cpus, machine.cpu_model),
+        "12 to 24 moderate cores were enough for 100 Gbit/s (000 section III-E)",
+    )];
+    for (name, flags, why) in INSTRUCTIONS {
+        if machine.cpu_flags.is_empty() {
+            let place = roots.proc.join("cpuinfo");
+            found.push(Finding::unseen(Subject::Cpu, *name, format!("{} does not say", place.display())));
+            continue;
+        }
+        let has = machine.cpu_flags.iter().any(|flag| flags.contains(&flag.as_str()));
+        let current = if has { "yes" } else { "no" };
+        found.push(Finding::told(Subject::Cpu, *name, current, *why));
+    }
+    found.push(match &probes.core_bytes_per_s {
+        Some(Ok(rate)) => Finding::told(
+            Subject::Cpu,
+            "digest and seal",
+            format!("{:.1} Gbit/s a core", rate * 8.0 / 1e9),
+            "measured: BLAKE3 and AES-128-GCM of bytes in the cache, one thread",
+        ),
+        Some(Err(why)) => Finding::unseen(Subject::Cpu, "digest and seal", why),
+        None => Finding::unseen(Subject::Cpu, "digest and seal", "not measured"),
+    });
+    found.push(governor(roots, machine));
+    found
+}
+
+fn governor(roots: &Roots, machine: &Machine) -> Finding {
+    let directory = roots.sys.join("devices/system/cpu");
+    let governors: BTreeSet<String> = names(&directory)
+        .iter()
+        .filter_map(|cpu| read(&directory.join(cpu).join("cpufreq/scaling_governor")).ok())
+        .collect();
+    if governors.is_empty() {
+        let why = match machine.hypervisor {
+            Some(_) => "the host decides about frequencies, a guest does not see them",
+            None => "the kernel has no cpufreq here",
+        };
+        return Finding::unseen(Subject::Cpu, "governor", why);
+    }
+    let current = governors.iter().cloned().collect::<Vec<_>>().join(", ");
+    Finding::told(
+        Subject::Cpu,
+        "governor",
+        &current,
+        "a core that first has to speed up is late for each burst",
+    )
+    .wanted(GOVERNOR, current == GOVERNOR, "000 reference 23: ESnet fasterdata, host tuning")
+    .scoped(if machine.container.is_some() { "the host" } else { "this machine" })
+    .remedied(
+        format!("cpupower frequency-set -g {GOVERNOR}, or the tuned profile of --apply"),
+        format!("cpupower frequency-set -g {current}"),
+    )
+}
+
+/// Time that the hypervisor gave to others, as a share of all time since boot.
+pub fn stolen_share(roots: &Roots) -> Result<f64, String> {
+    let path = roots.proc.join("stat");
+    let text = read(&path)?;
+    let ticks: Vec<u64> = text
+        .lines()
+        .find_map(|line| line.strip_prefix("cpu "))
+        .map(|rest| rest.split_whitespace().filter_map(|word| word.parse().ok()).collect())
+        .unwrap_or_default();
+    // user nice system idle iowait irq softirq steal (proc(5)); guest time is in user time already.
+    let all: u64 = ticks.iter().take(8).sum();
+    match ticks.get(7) {
+        Some(stolen) if all > 0 => Ok(*stolen as f64 / all as f64),
+        _ => Err(format!("{} does not tell", path.display())),
+    }
+}

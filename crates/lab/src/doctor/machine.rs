@@ -1,0 +1,181 @@
+//! What machine this is, and what a change here reaches (000 Table VI).
+
+use super::finding::{Finding, Subject};
+use super::roots::{Roots, names, read};
+use super::wanted::Reach;
+
+/// Hardware, guest or container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// The hypervisor's name, if this is a guest.
+    pub hypervisor: Option<String>,
+    /// What keeps the container, if this is one.
+    pub container: Option<String>,
+    /// Whether settings of the kernel may be written.
+    pub is_privileged: bool,
+    /// Whether this network namespace is the kernel's first.
+    pub is_first_namespace: bool,
+    /// CPUs that are online, or 1.
+    pub cpus: usize,
+    /// Flags of the first CPU.
+    pub cpu_flags: Vec<String>,
+    /// Its name.
+    pub cpu_model: String,
+}
+
+/// `CAP_SYS_ADMIN` (capability.h), without which most settings cannot be written.
+const CAPABILITY_SYS_ADMIN: u64 = 1 << 21;
+
+impl Machine {
+    /// Looks at it.
+    pub fn of(roots: &Roots) -> Machine {
+        let info = read(&roots.proc.join("cpuinfo")).unwrap_or_default();
+        let field = |names: &[&str]| {
+            info.lines()
+                .filter_map(|line| line.split_once(':'))
+                .find_map(|(name, value)| names.contains(&name.trim()).then(|| value.trim().to_owned()))
+        };
+        let cpu_flags: Vec<String> =
+            field(&["flags", "Features"]).unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        let status = read(&roots.proc.join("self/status")).unwrap_or_default();
+        let capabilities = status
+            .lines()
+            .find_map(|line| line.strip_prefix("CapEff:"))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .unwrap_or(0);
+        let mounts = read(&roots.proc.join("self/mountinfo")).unwrap_or_default();
+        let settings_are_read_only = mounts.lines().any(|line| {
+            let mut words = line.split(' ').skip(4);
+            words.next() == Some("/proc/sys") && words.next().is_some_and(|o| o.split(',').any(|o| o == "ro"))
+        });
+        Machine {
+            hypervisor: hypervisor(roots, &cpu_flags),
+            container: container(roots, &mounts),
+            is_privileged: capabilities & CAPABILITY_SYS_ADMIN != 0 && !settings_are_read_only,
+            // The kernel shows this setting in its first network namespace only (net/core/sysctl_net_core.c).
+            is_first_namespace: roots.sysctl("net.core.netdev_max_backlog").exists(),
+            cpus: info.lines().filter(|line| line.starts_with("processor")).count().max(1),
+            cpu_model: field(&["model name", "Processor", "CPU part"]).unwrap_or_else(|| "unknown".into()),
+            cpu_flags,
+        }
+    }
+
+    /// Where a kernel setting of this reach takes effect when it is changed here; an error if it cannot be.
+    ///
+    /// # Errors
+    /// What stands against it, and where it could be changed.
+    pub fn reach(&self, reach: Reach) -> Result<String, String> {
+        let guest = match &self.hypervisor {
+            Some(_) => "; of this guest, not of its host",
+            None => "",
+        };
+        if !self.is_privileged {
+            return Err(match &self.container {
+                Some(_) => "not from inside this container: ask for it on the host, or for namespaced settings when the \
+                            container is started (--sysctl)"
+                    .to_owned(),
+                None => "root may change it".to_owned(),
+            });
+        }
+        match reach {
+            Reach::Namespace if !self.is_first_namespace => Ok(format!("this network namespace only{guest}")),
+            Reach::Namespace => {
+                Ok(format!("this host's network; containers with a network of their own keep theirs{guest}"))
+            }
+            Reach::Kernel if !self.is_first_namespace => {
+                Err("not from this network namespace: the kernel has one such setting, change it on the host"
+                    .into())
+            }
+            Reach::Kernel if self.container.is_some() => {
+                Ok(format!("the host and all of its containers: this one is privileged{guest}"))
+            }
+            Reach::Kernel => Ok(format!("this kernel and all of its containers{guest}")),
+        }
+    }
+
+    /// What it is, as findings.
+    pub fn findings(&self) -> Vec<Finding> {
+        let scope = match (&self.container, &self.hypervisor) {
+            (Some(_), _) if self.is_privileged => "settings change the host and all of its containers",
+            (Some(_), _) => "only few settings can be changed here, for this container alone",
+            (None, Some(_)) => "settings change this guest's kernel only; the host's must fit too",
+            (None, None) => "settings change this machine",
+        };
+        let virtualisation = self.hypervisor.clone().unwrap_or_else(|| "none: hardware".into());
+        let container = self.container.clone().unwrap_or_else(|| "none".into());
+        let namespace = if self.is_first_namespace { "the kernel's first" } else { "one of its own" };
+        let settings = if self.is_privileged {
+            "may be changed by this process"
+        } else {
+            "may not be changed by this process"
+        };
+        let told = |name: &str, current: String, why: &str| {
+            let mut finding = Finding::told(Subject::Machine, name, current, why).scoped(scope);
+            finding.source = Some("000 Table VI".into());
+            finding
+        };
+        vec![
+            told(
+                "virtualisation",
+                virtualisation,
+                "a guest pays for interrupts, and depends on its host's kernel",
+            ),
+            told("container", container, "a container has no kernel of its own"),
+            told(
+                "network namespace",
+                namespace.into(),
+                "some settings are of the namespace, some of the kernel",
+            ),
+            told("kernel settings", settings.into(), "needs CAP_SYS_ADMIN and a writable /proc/sys"),
+        ]
+    }
+}
+
+fn hypervisor(roots: &Roots, cpu_flags: &[String]) -> Option<String> {
+    if let Ok(kind) = read(&roots.sys.join("hypervisor/type")) {
+        return Some(kind);
+    }
+    if !cpu_flags.iter().any(|flag| flag == "hypervisor") {
+        return None;
+    }
+    let dmi = roots.sys.join("class/dmi/id");
+    let vendor = ["sys_vendor", "product_name"].iter().filter_map(|name| read(&dmi.join(name)).ok());
+    let vendor = vendor.collect::<Vec<_>>().join(" ");
+    Some(if vendor.is_empty() { "a hypervisor without a name".into() } else { vendor })
+}
+
+fn container(roots: &Roots, mounts: &str) -> Option<String> {
+    if let Ok(name) = read(&roots.run.join("systemd/container")) {
+        return Some(name);
+    }
+    if roots.run.join(".containerenv").exists() {
+        return Some("podman".into());
+    }
+    let groups = read(&roots.proc.join("1/cgroup")).unwrap_or_default();
+    for (mark, name) in
+        [("docker", "docker"), ("kubepods", "kubernetes"), ("libpod", "podman"), ("lxc", "lxc")]
+    {
+        if groups.contains(mark) {
+            return Some(name.into());
+        }
+    }
+    // With a control group namespace the group says nothing, but the root is still made of layers.
+    let root = mounts.lines().find(|line| line.split(' ').nth(4) == Some("/"))?;
+    root.split(" - ")
+        .nth(1)?
+        .starts_with("overlay ")
+        .then(|| "layered root (docker, podman, containerd)".into())
+}
+
+/// Names of the machine's NUMA nodes with their CPUs.
+pub fn nodes(roots: &Roots) -> Vec<(u32, Vec<u32>)> {
+    let directory = roots.sys.join("devices/system/node");
+    names(&directory)
+        .iter()
+        .filter_map(|name| {
+            let number = name.strip_prefix("node")?.parse().ok()?;
+            let cpus = read(&directory.join(name).join("cpulist")).ok()?;
+            Some((number, super::roots::numbers_of_list(&cpus)))
+        })
+        .collect()
+}

@@ -1,0 +1,235 @@
+//! What no file tells and has to be tried or measured. Everything here is bounded in time and in bytes, and leaves nothing.
+//!
+//! Nothing of it decides anything: what was found is a value that the subjects judge, so that tests can make it up.
+
+use crate::testbed::netlink;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use thalweg_mover::link::sealed::{SECRET_BYTES, Sealer};
+use thalweg_sys::card::{Offload, Rings, has_offload, rings};
+use thalweg_sys::host::ClockState;
+use thalweg_sys::namespace::NetworkNamespace;
+use thalweg_sys::{Buffer, Dir, File, socket};
+use thalweg_wire::hello::Cipher;
+use thalweg_wire::{digest, limits};
+
+/// Bytes of one write and read of a disk.
+const DISK_REQUEST_BYTES: usize = 1 << 20;
+
+/// Bytes that a disk is measured with, at most.
+const DISK_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of a small read and of a small write that is synced.
+const SMALL_BYTES: usize = 4096;
+
+/// Small requests, at most.
+const SMALL_REQUESTS_MAX: usize = 100;
+
+/// Each of the four measurements of a disk takes no longer than this and the request that it ends in.
+const DISK_TIME: Duration = Duration::from_secs(1);
+
+/// How long a core is measured.
+const CORE_TIME: Duration = Duration::from_millis(200);
+
+/// How long a connection to another machine may take.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// Connections that the round trip time is taken from.
+const CONNECTIONS: usize = 3;
+
+/// Something tried: it is there, or why not.
+pub type Tried<T> = Result<T, String>;
+
+/// What was tried and measured. [`Probes::default`] is nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Probes {
+    /// Cards by name.
+    pub cards: BTreeMap<String, Card>,
+    /// An `io_uring`, made.
+    pub io_uring: Option<Tried<()>>,
+    /// A connection handed to the kernel's TLS.
+    pub kernel_tls: Option<Tried<()>>,
+    /// The clock.
+    pub clock: Option<Tried<ClockState>>,
+    /// What one core digests and seals, in bytes a second.
+    pub core_bytes_per_s: Option<Tried<f64>>,
+    /// Whether a network namespace and a packet queue can be had, of which a testbed is made.
+    pub testbed: Option<Tried<()>>,
+    /// Paths by name.
+    pub disks: BTreeMap<PathBuf, Tried<DiskSpeed>>,
+    /// The way to another machine.
+    pub way: Option<Tried<Way>>,
+}
+
+/// What the driver says of a card.
+#[derive(Debug, Clone)]
+pub struct Card {
+    /// Its rings.
+    pub rings: Tried<Rings>,
+    /// Which offloads are on; those that it says nothing of are missing.
+    pub offloads: Vec<(Offload, bool)>,
+}
+
+/// What a disk did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DiskSpeed {
+    /// Written and synced, in bytes a second.
+    pub write_bytes_per_s: f64,
+    /// Read, in bytes a second; nothing where the page cache cannot be passed by.
+    pub read_bytes_per_s: Option<f64>,
+    /// Median of small reads at random; likewise.
+    pub read_latency: Option<Duration>,
+    /// Median of small writes with a sync.
+    pub sync_latency: Duration,
+}
+
+/// The way to another machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// As it was asked for.
+    pub to: String,
+    /// Round trip time, the least of a few.
+    pub rtt: Duration,
+    /// Bytes of a packet on it, as far as the kernel knows.
+    pub mtu_bytes: u32,
+}
+
+impl Probes {
+    /// Tries and measures on this machine: some 300 ms, and up to four seconds for each of `paths`.
+    pub fn take(devices: &[String], paths: &[PathBuf], to: Option<&str>) -> Probes {
+        let cards = devices.iter().map(|device| (device.clone(), card(device))).collect();
+        Probes {
+            cards,
+            io_uring: Some(in_words(thalweg_sys::queue::io_uring_is_there())),
+            kernel_tls: Some(in_words(kernel_tls())),
+            clock: Some(in_words(thalweg_sys::host::clock_state())),
+            core_bytes_per_s: Some(core_rate()),
+            testbed: Some(in_words(testbed())),
+            disks: paths.iter().map(|path| (path.clone(), in_words(disk(path)))).collect(),
+            way: to.map(|to| in_words(way(to))),
+        }
+    }
+}
+
+fn in_words<T>(result: io::Result<T>) -> Tried<T> {
+    result.map_err(|error| error.to_string())
+}
+
+fn card(device: &str) -> Card {
+    let offloads = Offload::ALL.iter().filter_map(|&kind| Some((kind, has_offload(device, kind).ok()?)));
+    Card { rings: in_words(rings(device)), offloads: offloads.collect() }
+}
+
+fn kernel_tls() -> io::Result<()> {
+    use socket::ktls::{self, Lacking};
+    ktls::probe(ktls::Cipher::Aes128Gcm).map_err(|lacking| match lacking {
+        Lacking::Ktls(error) | Lacking::Cipher(error) => error,
+    })
+}
+
+/// In a namespace that nobody sees and that ends with the call.
+fn testbed() -> io::Result<()> {
+    NetworkNamespace::new()?.inside(|| netlink::Socket::open().map(drop))
+}
+
+/// What one core digests and seals of bytes in its cache.
+fn core_rate() -> Tried<f64> {
+    let mut sealer = Sealer::new(Cipher::Aes128Gcm, &[7; SECRET_BYTES], limits::KEY_BYTES_MAX)
+        .map_err(|failure| failure.to_string())?;
+    let mut bytes = vec![7; 1 << 20];
+    let outer = [0; thalweg_wire::frame::OUTER_BYTES];
+    let (began, mut done) = (Instant::now(), 0u64);
+    while began.elapsed() < CORE_TIME {
+        std::hint::black_box(digest::of_piece(0, &bytes, bytes.len() as u64));
+        sealer.seal(&outer, &mut bytes).map_err(|failure| failure.to_string())?;
+        done += bytes.len() as u64;
+    }
+    Ok(done as f64 / began.elapsed().as_secs_f64())
+}
+
+/// In a file that has no name any more before its first byte.
+fn disk(path: &Path) -> io::Result<DiskSpeed> {
+    const NAME: &[u8] = b".thalweg-doctor";
+    let directory = Dir::open(path)?;
+    let _ = directory.remove_file(NAME);
+    let file = directory.create_new(NAME, 0o600)?;
+    directory.remove_file(NAME)?;
+    let is_direct = file.set_direct(true).is_ok();
+    let mut buffer = filled()?;
+
+    let mut offset = 0u64;
+    let began = Instant::now();
+    while offset < DISK_BYTES_MAX && began.elapsed() < DISK_TIME {
+        file.write_all_at(&buffer, offset)?;
+        offset += buffer.len() as u64;
+    }
+    file.sync_data()?;
+    let write_bytes_per_s = offset as f64 / began.elapsed().as_secs_f64();
+    let written = offset;
+
+    let sync_latency = median(|_| {
+        file.write_all_at(&buffer[..SMALL_BYTES], 0)?;
+        file.sync_data()
+    })?;
+    if !is_direct {
+        return Ok(DiskSpeed { write_bytes_per_s, read_bytes_per_s: None, read_latency: None, sync_latency });
+    }
+    let began = Instant::now();
+    let mut offset = 0;
+    while offset < written && began.elapsed() < DISK_TIME {
+        offset += read(&file, &mut buffer, offset)?;
+    }
+    let read_bytes_per_s = Some(offset as f64 / began.elapsed().as_secs_f64());
+    let blocks = written / SMALL_BYTES as u64;
+    // A step that has no factor with a power of two visits blocks far from each other, none twice.
+    let read_latency = median(|number| {
+        let block = (number as u64).wrapping_mul(0x9E37_79B1) % blocks;
+        read(&file, &mut buffer[..SMALL_BYTES], block * SMALL_BYTES as u64).map(drop)
+    })?;
+    Ok(DiskSpeed { write_bytes_per_s, read_bytes_per_s, read_latency: Some(read_latency), sync_latency })
+}
+
+fn filled() -> io::Result<Buffer> {
+    let mut buffer = Buffer::new(DISK_REQUEST_BYTES)?;
+    fastrand::Rng::with_seed(0).fill(&mut buffer);
+    Ok(buffer)
+}
+
+fn read(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<u64> {
+    match file.read_at(buffer, offset)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        bytes => Ok(bytes as u64),
+    }
+}
+
+/// The median time of a small request.
+fn median(mut request: impl FnMut(usize) -> io::Result<()>) -> io::Result<Duration> {
+    let mut times = Vec::with_capacity(SMALL_REQUESTS_MAX);
+    let began = Instant::now();
+    while times.len() < SMALL_REQUESTS_MAX && (times.is_empty() || began.elapsed() < DISK_TIME) {
+        let start = Instant::now();
+        request(times.len())?;
+        times.push(start.elapsed());
+    }
+    times.sort();
+    Ok(times[times.len() / 2])
+}
+
+fn way(to: &str) -> io::Result<Way> {
+    let address = to
+        .to_socket_addrs()?
+        .next()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))?;
+    let mut rtt = CONNECT_TIME;
+    let mut mtu_bytes = 0;
+    for _ in 0..CONNECTIONS {
+        let began = Instant::now();
+        let stream = TcpStream::connect_timeout(&address, CONNECT_TIME)?;
+        rtt = rtt.min(began.elapsed());
+        mtu_bytes = socket::path_mtu(&stream)?;
+    }
+    Ok(Way { to: to.to_owned(), rtt, mtu_bytes })
+}

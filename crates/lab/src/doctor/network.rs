@@ -1,0 +1,267 @@
+//! Cards, queues, buffers, interrupts, the way to another machine.
+
+use super::finding::{Finding, Remedy, Subject, Verdict};
+use super::machine::{Machine, nodes};
+use super::measure::{Probes, Tried};
+use super::roots::{Roots, names, number, numbers_of_list, read};
+use super::wanted::{JUMBO_MTU_BYTES, JUMBO_RATE_BITS_PER_S, RING_SLOTS, SYSCTLS};
+use std::collections::BTreeSet;
+use std::path::Path;
+use thalweg_sys::card::Rings;
+
+/// Network devices that lead out: those with hardware behind them; without any, all but the loopback.
+pub fn devices(roots: &Roots) -> Vec<String> {
+    let directory = roots.sys.join("class/net");
+    let all: Vec<String> =
+        names(&directory).into_iter().filter(|name| name != "lo" && !name.contains("bonding")).collect();
+    let hardware: Vec<String> =
+        all.iter().filter(|name| directory.join(name).join("device").exists()).cloned().collect();
+    if hardware.is_empty() { all } else { hardware }
+}
+
+/// The rate of the fastest line, in bits a second; none if no card says.
+pub fn line_rate_bits_per_s(roots: &Roots) -> Option<u64> {
+    devices(roots).iter().filter_map(|device| rate(&roots.sys.join("class/net").join(device))).max()
+}
+
+fn rate(card: &Path) -> Option<u64> {
+    // -1 or an error where the driver does not know.
+    number::<i64>(&card.join("speed")).filter(|rate| *rate > 0).map(|mbit| mbit as u64 * 1_000_000)
+}
+
+/// Everything about the network.
+pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Finding> {
+    let mut found = sysctls(roots, machine, Subject::Network);
+    for device in devices(roots) {
+        card(roots, machine, probes, &device, &mut found);
+    }
+    if let Some(way) = &probes.way {
+        found.extend(the_way(way));
+    }
+    found
+}
+
+/// The kernel settings of a subject.
+pub fn sysctls(roots: &Roots, machine: &Machine, subject: Subject) -> Vec<Finding> {
+    let of_subject = SYSCTLS.iter().filter(|sysctl| sysctl.subject == subject);
+    of_subject
+        .map(|sysctl| {
+            let reach = machine.reach(sysctl.reach);
+            let scope = reach.clone().unwrap_or_else(|why| why);
+            let current = match roots.sysctl_value(sysctl.key) {
+                Ok(current) => current,
+                Err(why) => {
+                    let mut finding = Finding::unseen(subject, sysctl.key, why).scoped(scope);
+                    finding.wanted = Some(sysctl.value.into());
+                    finding.source = Some(sysctl.source.into());
+                    return finding;
+                }
+            };
+            let mut finding = Finding::told(subject, sysctl.key, &current, sysctl.why)
+                .wanted(sysctl.value, sysctl.is_met_by(&current), sysctl.source)
+                .scoped(scope);
+            if finding.verdict == Verdict::Change && reach.is_ok() {
+                finding.remedy = Some(Remedy {
+                    apply: format!("sysctl -w {}='{}'", sysctl.key, sysctl.value),
+                    undo: format!("sysctl -w {}='{current}'", sysctl.key),
+                    by_apply: true,
+                });
+            }
+            finding
+        })
+        .collect()
+}
+
+fn card(roots: &Roots, machine: &Machine, probes: &Probes, device: &str, found: &mut Vec<Finding>) {
+    let directory = roots.sys.join("class/net").join(device);
+    let rate = rate(&directory);
+    let scope = match &machine.hypervisor {
+        Some(_) => "the guest's card; the card of the host has its own",
+        None => "this card",
+    };
+    let mut say = |finding: Finding| found.push(finding.scoped(scope));
+
+    let line = match rate {
+        Some(rate) => Finding::told(
+            Subject::Network,
+            format!("{device} line"),
+            format!("{} Gbit/s", rate as f64 / 1e9),
+            "rate of the line",
+        ),
+        None => Finding::unseen(
+            Subject::Network,
+            format!("{device} line"),
+            "the driver does not say how fast the line is",
+        ),
+    };
+    say(line);
+    if let Some(mtu) = number::<u32>(&directory.join("mtu")) {
+        say(packets(device, mtu, rate));
+    }
+    match probes.cards.get(device) {
+        Some(card) => {
+            match &card.rings {
+                Ok(rings) => say(ring(device, rings)),
+                Err(why) => say(Finding::unseen(
+                    Subject::Network,
+                    format!("{device} rings"),
+                    format!("the driver does not say: {why}"),
+                )),
+            }
+            if !card.offloads.is_empty() {
+                say(offloads(device, &card.offloads));
+            }
+        }
+        None => say(Finding::unseen(Subject::Network, format!("{device} rings"), "the driver was not asked")),
+    }
+    if let Some(finding) = interrupts(roots, device, &directory) {
+        say(finding);
+    }
+}
+
+fn packets(device: &str, mtu: u32, rate: Option<u64>) -> Finding {
+    let name = format!("{device} MTU");
+    let why =
+        "fewer packets for the same bytes; each hop and both ends must take them, so try the path before";
+    if rate.is_none_or(|rate| rate < JUMBO_RATE_BITS_PER_S) {
+        return Finding::told(
+            Subject::Network,
+            name,
+            mtu,
+            "jumbo packets are for lines of 10 Gbit/s and more",
+        );
+    }
+    Finding::told(Subject::Network, name, mtu, why)
+        .wanted(JUMBO_MTU_BYTES, mtu >= JUMBO_MTU_BYTES, "000 section III-B.1")
+        .remedied(
+            format!("ip link set {device} mtu {JUMBO_MTU_BYTES}"),
+            format!("ip link set {device} mtu {mtu}"),
+        )
+}
+
+/// Slots that a card's rings should have, to receive and to send: no fewer than they have.
+pub fn wanted_rings(rings: &Rings) -> (u32, u32) {
+    let wanted = |now: u32, max: u32| RING_SLOTS.min(max).max(now);
+    (wanted(rings.receive, rings.receive_max), wanted(rings.send, rings.send_max))
+}
+
+fn ring(device: &str, rings: &Rings) -> Finding {
+    let (receive, send) = wanted_rings(rings);
+    let is_good = (rings.receive, rings.send) == (receive, send);
+    let shown = |receive, send| format!("rx {receive} tx {send}");
+    Finding::told(
+        Subject::Network,
+        format!("{device} rings"),
+        shown(rings.receive, rings.send),
+        format!(
+            "a burst that the kernel does not fetch in time is lost; the card has at most {}",
+            shown(rings.receive_max, rings.send_max)
+        ),
+    )
+    .wanted(shown(receive, send), is_good, "000 Table II")
+    .remedied(
+        format!("ethtool -G {device} {}", shown(receive, send)),
+        format!("ethtool -G {device} {}", shown(rings.receive, rings.send)),
+    )
+}
+
+fn offloads(device: &str, offloads: &[(thalweg_sys::card::Offload, bool)]) -> Finding {
+    let words = |on| {
+        offloads
+            .iter()
+            .map(|(kind, is_on)| format!("{} {}", kind.name(), word(on, *is_on)))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let off: Vec<&str> = offloads.iter().filter(|(_, is_on)| !is_on).map(|(kind, _)| kind.name()).collect();
+    let each = |value: &str| off.iter().map(|name| format!(" {name} {value}")).collect::<String>();
+    Finding::told(
+        Subject::Network,
+        format!("{device} offloads"),
+        words(None),
+        "without them the CPU makes each packet and each checksum itself",
+    )
+    .wanted(words(Some("on")), off.is_empty(), "ethtool(8)")
+    .remedied(format!("ethtool -K {device}{}", each("on")), format!("ethtool -K {device}{}", each("off")))
+}
+
+fn word(instead: Option<&'static str>, is_on: bool) -> &'static str {
+    instead.unwrap_or(if is_on { "on" } else { "off" })
+}
+
+/// Where the card's interrupts go; none if it has none of its own.
+fn interrupts(roots: &Roots, device: &str, directory: &Path) -> Option<Finding> {
+    let interrupts: Vec<String> = ["device/msi_irqs", "device/../msi_irqs"]
+        .iter()
+        .map(|place| names(&directory.join(place)))
+        .find(|names| !names.is_empty())?;
+    let name = format!("{device} interrupts");
+    let mut cpus = BTreeSet::new();
+    for interrupt in &interrupts {
+        let place = roots.proc.join("irq").join(interrupt);
+        // The first is empty where the kernel does not keep it.
+        let list = ["effective_affinity_list", "smp_affinity_list"]
+            .iter()
+            .filter_map(|file| read(&place.join(file)).ok())
+            .find(|list| !list.is_empty());
+        cpus.extend(numbers_of_list(&list.unwrap_or_default()));
+    }
+    if cpus.is_empty() {
+        let place = roots.proc.join("irq");
+        return Some(Finding::unseen(
+            Subject::Network,
+            name,
+            format!("{} does not say where they go", place.display()),
+        ));
+    }
+    let queues = names(&directory.join("queues")).iter().filter(|queue| queue.starts_with("rx-")).count();
+    let nodes = nodes(roots);
+    let node: Option<u32> = ["device/numa_node", "device/../numa_node"]
+        .iter()
+        .find_map(|place| number::<i64>(&directory.join(place)))
+        .and_then(|node| u32::try_from(node).ok());
+    let near = node.and_then(|node| nodes.iter().find(|(number, _)| *number == node)).map(|(_, cpus)| cpus);
+    let far = near.map_or(0, |near| cpus.iter().filter(|cpu| !near.contains(cpu)).count());
+    let is_spread = queues < 2 || cpus.len() > 1 || interrupts.len() < 2;
+    let place = match node {
+        Some(node) if nodes.len() > 1 => {
+            format!(", the card is at node {node}, {far} of these CPUs are at another")
+        }
+        _ => String::new(),
+    };
+    let current = format!("{} on {} CPUs, {queues} receive queues{place}", interrupts.len(), cpus.len());
+    let wanted = if nodes.len() > 1 { "several CPUs, all at the card's node" } else { "several CPUs" };
+    Some(
+        Finding::told(
+            Subject::Network,
+            name,
+            current,
+            "one CPU cannot take all packets of a fast line, and one at another node fetches them across the machine",
+        )
+        .wanted(wanted, is_spread && far == 0, "000 section III-F; kernel: networking/scaling")
+        .remedied(
+            "stop irqbalance, then write CPUs of the card's node to /proc/irq/N/smp_affinity_list",
+            "start irqbalance again",
+        ),
+    )
+}
+
+fn the_way(way: &Tried<super::measure::Way>) -> Vec<Finding> {
+    match way {
+        Err(why) => vec![Finding::unseen(Subject::Network, "path", format!("could not connect: {why}"))],
+        Ok(way) => vec![
+            Finding::told(
+                Subject::Network,
+                format!("round trip time to {}", way.to),
+                format!("{:.3} ms", way.rtt.as_secs_f64() * 1e3),
+                "the least of three connections",
+            ),
+            Finding::told(
+                Subject::Network,
+                format!("path MTU to {}", way.to),
+                way.mtu_bytes,
+                "as far as the kernel has found out; only large packets under way show a smaller one",
+            ),
+        ],
+    }
+}

@@ -1,0 +1,320 @@
+//! Machines made of files: nothing of the machine that runs the tests is read or changed.
+
+use super::change::{Done, apply, undo};
+use super::measure::{Card, DiskSpeed, Probes, Way};
+use super::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+use thalweg_sys::card::{Offload, Rings};
+
+struct Tree(TempDir);
+
+impl Tree {
+    fn with(files: &[(&str, &str)]) -> Tree {
+        let tree = Tree(tempfile::tempdir().expect("a scratch directory"));
+        for (path, text) in files {
+            tree.put(path, text);
+        }
+        tree
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("make directories");
+        fs::write(path, format!("{text}\n")).expect("write a file");
+    }
+
+    fn roots(&self) -> Roots {
+        Roots::below(self.0.path())
+    }
+
+    fn report(&self, probes: &Probes, paths: &[&str]) -> Report {
+        let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+        examine(&self.roots(), probes, &paths)
+    }
+
+    /// Every file with its mode and bytes, without the state directory.
+    fn files(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+        fn walk(path: &Path, into: &mut BTreeMap<PathBuf, (u32, Vec<u8>)>) {
+            for entry in fs::read_dir(path).expect("list").flatten() {
+                let about = entry.metadata().expect("look at");
+                if about.is_dir() {
+                    into.insert(entry.path(), (about.permissions().mode(), Vec::new()));
+                    walk(&entry.path(), into);
+                } else {
+                    let bytes = fs::read(entry.path()).expect("read");
+                    into.insert(entry.path(), (about.permissions().mode(), bytes));
+                }
+            }
+        }
+        let mut files = BTreeMap::new();
+        walk(self.0.path(), &mut files);
+        files.retain(|path, _| !path.starts_with(self.state()));
+        files
+    }
+
+    fn state(&self) -> PathBuf {
+        self.0.path().join("state")
+    }
+}
+
+/// The kernel settings of a distribution as it comes.
+const STOCK: &[(&str, &str)] = &[
+    ("proc/sys/net/core/rmem_max", "212992"),
+    ("proc/sys/net/core/wmem_max", "212992"),
+    ("proc/sys/net/core/default_qdisc", "fq_codel"),
+    ("proc/sys/net/core/netdev_max_backlog", "1000"),
+    ("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456"),
+    ("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304"),
+    ("proc/sys/net/ipv4/tcp_mtu_probing", "0"),
+    ("proc/sys/net/ipv4/tcp_congestion_control", "bbr"),
+    ("proc/sys/net/ipv4/tcp_available_congestion_control", "reno cubic bbr"),
+    ("proc/sys/net/ipv4/tcp_allowed_congestion_control", "reno bbr"),
+    ("proc/sys/net/ipv4/tcp_window_scaling", "1"),
+    ("proc/sys/net/ipv4/tcp_sack", "1"),
+    ("proc/sys/net/ipv4/tcp_moderate_rcvbuf", "1"),
+    ("proc/self/status", "Name:\tthalweg\nCapEff:\t000001ffffffffff"),
+];
+
+/// A data transfer node: two sockets, a card of 100 Gbit/s at node 1 whose interrupts go to node 0.
+fn dtn() -> Tree {
+    let tree = Tree::with(STOCK);
+    let cpu = |number| {
+        format!(
+            "processor\t: {number}\nmodel name\t: Intel(R) Xeon(R) Gold 5418N\nflags\t\t: fpu aes pclmulqdq vaes avx512f sha_ni\n"
+        )
+    };
+    let rest = [
+        ("proc/cpuinfo", (0..8).map(cpu).collect::<String>()),
+        ("proc/self/mountinfo", "22 1 259:2 / / rw,relatime - ext4 /dev/nvme0n1p2 rw\n30 22 259:9 / /data rw,sync - xfs /dev/nvme1n1 rw".into()),
+        ("proc/self/limits", "Max open files            1024                 1024                 files     \nMax locked memory         65536                65536                bytes     ".into()),
+        ("proc/net/snmp", "Tcp: RtoMin OutSegs RetransSegs\nTcp: 200 22000000 220".into()),
+        ("proc/stat", "cpu  100 0 100 9800 0 0 0 0 0 0".into()),
+        ("proc/irq/77/smp_affinity_list", "0".into()),
+        ("proc/irq/78/smp_affinity_list", "1".into()),
+        ("sys/class/net/ens1f0/speed", "100000".into()),
+        ("sys/class/net/ens1f0/mtu", "1500".into()),
+        ("sys/class/net/ens1f0/device/numa_node", "1".into()),
+        ("sys/class/net/ens1f0/device/msi_irqs/77", "msix".into()),
+        ("sys/class/net/ens1f0/device/msi_irqs/78", "msix".into()),
+        ("sys/class/net/ens1f0/queues/rx-0/rps_cpus", "0".into()),
+        ("sys/class/net/ens1f0/queues/rx-1/rps_cpus", "0".into()),
+        ("sys/class/net/veth0/speed", "10000".into()),
+        ("sys/devices/system/node/node0/cpulist", "0-3".into()),
+        ("sys/devices/system/node/node1/cpulist", "4-7".into()),
+        ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave".into()),
+        ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet".into()),
+        ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet acpi_pm".into()),
+        ("sys/dev/block/259:9/queue/scheduler", "[none] mq-deadline".into()),
+        ("sys/dev/block/259:9/queue/rotational", "0".into()),
+    ];
+    for (path, text) in rest {
+        tree.put(path, &text);
+    }
+    tree
+}
+
+/// What would have been measured on it.
+fn dtn_probes() -> Probes {
+    let rings = Rings { receive: 2048, send: 2048, receive_max: 8160, send_max: 4096 };
+    let offloads = vec![(Offload::SegmentationByCard, true), (Offload::Joining, false)];
+    let speed = DiskSpeed {
+        write_bytes_per_s: 5e9,
+        read_bytes_per_s: Some(14e9),
+        read_latency: Some(Duration::from_micros(80)),
+        sync_latency: Duration::from_micros(30),
+    };
+    Probes {
+        cards: BTreeMap::from([("ens1f0".into(), Card { rings: Ok(rings), offloads })]),
+        core_bytes_per_s: Some(Ok(2e9)),
+        testbed: Some(Ok(())),
+        disks: BTreeMap::from([(PathBuf::from("/data"), Ok(speed))]),
+        way: Some(Ok(Way { to: "far:443".into(), rtt: Duration::from_millis(74), mtu_bytes: 9000 })),
+        ..Probes::default()
+    }
+}
+
+fn finding<'a>(report: &'a Report, name: &str) -> &'a Finding {
+    report
+        .findings
+        .iter()
+        .find(|finding| finding.name == name)
+        .unwrap_or_else(|| panic!("nothing about {name}"))
+}
+
+fn belief(report: &Report, number: usize) -> (Holds, &str) {
+    (report.beliefs[number - 1].holds, &report.beliefs[number - 1].answer)
+}
+
+#[test]
+fn a_node_with_a_fast_card_is_told_what_stands_in_its_way() {
+    let report = dtn().report(&dtn_probes(), &["/data"]);
+    let change = |name: &str, current: &str, wanted: &str| {
+        let found = finding(&report, name);
+        assert_eq!((found.verdict, found.current.as_deref()), (Verdict::Change, Some(current)), "{name}");
+        assert_eq!(found.wanted.as_deref(), Some(wanted), "{name}");
+        assert!(!found.why.is_empty() && found.source.is_some() && found.scope.is_some(), "{name}");
+    };
+    change("net.core.rmem_max", "212992", "2147483647");
+    change("net.ipv4.tcp_rmem", "4096 131072 6291456", "4096 67108864 1073741824");
+    change("net.ipv4.tcp_congestion_control", "bbr", "cubic");
+    change("ens1f0 rings", "rx 2048 tx 2048", "rx 8160 tx 4096");
+    change("ens1f0 offloads", "tso on, gro off", "tso on, gro on");
+    change("ens1f0 MTU", "1500", "9000");
+    change("governor", "powersave", "performance");
+    change("clock source", "hpet", "tsc");
+    change("open files", "1024, may be raised to 1024", "at least 2048");
+    change("/data write", "40.00 Gbit/s (5000 MB/s)", "above the line's 100 Gbit/s");
+    assert_eq!(finding(&report, "/data mount options").verdict, Verdict::Change);
+    let interrupts = finding(&report, "ens1f0 interrupts");
+    assert_eq!(interrupts.verdict, Verdict::Change);
+    assert!(
+        interrupts.current.as_deref().is_some_and(|text| text.contains("2 of these CPUs are at another"))
+    );
+    assert_eq!(finding(&report, "net.core.default_qdisc").verdict, Verdict::Good);
+    assert_eq!(finding(&report, "/data read").verdict, Verdict::Good);
+    assert_eq!(finding(&report, "VAES").current.as_deref(), Some("yes"));
+    let remedy = finding(&report, "ens1f0 rings").remedy.clone().expect("a remedy");
+    assert_eq!(remedy.undo, "ethtool -G ens1f0 rx 2048 tx 2048");
+}
+
+#[test]
+fn the_six_beliefs_are_answered_by_what_was_measured() {
+    let report = dtn().report(&dtn_probes(), &["/data"]);
+    assert_eq!(report.beliefs.len(), 6);
+    let (latency, answer) = belief(&report, 1);
+    // 4 MiB of buffer, half of it window, each 74 ms.
+    assert!(latency == Holds::No && answer.contains("0.23 Gbit/s at 74.000 ms (442 streams"), "{answer}");
+    let (loss, answer) = belief(&report, 2);
+    assert!(loss == Holds::No && answer.contains("220 of 22000000 segments (1.0e-5)"), "{answer}");
+    assert_eq!(belief(&report, 3).0, Holds::No);
+    let (bandwidth, answer) = belief(&report, 4);
+    assert!(
+        bandwidth == Holds::No && answer.contains("40.0 Gbit/s (measured), less than the line's 100.0"),
+        "{answer}"
+    );
+    let (processors, answer) = belief(&report, 5);
+    assert!(processors == Holds::No && answer.contains("8 of them 128.0"), "{answer}");
+    let (guest, answer) = belief(&report, 6);
+    assert!(guest == Holds::Unknown && answer.contains("no guest"), "{answer}");
+}
+
+#[test]
+fn a_guest_is_told_that_its_host_decides() {
+    let tree = Tree::with(STOCK);
+    tree.put("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu aes hypervisor");
+    tree.put("sys/class/dmi/id/sys_vendor", "QEMU");
+    tree.put("proc/stat", "cpu  500 0 300 100 0 0 0 100 0 0");
+    let report = tree.report(&Probes::default(), &[]);
+    assert_eq!(finding(&report, "virtualisation").current.as_deref(), Some("QEMU"));
+    let scope = finding(&report, "net.core.rmem_max").scope.clone().unwrap_or_default();
+    assert!(scope.contains("guest, not of its host"), "{scope}");
+    assert_eq!(finding(&report, "governor").verdict, Verdict::Unseen);
+    let (holds, answer) = belief(&report, 6);
+    assert!(holds == Holds::No && answer.contains("10.0 % of its time"), "{answer}");
+}
+
+#[test]
+fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
+    let tree = Tree::with(&[
+        ("proc/sys/net/ipv4/tcp_rmem", "4096 131072 6291456"),
+        ("proc/self/status", "CapEff:\t00000000a80425fb"),
+        (
+            "proc/self/mountinfo",
+            "900 800 0:90 / / rw,relatime - overlay overlay rw,lowerdir=/a\n901 900 0:5 /sys /proc/sys ro,nosuid - proc proc rw",
+        ),
+        ("proc/self/cgroup", "0::/"),
+        ("sys/fs/cgroup/cpu.max", "150000 100000"),
+        ("sys/fs/cgroup/memory.max", "2147483648"),
+        ("sys/class/net/eth0/mtu", "1500"),
+    ]);
+    let report = tree.report(&Probes::default(), &["/data"]);
+    assert!(
+        finding(&report, "container").current.as_deref().is_some_and(|name| name.contains("layered root"))
+    );
+    let buffer = finding(&report, "net.ipv4.tcp_rmem");
+    assert!(buffer.verdict == Verdict::Change && buffer.remedy.is_none());
+    assert!(buffer.scope.as_deref().is_some_and(|scope| scope.contains("--sysctl")));
+    let backlog = finding(&report, "net.core.netdev_max_backlog");
+    assert!(backlog.verdict == Verdict::Unseen && backlog.why.contains("is not there"), "{backlog:?}");
+    assert_eq!(finding(&report, "CPUs of the control group").current.as_deref(), Some("1.50"));
+    assert_eq!(finding(&report, "memory of the control group").current.as_deref(), Some("2048 MiB"));
+    assert!(apply(&tree.roots(), &report, &Probes::default(), &tree.state()).expect("apply").is_empty());
+    assert!(!tree.0.path().join("etc").exists());
+}
+
+#[test]
+fn an_empty_machine_is_all_unseen_and_nothing_panics() {
+    let report = Tree::with(&[]).report(&Probes::default(), &["/data"]);
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|finding| finding.verdict != Verdict::Change && finding.verdict != Verdict::Good)
+    );
+    assert!(report.beliefs.iter().all(|belief| belief.holds == Holds::Unknown));
+}
+
+fn value<'a>(done: &'a [Done], what: &str) -> &'a Done {
+    done.iter().find(|done| done.what == what).unwrap_or_else(|| panic!("nothing about {what}"))
+}
+
+#[test]
+fn what_was_applied_is_undone_exactly_also_when_applied_twice() {
+    let tree = dtn();
+    tree.put("etc/sysctl.d/90-thalweg.conf", "# ours from an earlier life\nnet.core.rmem_max = 1");
+    let own = tree.0.path().join("etc/sysctl.d/90-thalweg.conf");
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o640)).expect("set a mode");
+    let before = tree.files();
+    let probes = dtn_probes();
+    let done = apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply");
+    assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
+    assert!(value(&done, "net.core.rmem_max").now.contains("= 2147483647 (was 212992)"));
+    let text = fs::read_to_string(&own).expect("the file of sysctl.d");
+    assert!(text.contains("# 000 Table III\nnet.ipv4.tcp_rmem = 4096 67108864 1073741824\n"), "{text}");
+    let profile =
+        fs::read_to_string(tree.0.path().join("etc/tuned/thalweg-dtn/tuned.conf")).expect("the profile");
+    assert!(profile.contains("devices=ens1f0\nring=rx 8160 tx 4096"), "{profile}");
+    let report = tree.report(&probes, &[]);
+    assert_eq!(finding(&report, "net.ipv4.tcp_rmem").verdict, Verdict::Good);
+
+    tree.put("proc/sys/net/ipv4/tcp_mtu_probing", "0");
+    let done = apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply again");
+    assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
+    let text = fs::read_to_string(&own).expect("the file of sysctl.d");
+    assert!(text.contains("rmem_max") && text.contains("mtu_probing = 1"), "{text}");
+
+    let done = undo(&tree.roots(), &tree.state()).expect("undo");
+    assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
+    assert_eq!(tree.files(), before);
+    assert!(undo(&tree.roots(), &tree.state()).expect("undo again").is_empty());
+}
+
+#[test]
+fn what_somebody_else_changed_since_is_left_and_told() {
+    let tree = dtn();
+    let probes = Probes::default();
+    apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply");
+    tree.put("proc/sys/net/core/rmem_max", "77777777");
+    let done = undo(&tree.roots(), &tree.state()).expect("undo");
+    let told = value(&done, "net.core.rmem_max");
+    assert!(told.trouble.is_some() && told.now.contains("212992"), "{told:?}");
+    let now = |path: &str| fs::read_to_string(tree.0.path().join(path)).expect("read").trim().to_owned();
+    assert_eq!(now("proc/sys/net/core/rmem_max"), "77777777");
+    assert_eq!(now("proc/sys/net/core/wmem_max"), "212992");
+}
+
+#[test]
+fn a_damaged_record_is_told_and_nothing_is_changed() {
+    let tree = dtn();
+    tree.put("state/doctor.json", "{");
+    let before = tree.files();
+    let probes = Probes::default();
+    assert!(apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).is_err());
+    assert!(undo(&tree.roots(), &tree.state()).is_err());
+    assert_eq!(tree.files(), before);
+}
