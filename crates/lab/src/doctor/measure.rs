@@ -5,7 +5,7 @@
 use crate::testbed::netlink;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_mover::link::sealed::{SECRET_BYTES, Sealer};
