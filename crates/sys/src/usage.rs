@@ -101,7 +101,10 @@ pub fn ignore_file_size_signal() -> io::Result<()> {
 /// # Errors
 /// `PermissionDenied` without `CAP_SYS_NICE`, or where the control group has no real-time share.
 pub fn run_before_others() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 1 };
+    // JUSTIFICATION: other C libraries than glibc have more fields, which do not matter here.
+    // SAFETY: it is of plain numbers, and zeros are numbers.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = 1;
     // JUSTIFICATION: neither std nor rustix has sched_setscheduler.
     // SAFETY: 0 is the calling thread; the kernel only reads the parameters, which live until it returns.
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) } {
