@@ -1,6 +1,7 @@
 //! Decoders of `thalweg-mover`.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use thalweg_mover::journal::Journal;
 use thalweg_mover::journal::catalogue::{Catalogue, Remembered};
 use thalweg_mover::link::ssh::{BRIDGE_MAGIC, DialBack, MOVER_MAGIC, Order, Ready, read_line};
@@ -168,6 +169,7 @@ pub fn journal(data: &[u8]) {
 pub fn catalogue(data: &[u8]) {
     let Some((&[high, low], data)) = data.split_first_chunk::<2>() else { return };
     let scratch = tempfile::tempdir().expect("a directory");
+    let began = Instant::now();
     let put: Vec<(RelativePath, Remembered)> = (0..8u8)
         .map(|name| {
             let path = RelativePath::new(vec![b'a' + name]).expect("a path");
@@ -176,7 +178,7 @@ pub fn catalogue(data: &[u8]) {
         .collect();
     {
         let mut catalogue = Catalogue::open(scratch.path(), b"place").expect("opened").expect("not held");
-        put.iter().for_each(|(path, remembered)| catalogue.put(path, *remembered).expect("put"));
+        put.iter().for_each(|(path, remembered)| catalogue.put(path, *remembered, began).expect("put"));
     }
     let files = std::fs::read_dir(scratch.path()).expect("listed");
     let file = files
@@ -187,10 +189,11 @@ pub fn catalogue(data: &[u8]) {
     let at = u64::from(u16::from_be_bytes([high, low])) * 5;
     std::os::unix::fs::FileExt::write_all_at(&file, data, at).expect("written");
     let mut catalogue = Catalogue::open(scratch.path(), b"place").expect("opened").expect("not held");
-    for (path, remembered) in &put {
+    // Each so late that it is written at once, into what is there.
+    for ((path, remembered), turn) in put.iter().zip(1..) {
         let found = catalogue.find(path).expect("looked for");
         assert!(found.is_none_or(|found| found == *remembered));
-        catalogue.put(path, *remembered).expect("put");
+        catalogue.put(path, *remembered, began + Duration::from_secs(turn)).expect("put");
         assert_eq!(catalogue.find(path).expect("looked for"), Some(*remembered));
     }
 }

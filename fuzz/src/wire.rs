@@ -2,7 +2,7 @@
 
 use thalweg_wire::frame::{self, Inner, PackItem};
 use thalweg_wire::hello::{Hello, ServerHello, negotiate};
-use thalweg_wire::journal::{RECORD_HEAD_BYTES, Record};
+use thalweg_wire::journal::{MarkRecord, RECORD_HEAD_BYTES, Record};
 use thalweg_wire::message::Message;
 use thalweg_wire::path::{Escaped, unescape};
 use thalweg_wire::receipt::{Line, Signed, Statement};
@@ -12,13 +12,14 @@ use thalweg_wire::{DecodeError, RelativePath, limits};
 pub type Property = fn(&[u8]);
 
 /// Name of the target and of its folder in `corpus/`, and what it runs.
-pub const TARGETS: [(&str, Property); 9] = [
+pub const TARGETS: [(&str, Property); 10] = [
     ("hello", hello),
     ("server_hello", server_hello),
     ("message", message),
     ("frame_inner", frame_inner),
     ("pack", pack),
     ("journal_record", journal_record),
+    ("mark_record", mark_record),
     ("path_unescape", path_unescape),
     ("receipt", receipt),
     ("receipt_line", receipt_line),
@@ -87,22 +88,35 @@ pub fn pack(data: &[u8]) {
 
 /// Any bytes as they are, and any body behind a head that is right.
 pub fn journal_record(data: &[u8]) {
-    let _ = Record::decode(7, data);
+    record(data, Record::decode, Record::encode);
+}
+
+/// A record of marks is read as one of a journal is.
+pub fn mark_record(data: &[u8]) {
+    record(data, MarkRecord::decode, MarkRecord::encode);
+}
+
+/// Reads a record at this place in its file, and says how long it was.
+type Decode<T> = fn(u64, &[u8]) -> Result<(T, usize), DecodeError>;
+
+/// Any bytes give a record or an error; a body with the right check value one that comes back as it went.
+fn record<T: PartialEq + std::fmt::Debug>(data: &[u8], decode: Decode<T>, encode: fn(&T, u64, &mut Vec<u8>)) {
+    let _ = decode(7, data);
     let at = 4096u64;
     let check = blake3::Hasher::new().update(&at.to_be_bytes()).update(data).finalize();
-    let mut record = (data.len() as u32).to_be_bytes().to_vec();
-    record.extend_from_slice(&check.as_bytes()[..8]);
-    record.extend_from_slice(data);
-    match Record::decode(at, &record) {
-        Ok((read, bytes)) => {
-            assert_eq!(bytes, RECORD_HEAD_BYTES + data.len());
+    let mut bytes = (data.len() as u32).to_be_bytes().to_vec();
+    bytes.extend_from_slice(&check.as_bytes()[..8]);
+    bytes.extend_from_slice(data);
+    match decode(at, &bytes) {
+        Ok((read, length)) => {
+            assert_eq!(length, RECORD_HEAD_BYTES + data.len());
             let mut again = Vec::new();
-            read.encode(0, &mut again);
-            assert_eq!(Record::decode(0, &again).map(|(record, _)| record), Ok(read));
+            encode(&read, 0, &mut again);
+            assert_eq!(decode(0, &again).map(|(record, _)| record), Ok(read));
         }
         Err(error) => assert!(!matches!(error, DecodeError::Short { .. }), "{error}"),
     }
-    assert!(Record::decode(at + 1, &record).is_err(), "a record that was moved");
+    assert!(decode(at + 1, &bytes).is_err(), "a record that was moved");
 }
 
 /// What is shown is inert and can be read back; what is accepted stays below its root.

@@ -10,10 +10,15 @@ use std::time::Duration;
 use crate::invalid;
 
 /// A fixed piece of memory, aligned for direct I/O: to 4096 bytes, or to 2 MiB and asked to be on huge pages
-/// if it has that many. Zeroed when made, and resident from then on. Freed on drop.
+/// if it fills half of one. Zeroed when made, and resident from then on. Freed on drop.
+///
+/// A direct write of a mebibyte from one huge page is one piece for the kernel and the disk instead of 256: 4 to 8 % less
+/// CPU at the receiver of a large file, and 0.75 to 0.88 of the time (medians of 7 and 9 interleaved pairs, virtio disk,
+/// busy machine).
 pub struct Buffer {
     start: NonNull<u8>,
     layout: Layout,
+    bytes: usize,
 }
 
 impl Buffer {
@@ -23,24 +28,32 @@ impl Buffer {
         if bytes == 0 {
             return Err(invalid("a buffer has at least one byte"));
         }
-        let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { PAGE_BYTES };
-        let layout = Layout::from_size_align(bytes, align).map_err(|_| invalid("buffer is too large"))?;
+        let taken = Buffer::memory_bytes(bytes);
+        let is_huge = taken >= HUGE_PAGE_BYTES;
+        let align = if is_huge { HUGE_PAGE_BYTES } else { PAGE_BYTES };
+        let layout = Layout::from_size_align(taken, align).map_err(|_| invalid("buffer is too large"))?;
         // JUSTIFICATION: safe code cannot ask for aligned memory, nor survive not getting it.
         // SAFETY: the layout's size is not 0.
         let start = NonNull::new(unsafe { alloc(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
-        if bytes >= HUGE_PAGE_BYTES {
+        if is_huge {
             // JUSTIFICATION: huge pages must be asked for before the first touch; only the caller of alloc
             // can do that.
             // SAFETY: the range was just allocated and is ours alone; the advice changes no content. A
             // refusal (kernels without huge pages) changes only speed.
             let _ = unsafe {
-                rustix::mm::madvise(start.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxHugepage)
+                rustix::mm::madvise(start.as_ptr().cast(), taken, rustix::mm::Advice::LinuxHugepage)
             };
         }
         // JUSTIFICATION: alloc_zeroed would touch the pages before the advice.
-        // SAFETY: `bytes` bytes from `start` are ours and writable; any byte pattern is a u8.
-        unsafe { start.as_ptr().write_bytes(0, bytes) };
-        Ok(Buffer { start, layout })
+        // SAFETY: `taken` bytes from `start` are ours and writable; any byte pattern is a u8.
+        unsafe { start.as_ptr().write_bytes(0, taken) };
+        Ok(Buffer { start, layout, bytes })
+    }
+
+    /// Memory that a buffer of `bytes` takes: more, where it is rounded up to a huge page.
+    pub const fn memory_bytes(bytes: usize) -> usize {
+        let fills_half = bytes >= HUGE_PAGE_BYTES / 2 && bytes < HUGE_PAGE_BYTES;
+        if fills_half { HUGE_PAGE_BYTES } else { bytes }
     }
 
     /// Overwrites the whole buffer with zeros.
@@ -61,9 +74,9 @@ impl Deref for Buffer {
 
     fn deref(&self) -> &[u8] {
         // JUSTIFICATION: memory from the allocator is reached by pointer only.
-        // SAFETY: `start` points to `size` initialised bytes that live as long as `self`, borrowed shared
-        // here.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
+        // SAFETY: `start` points to at least `bytes` initialised bytes that live as long as `self`, borrowed
+        // shared here.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
 
@@ -71,7 +84,7 @@ impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // JUSTIFICATION: as in `deref`.
         // SAFETY: as in `deref`, borrowed uniquely here.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
 
@@ -86,7 +99,7 @@ impl Drop for Buffer {
 impl std::fmt::Debug for Buffer {
     /// The size alone: the content is the user's.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Buffer").field("bytes", &self.layout.size()).finish()
+        f.debug_struct("Buffer").field("bytes", &self.bytes).finish()
     }
 }
 

@@ -147,6 +147,20 @@ impl Dir {
         open::regular_file(self.as_fd(), component(name)?, OFlags::RDWR)
     }
 
+    /// Opens a FIFO for reading, whether or not somebody writes to it. Reads do not wait: poll before.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is none.
+    pub fn open_fifo(&self, name: &[u8]) -> io::Result<File> {
+        let name = component(name)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let fd = uninterrupted(|| rustix::fs::openat(&self.0, name, flags, Mode::empty()))?;
+        match stat::kind_of(fd.as_fd())? {
+            Kind::Fifo => Ok(File::from_fd(fd)),
+            _ => Err(crate::invalid("it is no FIFO")),
+        }
+    }
+
     /// Creates a file that was not there (`AlreadyExists`, also for a dangling link) and opens it for reading
     /// and writing.
     ///

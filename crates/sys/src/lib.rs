@@ -43,6 +43,9 @@ pub mod stat;
 /// Open files.
 pub mod file;
 
+/// What changes in directories.
+pub mod watch;
+
 /// Where a file's bytes lie on the medium.
 pub mod layout;
 
@@ -78,6 +81,7 @@ pub use file::{Advice, DirectAlignment, File};
 pub use layout::{Extent, extents};
 pub use queue::{Done, Engine, Operation, Queue, Request};
 pub use stat::{Kind, Stat, Time};
+pub use watch::{Changed, Watch, WatchId};
 
 use std::io;
 

@@ -1,6 +1,7 @@
 //! Time and memory used, limits, abilities.
 
 use std::io;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::host::ProcessUse;
@@ -77,10 +78,28 @@ pub fn raise_open_files() -> io::Result<u64> {
 
 /// Makes the umask empty, so that modes are what the caller says; returns the old one.
 ///
-/// It is the process's, not the thread's: do it once, before there are threads, and keep the old value for
-/// what should have the user's default mode.
+/// It is the process's, not the thread's: do it once, before there are threads. What should have the user's default
+/// mode is created with [`user_mode`] from then on.
 pub fn clear_umask() -> u32 {
-    rustix::process::umask(Mode::empty()).as_raw_mode()
+    let before = rustix::process::umask(Mode::empty()).as_raw_mode();
+    *UMASK_BEFORE.get_or_init(|| before)
+}
+
+/// The umask that the user gave this process, where [`clear_umask`] took it away.
+pub fn umask_before() -> Option<u32> {
+    UMASK_BEFORE.get().copied()
+}
+
+/// The mode to create a file of the user's own with, so that it gets what any program would give it.
+pub fn user_mode() -> u32 {
+    0o666 & !umask_before().unwrap_or(0)
+}
+
+static UMASK_BEFORE: OnceLock<u32> = OnceLock::new();
+
+/// Gives the process the umask that [`clear_umask`] returned: before it becomes, or starts, what should have it.
+pub fn restore_umask(mask: u32) {
+    rustix::process::umask(Mode::from_raw_mode(mask));
 }
 
 /// Makes a write past the file size limit (`ulimit -f`) an error, `EFBIG`, instead of the end of the process.

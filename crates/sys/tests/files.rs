@@ -258,3 +258,27 @@ fn a_file_system_without_a_map_says_so() {
     assert_eq!(status.stat().unwrap().kind, Kind::File);
     assert_eq!(extents(&status, 10).unwrap_err().kind(), ErrorKind::Unsupported);
 }
+
+#[test]
+fn who_has_a_file_open_for_writing_is_seen() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = Dir::open(scratch.path()).unwrap();
+    let writer = dir.create_new(b"log", 0o644).unwrap();
+    let reader = dir.open_read(b"log").unwrap();
+    assert!(reader.has_writers().unwrap());
+    drop(writer);
+    assert!(!reader.has_writers().unwrap());
+    // Nothing is left of the question: others may write at once.
+    std::fs::write(scratch.path().join("log"), "more").unwrap();
+    assert!(!reader.has_writers().unwrap());
+}
+
+#[test]
+fn a_fifo_is_opened_without_waiting_for_its_writer_and_nothing_else_is_taken_for_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = Dir::open(scratch.path()).unwrap();
+    dir.make_fifo(b"fifo", 0o600).unwrap();
+    drop(dir.create_new(b"file", 0o600).unwrap());
+    assert!(dir.open_fifo(b"fifo").is_ok());
+    assert!(dir.open_fifo(b"file").is_err());
+}

@@ -11,7 +11,7 @@ use thalweg_sys::{Buffer, Pool};
 fn a_buffer_is_aligned_zeroed_and_as_long_as_asked() {
     for bytes in [1, 4095, 4096, 5000, 1 << 20, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 5 << 20] {
         let mut buffer = Buffer::new(bytes).unwrap();
-        let align = if bytes >= 2 << 20 { 2 << 20 } else { 4096 };
+        let align = if bytes >= 1 << 20 { 2 << 20 } else { 4096 };
         assert_eq!(buffer.as_ptr() as usize % align, 0, "{bytes}");
         assert_eq!(buffer.len(), bytes);
         assert!(buffer.iter().all(|&byte| byte == 0));

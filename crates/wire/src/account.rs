@@ -6,6 +6,7 @@
 use crate::message::is_congestion_name;
 use crate::{DecodeError, limits};
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 
 /// Stages that one side may tell of; more than there are.
 pub const STAGES_MAX: usize = 64;
@@ -131,6 +132,10 @@ pub struct StreamAccount {
     pub delivery_bytes_per_s_max: u64,
     /// Name of its congestion control.
     pub congestion: String,
+    /// Address that it leaves from: tells cards apart. `None` for what is no IP socket.
+    pub local: Option<IpAddr>,
+    /// Address that it goes to.
+    pub remote: Option<IpAddr>,
 }
 
 impl SideAccounts {

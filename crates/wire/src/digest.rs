@@ -26,7 +26,13 @@ pub struct Digest(pub [u8; 32]);
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        // At once, not digit by digit: both sides of a transfer write every digest into the receipt.
+        let mut text = [0; 64];
+        for (digits, byte) in text.chunks_exact_mut(2).zip(self.0) {
+            let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+            digits.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+        }
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

@@ -15,7 +15,8 @@
 //!      8  8  entry, or the number of files in a pack
 //!     16  8  offset in the file
 //!     24 32  digest of the payload before compression
-//!     56  8  zero
+//!     56  1  1 for a chunk that was begun before on another stream
+//!     57  7  zero
 //! tag, 16 bytes
 //! ```
 //!
@@ -78,6 +79,9 @@ pub struct Inner {
     pub offset: u64,
     /// Digest of the piece (see [`crate::digest::of_piece`]), for `Compare` of the chunk; zero for `Pack` and `End`.
     pub digest: Digest,
+    /// Of a chunk that was begun before on another stream, and may still be under way there: this copy goes before that
+    /// one.
+    pub is_again: bool,
 }
 
 /// One file in a pack. The index stands behind the contents, in the order of the contents.
@@ -128,6 +132,7 @@ impl Inner {
             entry: EntryId(0),
             offset: 0,
             digest: Digest::default(),
+            is_again: false,
         }
     }
 
@@ -150,6 +155,7 @@ impl Inner {
         out[8..16].copy_from_slice(&self.entry.0.to_be_bytes());
         out[16..24].copy_from_slice(&self.offset.to_be_bytes());
         out[24..56].copy_from_slice(&self.digest.0);
+        out[56] = u8::from(self.is_again);
         out
     }
 
@@ -174,7 +180,7 @@ impl Inner {
         };
         let mut digest = [0; 32];
         digest.copy_from_slice(&bytes[24..56]);
-        if bytes[56..].iter().any(|&b| b != 0) {
+        if bytes[57..].iter().any(|&b| b != 0) {
             return Err(DecodeError::Invalid { what: "reserved bytes of the inner header" });
         }
         Ok(Inner {
@@ -196,6 +202,11 @@ impl Inner {
             entry: EntryId(u64_at(8)),
             offset: u64_at(16),
             digest: Digest(digest),
+            is_again: match bytes[56] {
+                0 => false,
+                1 => true,
+                _ => return Err(DecodeError::Invalid { what: "copy" }),
+            },
         })
     }
 
@@ -217,6 +228,9 @@ impl Inner {
         };
         if !agrees {
             return Err(DecodeError::Invalid { what: "payload length" });
+        }
+        if self.is_again && !matches!(self.kind, FrameKind::Segment | FrameKind::Zeros) {
+            return Err(DecodeError::Invalid { what: "copy" });
         }
         let end = self.offset.checked_add(u64::from(self.raw_bytes));
         if self.kind != FrameKind::Pack && end.is_none_or(|end| end > limits::FILE_BYTES_MAX) {
@@ -300,12 +314,13 @@ mod tests {
             entry: EntryId(77),
             offset: 1 << 40,
             digest: Digest([5; 32]),
+            is_again: false,
         }
     }
 
     #[test]
     fn a_frame_comes_back_as_it_went() {
-        let inner = segment(5);
+        let inner = Inner { is_again: true, ..segment(5) };
         let mut opened = b"hello".to_vec();
         opened.extend_from_slice(&inner.encode());
         assert_eq!(Inner::split(&opened), Ok((inner, &b"hello"[..])));
@@ -326,6 +341,8 @@ mod tests {
             opened.extend_from_slice(&inner.encode());
             assert!(Inner::split(&opened).is_err(), "{inner:?}");
         }
+        let again = Inner { kind: FrameKind::End, is_again: true, ..segment(0) };
+        assert!(Inner::split(&again.encode()).is_err(), "only chunks come again");
         let beyond = Inner { offset: u64::MAX - 1, ..segment(0) };
         assert!(Inner::split(&beyond.encode()).is_err());
     }

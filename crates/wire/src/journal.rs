@@ -14,6 +14,7 @@
 
 use crate::digest::Digest;
 use crate::entry::Evidence;
+use crate::message::Origin;
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
 
@@ -62,15 +63,7 @@ pub enum Record {
 impl Record {
     /// Appends the record to `out`, for offset `at` of the journal file.
     pub fn encode(&self, at: u64, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&[0; RECORD_HEAD_BYTES]);
-        let taken = std::mem::take(out);
-        // Serialising into a Vec cannot fail: no length is unknown and no type refuses.
-        *out = postcard::to_extend(self, taken).unwrap_or_default();
-        let body = out.len() - start - RECORD_HEAD_BYTES;
-        let check = check_value(at, &out[start + RECORD_HEAD_BYTES..]);
-        out[start..start + 4].copy_from_slice(&(body as u32).to_be_bytes());
-        out[start + 4..start + RECORD_HEAD_BYTES].copy_from_slice(&check);
+        encode(self, at, out);
     }
 
     /// Reads the record at the start of `bytes`, which stand at offset `at` of the file. Returns it with
@@ -79,23 +72,85 @@ impl Record {
     /// # Errors
     /// `Short` where the bytes end early (a torn append), `Damaged` where the check value is wrong.
     pub fn decode(at: u64, bytes: &[u8]) -> Result<(Record, usize), DecodeError> {
-        let Some((head, rest)) = bytes.split_at_checked(RECORD_HEAD_BYTES) else {
-            return Err(short(RECORD_HEAD_BYTES, bytes.len()));
-        };
-        let body = u32::from_be_bytes([head[0], head[1], head[2], head[3]]) as usize;
-        if body > limits::JOURNAL_RECORD_BYTES_MAX {
-            return Err(DecodeError::Damaged { what: "journal record" });
-        }
-        let Some(body) = rest.get(..body) else {
-            return Err(short(body, rest.len()));
-        };
-        if check_value(at, body) != head[4..] {
-            return Err(DecodeError::Damaged { what: "journal record" });
-        }
-        let record =
-            postcard::from_bytes(body).map_err(|_| DecodeError::Invalid { what: "journal record" })?;
-        Ok((record, RECORD_HEAD_BYTES + body.len()))
+        decode(at, bytes)
     }
+}
+
+/// What is known of flows that are not complete. The file begins with [`MARKS_MAGIC`]; records are laid out as those of
+/// a journal of partial files, each at its offset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MarkRecord {
+    /// First record.
+    Header {
+        /// [`LAYOUT`].
+        layout: u32,
+    },
+    /// A flow begins.
+    Begin {
+        /// Its number in this file.
+        flow: u64,
+        /// Its name below the source.
+        path: RelativePath,
+        /// What its source is.
+        origin: Origin,
+        /// Its name below the destination: another one where an older flow has the first.
+        name: RelativePath,
+    },
+    /// So much of these flows is durable: number, bytes, BLAKE3 of them.
+    Marks(Vec<(u64, u64, Digest)>),
+    /// It is complete.
+    End {
+        /// Its number.
+        flow: u64,
+    },
+}
+
+/// First bytes of a file of marks.
+pub const MARKS_MAGIC: &[u8; 16] = b"thalweg-marks  \n";
+
+impl MarkRecord {
+    /// As [`Record::encode`].
+    pub fn encode(&self, at: u64, out: &mut Vec<u8>) {
+        encode(self, at, out);
+    }
+
+    /// As [`Record::decode`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn decode(at: u64, bytes: &[u8]) -> Result<(MarkRecord, usize), DecodeError> {
+        decode(at, bytes)
+    }
+}
+
+fn encode<T: Serialize>(record: &T, at: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; RECORD_HEAD_BYTES]);
+    let taken = std::mem::take(out);
+    // Serialising into a Vec cannot fail: no length is unknown and no type refuses.
+    *out = postcard::to_extend(record, taken).unwrap_or_default();
+    let body = out.len() - start - RECORD_HEAD_BYTES;
+    let check = check_value(at, &out[start + RECORD_HEAD_BYTES..]);
+    out[start..start + 4].copy_from_slice(&(body as u32).to_be_bytes());
+    out[start + 4..start + RECORD_HEAD_BYTES].copy_from_slice(&check);
+}
+
+fn decode<T: for<'a> Deserialize<'a>>(at: u64, bytes: &[u8]) -> Result<(T, usize), DecodeError> {
+    let Some((head, rest)) = bytes.split_at_checked(RECORD_HEAD_BYTES) else {
+        return Err(short(RECORD_HEAD_BYTES, bytes.len()));
+    };
+    let body = u32::from_be_bytes([head[0], head[1], head[2], head[3]]) as usize;
+    if body > limits::JOURNAL_RECORD_BYTES_MAX {
+        return Err(DecodeError::Damaged { what: "journal record" });
+    }
+    let Some(body) = rest.get(..body) else {
+        return Err(short(body, rest.len()));
+    };
+    if check_value(at, body) != head[4..] {
+        return Err(DecodeError::Damaged { what: "journal record" });
+    }
+    let record = postcard::from_bytes(body).map_err(|_| DecodeError::Invalid { what: "journal record" })?;
+    Ok((record, RECORD_HEAD_BYTES + body.len()))
 }
 
 fn short(need: usize, have: usize) -> DecodeError {

@@ -56,6 +56,15 @@ pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Files in one pack.
 pub const PACK_FILES_MAX: usize = 4096;
 
+/// Smallest and largest window of a transfer of flows: what is kept in memory because it is not marked yet.
+pub const FLOW_WINDOW_BYTES_MIN: u64 = 64 << 10;
+/// See [`FLOW_WINDOW_BYTES_MIN`]. Fills 20 Gbit/s over 100 ms; a client can have a server hold it once for each transfer.
+pub const FLOW_WINDOW_BYTES_MAX: u64 = 256 << 20;
+/// Flows of one transfer that are not settled: each holds a file open at both sides.
+pub const FLOWS_MAX: usize = 16 << 10;
+/// Longest time between two marks that may be asked for.
+pub const MARK_EVERY_MS_MAX: u32 = 60_000;
+
 /// Files with chunks in flight that a client may ask for: each may hold a file open at both sides.
 pub const CONCURRENCY_MAX: u32 = 4096;
 /// Chunks or packs of one stream in flight that a client may ask for: far more than any window holds.
@@ -75,6 +84,13 @@ pub const CONGESTION_NAME_BYTES_MAX: usize = 15;
 /// Pieces of one answer that a server may be ahead of its client: what a client keeps room for. 4 MiB of the usual
 /// pieces of 256 KiB fill 40 ms at 800 Mbit/s.
 pub const REPLIES_AHEAD_MAX: u32 = 16;
+
+/// For so long, in milliseconds, a client may have a part of a transfer measured alone.
+pub const MEASURE_MILLIS_MAX: u32 = 10_000;
+/// With so many threads.
+pub const MEASURE_THREADS_MAX: u16 = 64;
+/// Rates in the answer.
+pub const MEASURE_RATES_MAX: usize = 128;
 
 /// Data streams in one link.
 pub const STREAMS_MAX: u16 = 256;

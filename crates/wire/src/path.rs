@@ -119,20 +119,22 @@ pub struct Escaped<'a>(pub &'a [u8]);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let escaped = |f: &mut fmt::Formatter<'_>, bytes: &[u8]| {
+            bytes.iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))
+        };
         for piece in self.0.utf8_chunks() {
-            for character in piece.valid().chars() {
-                if is_inert(character) {
-                    fmt::Write::write_char(f, character)?;
-                } else {
-                    let mut utf8 = [0; 4];
-                    for byte in character.encode_utf8(&mut utf8).bytes() {
-                        write!(f, "\\x{byte:02x}")?;
-                    }
-                }
+            let mut rest = piece.valid();
+            // What needs nothing is written at once: most names as a whole.
+            while let Some((at, character)) = rest.char_indices().find(|(_, character)| !is_inert(*character))
+            {
+                let (inert, other) = rest.split_at(at);
+                let (other, behind) = other.split_at(character.len_utf8());
+                f.write_str(inert)?;
+                escaped(f, other.as_bytes())?;
+                rest = behind;
             }
-            for byte in piece.invalid() {
-                write!(f, "\\x{byte:02x}")?;
-            }
+            f.write_str(rest)?;
+            escaped(f, piece.invalid())?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 
 use crate::frame::{self, Inner, PackItem};
 use crate::hello::{Hello, ServerHello};
-use crate::journal::Record;
+use crate::journal::{MarkRecord, Record};
 use crate::message::Message;
 use crate::receipt::{self, Line, Signed, Statement};
 use std::fmt::{Debug, Write};
@@ -88,6 +88,16 @@ pub fn families() -> Vec<Family> {
             about: "records of a journal, each at offset 16 of its file",
             vectors: encoded(samples::records(), record_bytes),
             read: |bytes| Record::decode(samples::RECORD_AT, bytes).map(|(record, _)| show(record)),
+        },
+        Family {
+            name: "marks",
+            about: "records of a file of marks, each at offset 16 of its file",
+            vectors: encoded(samples::mark_records(), |record| {
+                let mut bytes = Vec::new();
+                record.encode(samples::RECORD_AT, &mut bytes);
+                bytes
+            }),
+            read: |bytes| MarkRecord::decode(samples::RECORD_AT, bytes).map(|(record, _)| show(record)),
         },
         Family {
             name: "receipt-statement",

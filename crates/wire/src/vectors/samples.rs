@@ -5,11 +5,12 @@ use crate::account::{DiskAccount, ProcessAccount, SideAccounts, StageAccount, St
 use crate::entry::Xattr;
 use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES};
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
-use crate::journal::{LAYOUT, MAGIC, Record};
+use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
-    AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, Heartbeat, Loss,
-    Message, Open, Opened, Order, Outcome, Place, Preserve, Question, Reply, Run, ScanTotals, Seal,
-    SourceForm, Steer, Terms, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, FlowBegin,
+    FlowMark, FlowMessage, FlowStand, FlowTerms, Heartbeat, Loss, Measured, Message, Open, Opened, Order,
+    Origin, Outcome, Part, Place, Preserve, Question, Reply, Run, ScanTotals, Seal, SourceForm, Steer, Terms,
+    Totals, TransferMessage, TransferNumber, Trial, Until, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -125,6 +126,7 @@ pub(super) fn frames() -> Vec<Sample<(Inner, Vec<u8>)>> {
         entry: EntryId(0x04),
         offset: 0x0001_0000_0000,
         digest: Digest([0xd1; 32]),
+        is_again: false,
     };
     let mut all = each! { (Inner, Vec<u8>);
         (Inner { kind: FrameKind::Segment, .. }, _) => "segment": (inner(FrameKind::Segment, 5), b"bytes".to_vec());
@@ -137,6 +139,9 @@ pub(super) fn frames() -> Vec<Sample<(Inner, Vec<u8>)>> {
         Encoding::Raw => "raw": Encoding::Raw;
         Encoding::Zstd => "zstd": Encoding::Zstd;
     };
+    all.extend(within(one("again", true), "copy", |is_again| {
+        (Inner { is_again, ..inner(FrameKind::Segment, 4) }, b"data".to_vec())
+    }));
     all.extend(within(encodings, "encoding", |encoding| {
         let raw_bytes = if encoding == Encoding::Raw { 4 } else { 4096 };
         (Inner { encoding, ..inner(FrameKind::Segment, raw_bytes) }, b"data".to_vec())
@@ -220,6 +225,7 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
     all.extend(within(failure_kinds(), "goodbye", |kind| {
         Message::Goodbye(Some(Failure { kind, ..failure() }))
     }));
+    all.extend(within(parts(), "ask", |question| Message::Ask { number: 514, question }));
     all.extend(within(questions(), "ask", |question| Message::Ask { number: 513, question }));
     all.extend(within(replies(), "reply", |reply| Message::Reply { number: 513, reply }));
     all.extend(within(opens(), "open", |open| Message::Open(Box::new(open))));
@@ -251,12 +257,56 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Receipt(_) => "receipt": T::Receipt(Box::new(signed_statement()));
         T::Accounts(_) => "accounts": T::Accounts(Box::new(accounts()));
         T::Abort(_) => "abort": T::Abort(failure());
+        T::Flow(_) => "flow": T::Flow(FlowMessage::Last);
     };
+    all.extend(within(flow_messages(), "flow", T::Flow));
     all.extend(within(kinds(), "offer", |kind| T::Offer(vec![entry(kind)])));
     all.extend(within(wants(), "want", |want| T::Want(vec![(EntryId(2), want)])));
     all.extend(within(ack_levels(), "ack", |level| T::Ack(level, run())));
     all.extend(within(outcomes(), "settled", |outcome| T::Settled(vec![(EntryId(2), outcome)])));
     all
+}
+
+fn flow_messages() -> Vec<Sample<FlowMessage>> {
+    use FlowMessage as F;
+    let mark = || FlowMark { flow: EntryId(3), bytes: 5 << 33, digest: digest(8) };
+    each! { F;
+        F::Begin(_) => "begin": F::Begin(vec![FlowBegin {
+            flow: EntryId(3), path: path(b"run/log"), origin: Origin([9; 16]), mode: 0o640,
+        }]);
+        F::Stand(_) => "stand": F::Stand(vec![FlowStand { at: mark(), is_ours: true }]);
+        F::Mark(_) => "mark": F::Mark(vec![mark()]);
+        F::Again(_) => "again": F::Again(vec![(EntryId(3), 1 << 33)]);
+        F::End(_) => "end": F::End(vec![mark()]);
+        F::Last => "last": F::Last;
+    }
+}
+
+fn flow_terms() -> FlowTerms {
+    FlowTerms {
+        until: Until {
+            closed: true,
+            idle_ms: Some(5000),
+            bytes: Some(1 << 33),
+            marker: Some(b"done".to_vec()),
+            forever: true,
+            wait: true,
+            poll_ms: Some(200),
+        },
+        window_bytes: 64 << 20,
+        mark_every_ms: 100,
+    }
+}
+
+pub(super) fn mark_records() -> Vec<Sample<MarkRecord>> {
+    each! { MarkRecord;
+        MarkRecord::Header { .. } => "header": MarkRecord::Header { layout: LAYOUT };
+        MarkRecord::Begin { .. } => "begin": MarkRecord::Begin {
+            flow: 2, path: path(b"run/log"), origin: Origin([9; 16]), name: path(b"run/log.~2~"),
+        };
+        MarkRecord::Marks(_) => "marks": MarkRecord::Marks(vec![(2, 5 << 33, digest(8)), (1, 0, digest(9))]);
+        MarkRecord::End { .. } => "end": MarkRecord::End { flow: 2 };
+    }
 }
 
 fn accounts() -> SideAccounts {
@@ -311,6 +361,8 @@ fn accounts() -> SideAccounts {
         delivery_bytes_per_s: 1 << 25,
         delivery_bytes_per_s_max: 1 << 26,
         congestion: "cubic".into(),
+        local: Some([192, 0, 2, 7].into()),
+        remote: Some([0x2001, 0xdb8, 0, 0, 0, 0, 0, 9].into()),
     };
     SideAccounts {
         elapsed_nanos: 1 << 41,
@@ -371,6 +423,7 @@ fn waits() -> Vec<Sample<WaitingFor>> {
         WaitingFor::Write => "write": WaitingFor::Write;
         WaitingFor::Sync => "sync": WaitingFor::Sync;
         WaitingFor::Scan => "scan": WaitingFor::Scan;
+        WaitingFor::Consumer => "consumer": WaitingFor::Consumer;
     }
 }
 
@@ -400,7 +453,23 @@ fn questions() -> Vec<Sample<Question>> {
         Question::Digest { .. } => "digest": Question::Digest { place: place(), chunk_bytes: 1 << 20 };
         Question::Remove { .. } => "remove": Question::Remove { place: place(), recursive: false };
         Question::About => "about": Question::About;
+        Question::Measure { .. } => "measure": measure(Part::Read);
     }
+}
+
+fn parts() -> Vec<Sample<Question>> {
+    let parts = each! { Part;
+        Part::Read => "read": Part::Read;
+        Part::Digest => "digest": Part::Digest;
+        Part::Seal => "seal": Part::Seal;
+        Part::Open => "open": Part::Open;
+        Part::Write => "write": Part::Write;
+    };
+    within(parts, "measure", measure)
+}
+
+fn measure(part: Part) -> Question {
+    Question::Measure { place: place(), part, millis: 1500, threads: 4 }
 }
 
 fn replies() -> Vec<Sample<Reply>> {
@@ -413,6 +482,15 @@ fn replies() -> Vec<Sample<Reply>> {
             program: "thalweg 0.1.0".into(),
             exports: vec![("data".into(), true), ("in".into(), false)],
         };
+        Reply::Measured(_) => "measured": Reply::Measured(Measured {
+            bytes: 1 << 33,
+            items: 300,
+            threads: 4,
+            busy_nanos: 4_000_000_000,
+            sync_nanos: 100_000_000,
+            cached_bytes: Some(300),
+            rates: vec![1 << 31, 300],
+        });
         Reply::Trouble(_) => "trouble": Reply::Trouble(failure());
         Reply::End(_) => "end": Reply::End(None), "end failure": Reply::End(Some(failure()));
     }
@@ -449,10 +527,19 @@ fn opens() -> Vec<Sample<Open>> {
         Order::None => "none": Order::None;
         Order::Layout => "layout": Order::Layout;
     };
+    let trials = each! { Trial;
+        Trial::Source { .. } => "source": Trial::Source { bytes_max: 1 << 33 };
+        Trial::Noise { .. } => "noise": Trial::Noise { bytes: 1 << 40, file_bytes: 4096 };
+        Trial::Null => "null": Trial::Null;
+        Trial::Scratch { .. } => "scratch": Trial::Scratch { bytes_max: 1 << 33 };
+    };
     let mut all = within(directions, "direction", |direction| Open { direction, ..open() });
+    let tried = |trial: Trial| Open { direction: trial.direction(), trial: Some(trial), ..open() };
+    all.extend(within(trials, "trial", tried));
     all.extend(within(sources, "source", |source| Open { source, ..open() }));
     all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
     all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
+    all.extend(one("flow", Open { places: vec![place()], flow: Some(flow_terms()), ..open() }));
     let with = |source| Open { terms: Terms { disk: Disk { source, ..terms().disk }, ..terms() }, ..open() };
     all.extend(within(directs, "direct", |direct| with(DiskSide { direct, order: None })));
     all.extend(within(orders, "order", |order| with(DiskSide { direct: Direct::Auto, order: Some(order) })));
@@ -475,6 +562,8 @@ fn open() -> Open {
             FilterRule { include: true, pattern: "/keep/**".into() },
         ],
         only: vec![path(b"dir/only")],
+        trial: None,
+        flow: None,
     }
 }
 

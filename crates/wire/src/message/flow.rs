@@ -1,0 +1,153 @@
+//! Flows: content that is still being made, sent as it is made.
+//!
+//! A transfer of flows has the same sides, streams and end as one of files; the bytes of a flow travel as segments, each
+//! with the BLAKE3 of its payload. The life of a flow:
+//!
+//! ```text
+//! sender                                   receiver
+//! Begin(flow) -------------------------->  opens what is there
+//!                       <----------------  Stand: so many bytes, with this digest
+//! compares the digest with its own prefix
+//! segments on the streams -------------->  verify, write in order
+//!                       <----------------  Mark: so many bytes are durable, with the digest of all of them
+//! End: so many bytes, this digest ------>
+//!                       <----------------  Settled
+//! ```
+//!
+//! After an outage the sender begins every flow again that is not settled, and goes on behind where it stands.
+
+use super::check_count;
+use crate::digest::Digest;
+use crate::entry::EntryId;
+use crate::{DecodeError, RelativePath, limits};
+use serde::{Deserialize, Serialize};
+
+/// What a transfer of flows goes by, besides its terms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowTerms {
+    /// When a flow ends, for who reads files.
+    pub until: Until,
+    /// Bytes of all flows that the sender keeps because they are not marked, at most: bounds the memory of both sides.
+    /// See [`limits::FLOW_WINDOW_BYTES_MAX`].
+    pub window_bytes: u64,
+    /// Milliseconds from a byte's arrival to the sync that marks it, at most, as far as the disk lets it.
+    pub mark_every_ms: u32,
+}
+
+/// When a file that grows is complete: the first of these that comes true. If none is set, a single file is complete when
+/// nobody has it open for writing; a file in a directory always is then, while the directory is complete by the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Until {
+    /// When nobody has it open for writing.
+    pub closed: bool,
+    /// When nothing grew, and nothing new came, for so many milliseconds.
+    pub idle_ms: Option<u64>,
+    /// When it has so many bytes; of a single file.
+    pub bytes: Option<u64>,
+    /// When there is a file of this name beside it, or in the directory.
+    #[serde(with = "serde_bytes")]
+    pub marker: Option<Vec<u8>>,
+    /// Only the user ends it.
+    pub forever: bool,
+    /// Wait for a source that is not there yet.
+    pub wait: bool,
+    /// Look every so many milliseconds, and do not go by events of the file system.
+    pub poll_ms: Option<u32>,
+}
+
+/// A flow that begins, or goes on after an outage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowBegin {
+    /// Its number in the transfer.
+    pub flow: EntryId,
+    /// Its name below the source; of a single flow the source's own name.
+    pub path: RelativePath,
+    /// Tells it from others that had or will have the same name: a file that was replaced is another flow.
+    pub origin: Origin,
+    /// Permission bits for a file that is made (0777).
+    pub mode: u32,
+}
+
+/// What a flow's source is, hashed; zeros for a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+pub struct Origin(pub [u8; 16]);
+
+/// Where the receiver stands with a flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowStand {
+    /// What it has, in order, without a gap.
+    pub at: FlowMark,
+    /// It is what an earlier attempt at this very flow left. If not, somebody else's file stands there.
+    pub is_ours: bool,
+}
+
+/// The first bytes of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowMark {
+    /// Which flow.
+    pub flow: EntryId,
+    /// How many bytes.
+    pub bytes: u64,
+    /// BLAKE3 of them.
+    pub digest: Digest,
+}
+
+/// Messages about flows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FlowMessage {
+    /// Sender: flows that begin, or go on after an outage.
+    Begin(Vec<FlowBegin>),
+    /// Receiver: where it stands with them.
+    Stand(Vec<FlowStand>),
+    /// Receiver: so much is durable.
+    Mark(Vec<FlowMark>),
+    /// Receiver: the segment of this flow at this offset came damaged.
+    Again(Vec<(EntryId, u64)>),
+    /// Sender: so much there is, and no more will come.
+    End(Vec<FlowMark>),
+    /// Sender: no other flow will begin.
+    Last,
+}
+
+impl FlowTerms {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
+        if !(limits::FLOW_WINDOW_BYTES_MIN..=limits::FLOW_WINDOW_BYTES_MAX).contains(&self.window_bytes) {
+            return Err(DecodeError::Invalid { what: "window of flows" });
+        }
+        if self.mark_every_ms > limits::MARK_EVERY_MS_MAX {
+            return Err(DecodeError::Invalid { what: "time between marks" });
+        }
+        match &self.until.marker {
+            Some(name) => crate::path::check_name(name),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FlowMessage {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
+        let bounded = |bytes: u64| match bytes > limits::FILE_BYTES_MAX {
+            true => Err(DecodeError::Invalid { what: "bytes of a flow" }),
+            false => Ok(()),
+        };
+        let items = match self {
+            FlowMessage::Begin(begins) => {
+                if begins.iter().any(|begin| begin.path.is_root() || begin.mode & !0o777 != 0) {
+                    return Err(DecodeError::Invalid { what: "flow" });
+                }
+                begins.len()
+            }
+            FlowMessage::Stand(stands) => {
+                stands.iter().try_for_each(|stand| bounded(stand.at.bytes))?;
+                stands.len()
+            }
+            FlowMessage::Mark(marks) | FlowMessage::End(marks) => {
+                marks.iter().try_for_each(|mark| bounded(mark.bytes))?;
+                marks.len()
+            }
+            FlowMessage::Again(pieces) => pieces.len(),
+            FlowMessage::Last => 0,
+        };
+        check_count("flows", items, limits::OFFER_ENTRIES_MAX)
+    }
+}

@@ -1,0 +1,165 @@
+//! How a transfer begins: who sends what to which place.
+
+use super::{Failure, FlowTerms, Terms, TransferNumber, check_count};
+use crate::{DecodeError, RelativePath, limits};
+use serde::{Deserialize, Serialize};
+
+/// Whose request it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Direction {
+    /// The client sends.
+    Push,
+    /// The client receives.
+    Pull,
+}
+
+/// A place at the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Name of the export; `None` with a mover started by ssh, which has the user's own rights.
+    pub export: Option<String>,
+    /// Path below the export, or as the user wrote it; bytes.
+    #[serde(with = "serde_bytes")]
+    pub path: Vec<u8>,
+}
+
+/// Begins a transfer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Open {
+    /// Number for it in this session.
+    pub transfer: TransferNumber,
+    /// Who sends.
+    pub direction: Direction,
+    /// Push: the destination. Pull: the sources.
+    pub places: Vec<Place>,
+    /// Push: what the source is, as far as names at the destination depend on it.
+    pub source: SourceForm,
+    /// How to do it.
+    pub terms: Terms,
+    /// Pull: which names to leave out, in order.
+    pub filter: Vec<FilterRule>,
+    /// Pull: only these names (`--files-from`), relative to the source; empty for all.
+    pub only: Vec<RelativePath>,
+    /// A transfer that only measures, and what the server's place is in it.
+    pub trial: Option<Trial>,
+    /// What is sent is still being made, and goes by this.
+    pub flow: Option<FlowTerms>,
+}
+
+/// What the server's place is in a transfer that only measures: of two places one after the other is taken out of the way
+/// (002, section VI-C).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Trial {
+    /// Pull: at most so many bytes of the source. What was not in the page cache before is not in it afterwards.
+    Source {
+        /// Bytes.
+        bytes_max: u64,
+    },
+    /// Pull: files of noise instead of the source.
+    Noise {
+        /// Bytes of all of them.
+        bytes: u64,
+        /// Bytes of each; at least 1.
+        file_bytes: u64,
+    },
+    /// Push: what comes is verified and kept nowhere.
+    Null,
+    /// Push: what comes is kept in a scratch directory below the place, which goes with the transfer. Refused if so many
+    /// bytes would take too much of the room that is left.
+    Scratch {
+        /// At most so many bytes are sent.
+        bytes_max: u64,
+    },
+}
+
+impl Trial {
+    /// The direction that it is for.
+    pub fn direction(self) -> Direction {
+        match self {
+            Trial::Source { .. } | Trial::Noise { .. } => Direction::Pull,
+            Trial::Null | Trial::Scratch { .. } => Direction::Push,
+        }
+    }
+}
+
+/// A rule of the one ordered list of `--include` and `--exclude`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilterRule {
+    /// Include if true, exclude if not.
+    pub include: bool,
+    /// The pattern as typed.
+    pub pattern: String,
+}
+
+/// What the source is, as far as names at the destination depend on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SourceForm {
+    /// One file (or link): the destination may be its new name.
+    Single {
+        /// Its own name.
+        #[serde(with = "serde_bytes")]
+        name: Vec<u8>,
+    },
+    /// A directory or several sources: the destination is a directory.
+    Many,
+}
+
+/// The server's word on an [`Open`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// From the request.
+    pub transfer: TransferNumber,
+    /// Pull: what the source is. Push: as sent.
+    pub source: SourceForm,
+    /// Number of this receiver; a new one means that what was not settled must be offered again.
+    pub instance: u64,
+    /// Why not, if not.
+    pub refused: Option<Failure>,
+}
+
+impl Open {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
+        let terms = &self.terms;
+        let power_of_two_within =
+            |value: u64, low: u64, high: u64| value.is_power_of_two() && value >= low && value <= high;
+        if !power_of_two_within(terms.chunk_bytes, limits::CHUNK_BYTES_MIN, limits::CHUNK_BYTES_MAX) {
+            return Err(DecodeError::Invalid { what: "chunk size" });
+        }
+        let segment = u64::from(terms.segment_bytes);
+        if !power_of_two_within(segment, limits::SEGMENT_BYTES_MIN, limits::SEGMENT_BYTES_MAX)
+            || segment > terms.chunk_bytes
+        {
+            return Err(DecodeError::Invalid { what: "segment size" });
+        }
+        terms.check_knobs()?;
+        let is_odd = |trial: Trial| {
+            trial.direction() != self.direction || matches!(trial, Trial::Noise { file_bytes: 0, .. })
+        };
+        if self.trial.is_some_and(is_odd) {
+            return Err(DecodeError::Invalid { what: "trial" });
+        }
+        if let Some(flow) = &self.flow {
+            flow.check()?;
+            check_count("places", self.places.len(), 1)?;
+            if self.trial.is_some() {
+                return Err(DecodeError::Invalid { what: "trial" });
+            }
+        }
+        check_count("places", self.places.len(), limits::PLACES_MAX)?;
+        check_count("filter rules", self.filter.len(), limits::MESSAGE_ITEMS_MAX)?;
+        check_count("names", self.only.len(), limits::MESSAGE_DIGESTS_MAX)?;
+        if self.places.is_empty() {
+            return Err(DecodeError::Invalid { what: "places" });
+        }
+        for place in &self.places {
+            check_count("path", place.path.len(), limits::PATH_BYTES_MAX)?;
+        }
+        for rule in &self.filter {
+            check_count("pattern", rule.pattern.len(), limits::TEXT_BYTES_MAX)?;
+        }
+        if let SourceForm::Single { name } = &self.source {
+            crate::path::check_name(name)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! Questions that need no data stream, and their answers.
+
+use super::{Failure, Place, check_count};
+use crate::digest::Digest;
+use crate::entry::Entry;
+use crate::{DecodeError, RelativePath, limits};
+use serde::{Deserialize, Serialize};
+
+/// A question that needs no data stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Question {
+    /// Entries below a place; all levels if `recursive`. Answered by `Entries`, then `End`.
+    List {
+        /// Where.
+        place: Place,
+        /// All levels.
+        recursive: bool,
+    },
+    /// Content of a file from `offset`, at most `bytes`. Answered by `Bytes`, then `End`.
+    Read {
+        /// Which file.
+        place: Place,
+        /// From where.
+        offset: u64,
+        /// How much; 0 for all.
+        bytes: u64,
+    },
+    /// Digests of the files below a place. Answered by `Digests`, then `End`.
+    Digest {
+        /// Where.
+        place: Place,
+        /// 0: plain BLAKE3. Else a segment size: files above [`crate::digest::HASHED_HOLE_BYTES_MAX`] are
+        /// digested with marked holes, whatever the disk keeps for them.
+        chunk_bytes: u64,
+    },
+    /// Remove a file or, if `recursive`, a tree. Answered by `Removed`, then `End`.
+    Remove {
+        /// What.
+        place: Place,
+        /// Trees too.
+        recursive: bool,
+    },
+    /// What the server is. Answered by `About`, then `End`.
+    About,
+    /// How fast the server does one part of a transfer alone. Answered by `Measured`, then `End`.
+    Measure {
+        /// Where: `Read` reads there, `Write` writes a file without a name there.
+        place: Place,
+        /// What.
+        part: Part,
+        /// For so long; at most [`limits::MEASURE_MILLIS_MAX`].
+        millis: u32,
+        /// Threads; at most [`limits::MEASURE_THREADS_MAX`].
+        threads: u16,
+    },
+}
+
+/// A part of a transfer that one side can do alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// Reading what a place holds.
+    Read,
+    /// Digesting.
+    Digest,
+    /// Sealing frames.
+    Seal,
+    /// Opening sealed frames.
+    Open,
+    /// Writing, and then making it durable.
+    Write,
+}
+
+/// What a part did alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Measured {
+    /// Bytes through it.
+    pub bytes: u64,
+    /// Files read; else pieces of work.
+    pub items: u64,
+    /// Threads that did it.
+    pub threads: u16,
+    /// Their time at work, summed, in nanoseconds.
+    pub busy_nanos: u64,
+    /// Write: time until what was written was durable, after the last write, in nanoseconds.
+    pub sync_nanos: u64,
+    /// Read: bytes of the files read that were in the page cache before, where the kernel tells.
+    pub cached_bytes: Option<u64>,
+    /// Rates one after the other, each over a fraction of a second, in bytes a second; at most
+    /// [`limits::MEASURE_RATES_MAX`].
+    pub rates: Vec<u64>,
+}
+
+impl Question {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
+        match self {
+            Question::Measure { millis, threads, .. } => {
+                let is_within = (1..=limits::MEASURE_MILLIS_MAX).contains(millis)
+                    && (1..=limits::MEASURE_THREADS_MAX).contains(threads);
+                if is_within { Ok(()) } else { Err(DecodeError::Invalid { what: "measurement" }) }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Measured {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
+        check_count("rates", self.rates.len(), limits::MEASURE_RATES_MAX)
+    }
+}
+
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Entries, paths relative to the place asked.
+    Entries(Vec<Entry>),
+    /// File content.
+    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// Path and digest of files.
+    Digests(Vec<(RelativePath, u64, Digest)>),
+    /// Entries removed so far.
+    Removed(u64),
+    /// Program and version, exports.
+    About {
+        /// For instance `thalweg 0.1.0`.
+        program: String,
+        /// Exports with their rights.
+        exports: Vec<(String, bool)>,
+    },
+    /// What a part did alone.
+    Measured(Measured),
+    /// Something on the way could not be done; the answer goes on.
+    Trouble(Failure),
+    /// The answer is complete, or why not.
+    End(Option<Failure>),
+}
