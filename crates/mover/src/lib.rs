@@ -6,6 +6,8 @@
 
 pub mod failure;
 
+mod numbers;
+
 pub mod endpoint;
 
 pub mod manifest;
@@ -18,6 +20,8 @@ pub mod tune;
 
 pub mod stage;
 
+pub mod measure;
+
 pub mod basin;
 
 pub mod model;
@@ -27,6 +31,8 @@ pub mod link;
 pub mod journal;
 
 pub mod transfer;
+
+pub mod flow;
 
 pub mod run;
 

@@ -56,6 +56,9 @@ pub(super) fn knob(evidence: &Evidence, narrowest: &Need) -> String {
             "To turn: look at the card, route or middle box of that stream; --streams spreads the rest."
                 .into()
         }
+        Cause::SlowCard => {
+            "To turn: look at that card, its cable and its route; or leave it out of --via and --bind.".into()
+        }
         Cause::DestinationDisk => "To turn: a faster disk at the destination.".into(),
         Cause::SlowSync => {
             "To turn: a destination whose disk flushes quicker (a write cache with a battery); \

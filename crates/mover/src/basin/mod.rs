@@ -21,6 +21,9 @@ mod need;
 /// What the streams say about the path.
 mod path;
 
+/// Streams and cards that carry less than the others.
+mod slow;
+
 /// What to turn.
 mod knob;
 
@@ -29,6 +32,9 @@ mod words;
 
 /// The stages as a table and a drawing want them.
 pub mod width;
+
+/// The time by the terms of a prediction.
+pub mod terms;
 
 #[cfg(test)]
 mod tests;

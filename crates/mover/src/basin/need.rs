@@ -1,6 +1,6 @@
 //! The time that a transfer would take if one resource were all there is.
 
-use super::{Evidence, Narrow, Place, path};
+use super::{Evidence, Narrow, Place, path, slow};
 use crate::stage::Stage;
 use serde::{Deserialize, Serialize};
 use thalweg_wire::account::{SideAccounts, StageAccount};
@@ -35,6 +35,8 @@ pub enum Cause {
     Loss,
     /// One stream is much slower than the others.
     SlowStream,
+    /// All streams of one card or route are much slower than the others.
+    SlowCard,
     /// The disk that is written.
     DestinationDisk,
     /// Each sync takes its time, however little there is to sync.
@@ -66,6 +68,7 @@ impl Cause {
             Cause::SendBuffer => "send-buffer",
             Cause::Loss => "loss",
             Cause::SlowStream => "slow-stream",
+            Cause::SlowCard => "slow-card",
             Cause::DestinationDisk => "destination-disk",
             Cause::SlowSync => "slow-sync",
             Cause::SmallFilesWrite => "small-files-write",
@@ -114,7 +117,7 @@ const SENDING: [Stage; 5] = [Stage::Read, Stage::Open, Stage::Digest, Stage::Com
 /// Stages of a stream's thread at the receiver.
 const RECEIVING: [Stage; 5] = [Stage::Receive, Stage::Expand, Stage::Verify, Stage::Write, Stage::Create];
 /// Stages of the thread that makes things durable.
-const ROUNDS: [Stage; 5] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Finish, Stage::Conclude];
+const ROUNDS: [Stage; 4] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::Conclude];
 
 /// A control group that was out of CPU for this share of the time explains whatever waits.
 const THROTTLED: f64 = 0.2;
@@ -201,11 +204,9 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
     needs.extend(of_cpu(evidence).into_iter().filter(|need| !is_same_cpu(need)));
     match gone.cause {
         // The others are the path.
-        Cause::SlowStream => needs.push(Need {
-            cause: Cause::Link,
-            seconds: gone.seconds / path::without_the_slow(evidence),
-            ..*gone
-        }),
+        Cause::SlowStream | Cause::SlowCard => {
+            needs.push(Need { cause: Cause::Link, seconds: gone.seconds / slow::without(evidence), ..*gone })
+        }
         _ if gone.place == Place::Path => {}
         _ => needs.extend(path::need_behind(evidence)),
     }
@@ -249,6 +250,7 @@ fn pools(evidence: &Evidence) -> Vec<Pool> {
     }
     pools.push(Pool { parts: sending, threads: sending_threads });
     pools.push(Pool { parts: parts(receiver, &ROUNDS, Place::Destination), threads: 1.0 });
+    pools.push(Pool { parts: parts(receiver, &[Stage::Finish], Place::Destination), threads: 1.0 });
     pools.push(Pool { parts: parts(sender, &[Stage::Scan], Place::Source), threads: 1.0 });
     pools.push(Pool { parts: parts(receiver, &[Stage::Decide], Place::Destination), threads: 1.0 });
     pools

@@ -1,6 +1,7 @@
 //! What the sender's kernel says about the path.
 
 use super::need::{Cause, Need};
+use super::slow::{self, Slow};
 use super::{Evidence, Place};
 use crate::stage::Stage;
 use thalweg_wire::account::StreamAccount;
@@ -18,8 +19,6 @@ const QUEUED_S: f64 = 0.002;
 const NEAR_S: f64 = 0.002;
 /// Share of bytes sent again from which a path counts as lossy; a full queue loses packets too.
 const LOSSY: f64 = 2e-4;
-/// A stream with less than this share of what the others carry is slow.
-const SLOW: f64 = 0.4;
 
 /// The path's need: the time in which both sides waited for it. `None` without a path.
 pub(super) fn need(evidence: &Evidence) -> Option<Need> {
@@ -53,8 +52,10 @@ fn cause(evidence: &Evidence) -> Cause {
     if by_buffer > LIMITED || by_buffer > TOUCHED && is_half_empty(streams) {
         return Cause::SendBuffer;
     }
-    if slow_stream(evidence).is_some() {
-        return Cause::SlowStream;
+    match slow::of(evidence) {
+        Some(Slow::Stream(..)) => return Cause::SlowStream,
+        Some(Slow::Way(..)) => return Cause::SlowCard,
+        None => {}
     }
     let lost = sum(|stream| stream.retransmitted_bytes) / sum(|stream| stream.sent_bytes).max(1.0);
     let (rtt, rtt_min) = (sum(|stream| stream.rtt_nanos), sum(|stream| stream.rtt_min_nanos));
@@ -79,20 +80,6 @@ fn is_window_full(streams: &[StreamAccount]) -> bool {
         let window = stream.window_bytes as f64;
         under_way(stream) > window * 0.7 && window * 1.25 < stream.cwnd_bytes as f64
     })
-}
-
-/// A stream that carries much less than the others though it always has something to send, and what share of theirs.
-pub(super) fn slow_stream(evidence: &Evidence) -> Option<(u16, f64)> {
-    let mut streams: Vec<&StreamAccount> = evidence.sender.streams.iter().collect();
-    if streams.len() < 2 {
-        return None;
-    }
-    streams.sort_by_key(|stream| stream.acked_bytes);
-    let slowest = streams[0];
-    let middle = streams[streams.len() / 2];
-    let share = slowest.acked_bytes as f64 / middle.acked_bytes.max(1) as f64;
-    let always_busy = slowest.busy_nanos * 2 > middle.busy_nanos;
-    (share < SLOW && always_busy).then_some((slowest.stream, share))
 }
 
 /// How long the path would take if it were all there is, as far as it can be told where something else is narrower.
@@ -123,15 +110,6 @@ pub(super) fn busy_seconds(evidence: &Evidence) -> Option<f64> {
     }
     let share = |stream: &StreamAccount| (stream.busy_nanos as f64 / 1e9 / seconds).min(1.0);
     Some(seconds * (1.0 - streams.iter().map(|stream| 1.0 - share(stream)).product::<f64>()))
-}
-
-/// What would be carried if the slow stream were as fast as the others, as a multiple.
-pub(super) fn without_the_slow(evidence: &Evidence) -> f64 {
-    let mut acked: Vec<f64> =
-        evidence.sender.streams.iter().map(|stream| stream.acked_bytes as f64).collect();
-    acked.sort_by(f64::total_cmp);
-    let middle = acked.get(acked.len() / 2).copied().unwrap_or(0.0);
-    (middle * acked.len() as f64 / acked.iter().sum::<f64>().max(1.0)).max(1.0)
 }
 
 /// The most that all streams together were seen to deliver in a second.

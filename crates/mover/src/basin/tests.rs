@@ -223,7 +223,26 @@ fn one_slow_stream() {
     evidence.sender.streams[1].acked_bytes = 50_000_000;
     let verdict = verdict(&evidence);
     assert_eq!(verdict.narrowest.cause, Cause::SlowStream);
-    assert!(verdict.sentence.contains("stream 1 carries 10 %"), "{}", verdict.sentence);
+    assert!(verdict.sentence.contains("stream 1 has 10 %"), "{}", verdict.sentence);
+}
+
+#[test]
+fn one_slow_card() {
+    let card = |number: u8| (Some([10, 0, number, 1].into()), Some([10, 0, number, 2].into()));
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    evidence.sender.streams = (0..4).map(stream).collect();
+    for (number, stream) in evidence.sender.streams.iter_mut().enumerate() {
+        (stream.local, stream.remote) = card(number as u8 % 2);
+        stream.acked_bytes /= if number % 2 == 1 { 10 } else { 1 };
+    }
+    let said = verdict(&evidence);
+    assert_eq!(said.narrowest.cause, Cause::SlowCard);
+    let words = "each stream from 10.0.1.1 to 10.0.1.2 has 10 % of the others' rate";
+    assert!(said.sentence.contains(words), "{}", said.sentence);
+    // Of the same cards, one stream alone is a slow stream.
+    evidence.sender.streams[3].acked_bytes = 500_000_000;
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::SlowStream);
 }
 
 #[test]

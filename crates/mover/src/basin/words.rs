@@ -1,6 +1,8 @@
 //! The answer in words.
 
+use super::slow::{self, Slow};
 use super::{Cause, Evidence, Narrow, Place, Verdict, path};
+use std::net::IpAddr;
 
 /// Entries smaller than this on average are told in entries a second.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -77,12 +79,20 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
             let control = evidence.sender.streams.first().map_or("tcp", |stream| stream.congestion.as_str());
             format!("{:.2} % of the bytes are sent again, with which {control} reaches {rate}", lost * 100.0)
         }
-        Cause::SlowStream => {
-            let (stream, share) = path::slow_stream(evidence).unwrap_or_default();
-            format!(
-                "stream {stream} carries {:.0} % of what the others do, all together {rate}",
-                share * 100.0
-            )
+        Cause::SlowStream | Cause::SlowCard => {
+            let percent = |share: f64| format!("{:.0} % of the others' rate", share * 100.0);
+            match slow::of(evidence) {
+                Some(Slow::Stream(stream, share)) => {
+                    format!("stream {stream} has {}, all together {rate}", percent(share))
+                }
+                Some(Slow::Way((local, remote), share)) => format!(
+                    "each stream from {} to {} has {}, all together {rate}",
+                    address(local),
+                    address(remote),
+                    percent(share)
+                ),
+                None => rate,
+            }
         }
         Cause::DestinationDisk => format!("its disk takes {rate}"),
         Cause::SlowSync => {
@@ -104,6 +114,10 @@ pub(super) fn through(evidence: &Evidence, narrow: &Narrow) -> String {
         true => format!("{} entries/s", thousands(narrow.entries_per_s)),
         false => rate_of(narrow.bytes_per_s),
     }
+}
+
+fn address(address: Option<IpAddr>) -> String {
+    address.map_or("elsewhere".to_owned(), |address| address.to_string())
 }
 
 fn count(evidence: &Evidence) -> f64 {

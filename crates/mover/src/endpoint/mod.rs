@@ -11,11 +11,23 @@ use thalweg_sys::{DirectAlignment, File};
 use thalweg_wire::message::{Failure, Outcome, ScanTotals};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
 
+/// Where flows go.
+pub mod flow;
+
+pub mod grow;
+
 pub mod local;
+
+pub mod content;
 
 pub mod synthetic;
 
+pub mod dataset;
+
 pub mod simulated;
+
+/// A source that is read for a measurement.
+pub mod sparing;
 
 /// Where a transfer reads.
 pub trait Source: Send + Sync {
@@ -148,6 +160,11 @@ pub trait SourceFile: Send + Sync {
     /// Has what was read forgotten by every cache that can be told so: the next read comes from the medium.
     /// Best effort.
     fn forget_cached(&self) {}
+
+    /// Bytes of it that are in the page cache now; `None` where nobody says.
+    fn cached_bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// What a destination makes of an offered entry.

@@ -1,5 +1,6 @@
-//! `zero:SIZE` and `null:`: a source of zeros and a destination that keeps nothing. With them one stage after
-//! another can be taken out of a transfer, to see which one is narrow (002, section VI-C).
+//! `zero:SIZE` and `null:`: a source of zeros and a destination that keeps nothing; and a source of noise, which no file
+//! system makes smaller. With them one stage after another can be taken out of a transfer, to see which one is narrow
+//! (002, section VI-C).
 
 use crate::endpoint::simulated::SimulatedDisk;
 use crate::endpoint::{
@@ -7,8 +8,8 @@ use crate::endpoint::{
 };
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use thalweg_wire::message::{Loss, Outcome, ScanTotals};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
@@ -17,6 +18,34 @@ use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 pub struct ZeroSource {
     /// Its length.
     pub bytes: u64,
+}
+
+/// Files of noise, one like the other.
+#[derive(Debug, Clone, Copy)]
+pub struct NoiseSource {
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Bytes of each; the last may have fewer. At least 1.
+    pub file_bytes: u64,
+}
+
+/// What is repeated. Longer than what file systems compress or compare at once; no power of two, so that no two blocks of
+/// one file are the same before the least common multiple.
+static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut bytes = vec![0; (4 << 20) + 1009];
+    blake3::Hasher::new_derive_key("thalweg 2026-11 noise").finalize_xof().fill(&mut bytes);
+    bytes
+});
+
+/// Fills `buffer` with what the noise has from `offset` on.
+pub fn fill_with_noise(buffer: &mut [u8], offset: u64) {
+    let noise = &NOISE[..];
+    let (mut done, mut at) = (0, (offset % noise.len() as u64) as usize);
+    while done < buffer.len() {
+        let bytes = (buffer.len() - done).min(noise.len() - at);
+        buffer[done..done + bytes].copy_from_slice(&noise[at..at + bytes]);
+        (done, at) = (done + bytes, 0);
+    }
 }
 
 /// Takes everything, keeps nothing. Never has anything from before. With a simulated disk, writing takes its time.
@@ -39,7 +68,11 @@ impl NullDestination {
     }
 }
 
-struct Zeros(u64);
+/// A file of so many bytes that nobody wrote.
+struct Made {
+    bytes: u64,
+    fill: fn(&mut [u8], u64),
+}
 
 struct Nothing {
     number: u64,
@@ -48,34 +81,36 @@ struct Nothing {
     start: u64,
 }
 
-impl ZeroSource {
-    fn evidence(&self) -> Evidence {
-        Evidence { size: self.bytes, ..Evidence::default() }
+/// A source of one file that nobody wrote.
+pub(super) fn scan_one(sink: &mut dyn ScanSink, name: &str, evidence: Evidence) -> ScanTotals {
+    let mut totals = ScanTotals { complete: true, ..ScanTotals::default() };
+    let Some(entry) = made_entry(name, evidence) else { return totals };
+    if sink.entry(entry).is_some() {
+        (totals.entries, totals.bytes) = (1, evidence.size);
     }
+    totals
+}
+
+fn made_entry(name: &str, evidence: Evidence) -> Option<Entry> {
+    Some(Entry {
+        id: EntryId(0),
+        path: RelativePath::new(name.as_bytes().to_vec()).ok()?,
+        kind: Kind::File { sparse: false, marked: false },
+        mode: 0o644,
+        uid: thalweg_sys::usage::effective_uid(),
+        gid: thalweg_sys::usage::effective_gid(),
+        evidence,
+        xattrs: Vec::new(),
+    })
 }
 
 impl Source for ZeroSource {
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
-        let mut totals = ScanTotals { complete: true, ..ScanTotals::default() };
-        let Ok(path) = RelativePath::new(b"zero".to_vec()) else { return totals };
-        let entry = Entry {
-            id: EntryId(0),
-            path,
-            kind: Kind::File { sparse: false, marked: false },
-            mode: 0o644,
-            uid: thalweg_sys::usage::effective_uid(),
-            gid: thalweg_sys::usage::effective_gid(),
-            evidence: self.evidence(),
-            xattrs: Vec::new(),
-        };
-        if sink.entry(entry).is_some() {
-            (totals.entries, totals.bytes) = (1, self.bytes);
-        }
-        totals
+        scan_one(sink, "zero", made_evidence(self.bytes))
     }
 
     fn open(&self, _: &Entry) -> Result<Arc<dyn SourceFile>> {
-        Ok(Arc::new(Zeros(self.bytes)))
+        Ok(Arc::new(Made { bytes: self.bytes, fill: |buffer, _| buffer.fill(0) }))
     }
 
     fn look_again(&self, entry: &Entry) -> Result<Entry> {
@@ -83,23 +118,52 @@ impl Source for ZeroSource {
     }
 }
 
-impl SourceFile for Zeros {
+impl Source for NoiseSource {
+    fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
+        let mut totals = ScanTotals { complete: true, ..ScanTotals::default() };
+        while totals.bytes < self.bytes {
+            let bytes = self.file_bytes.max(1).min(self.bytes - totals.bytes);
+            let name = format!("noise-{}", totals.entries);
+            let Some(entry) = made_entry(&name, made_evidence(bytes)) else { return totals };
+            if sink.entry(entry).is_none() {
+                return ScanTotals { complete: false, ..totals };
+            }
+            totals.entries += 1;
+            totals.bytes += bytes;
+        }
+        totals
+    }
+
+    fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+        Ok(Arc::new(Made { bytes: entry.evidence.size, fill: fill_with_noise }))
+    }
+
+    fn look_again(&self, entry: &Entry) -> Result<Entry> {
+        Ok(entry.clone())
+    }
+}
+
+fn made_evidence(bytes: u64) -> Evidence {
+    Evidence { size: bytes, ..Evidence::default() }
+}
+
+impl SourceFile for Made {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let bytes = self.0.saturating_sub(offset).min(buffer.len() as u64) as usize;
-        buffer[..bytes].fill(0);
+        let bytes = self.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        (self.fill)(&mut buffer[..bytes], offset);
         Ok(bytes)
     }
 
     fn evidence(&self) -> io::Result<Evidence> {
-        Ok(ZeroSource { bytes: self.0 }.evidence())
+        Ok(made_evidence(self.bytes))
     }
 
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        Ok((offset < self.0).then_some(offset))
+        Ok((offset < self.bytes).then_some(offset))
     }
 
     fn next_hole(&self, _: u64) -> io::Result<u64> {
-        Ok(self.0)
+        Ok(self.bytes)
     }
 }
 
@@ -186,4 +250,42 @@ impl PartialFile for Nothing {
 
 fn done() -> Outcome {
     Outcome::Done { digest: None, losses: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Sizes(Vec<u64>);
+
+    impl ScanSink for Sizes {
+        fn entry(&mut self, entry: Entry) -> Option<EntryId> {
+            self.0.push(entry.evidence.size);
+            Some(EntryId(self.0.len() as u64))
+        }
+
+        fn trouble(&mut self, _: RelativePath, _: Failure) {}
+
+        fn skipped(&mut self, _: RelativePath, _: &str) {}
+    }
+
+    #[test]
+    fn noise_comes_in_files_of_the_size_that_was_asked_for() {
+        let mut sizes = Sizes(Vec::new());
+        let totals = NoiseSource { bytes: 10, file_bytes: 4 }.scan(&mut sizes);
+        assert_eq!((sizes.0, totals.entries, totals.bytes), (vec![4, 4, 2], 3, 10));
+    }
+
+    #[test]
+    fn noise_is_the_same_however_it_is_read_and_no_two_blocks_are() {
+        let file = Made { bytes: 10 << 20, fill: fill_with_noise };
+        let mut whole = vec![0; 10 << 20];
+        assert_eq!(file.read_at(&mut whole, 0).unwrap(), 10 << 20);
+        let mut part = vec![0; 5000];
+        assert_eq!(file.read_at(&mut part, (8 << 20) + 1).unwrap(), 5000);
+        assert_eq!(part, whole[(8 << 20) + 1..][..5000]);
+        let blocks: std::collections::HashSet<&[u8]> = whole.chunks(4096).collect();
+        assert_eq!(blocks.len(), (10 << 20) / 4096);
+        assert_eq!(file.read_at(&mut part, (10 << 20) - 7).unwrap(), 7);
+    }
 }

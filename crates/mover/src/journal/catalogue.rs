@@ -2,20 +2,28 @@
 //! digest of its content. With it a file whose mtime was set back, or that was replaced within one second by one
 //! of the same size, is sent again.
 //!
-//! A file of fixed slots in the state directory, one file per destination, open addressing, read and written in
-//! place. Memory does not grow with it. It is advisory: whatever is damaged, torn, lost or written by another
-//! version reads as "no entry", and then size and mtime decide as they would without it. An entry is put only
-//! after its file is durable; the catalogue itself is never synced, for losing an entry is harmless.
+//! A [`table`] in the state directory, one file per destination. Memory does not grow with it. It is advisory: whatever
+//! is damaged, torn, lost or written by another version reads as "no entry", and then size and mtime decide as they
+//! would without it. An entry is put only after its file is durable; the catalogue itself is never synced, and entries
+//! that come fast are written together, for losing one is harmless.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use table::{SLOTS_FIRST, Slot, Table, check_value, length_of};
 use thalweg_wire::{Digest, Evidence, RelativePath};
+
+mod table;
 
 /// An open catalogue, locked against other processes.
 pub struct Catalogue {
     table: Table,
+    /// Put and not written yet.
+    waiting: HashMap<[u8; 16], Slot>,
+    written_at: Option<Instant>,
     path: PathBuf,
     hash_key: [u8; 32],
     generation: u32,
@@ -33,15 +41,23 @@ pub struct Remembered {
 
 /// One value for what both sides showed of a file. Device numbers are left out: they may change at boot.
 pub fn bind(source: &Evidence, destination: &Evidence) -> [u8; 16] {
-    let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 catalogue evidence");
+    /// Keeps these values apart from other digests.
+    const KEY: &[u8; 32] = b"thalweg 2026-11 catalogue proof\n";
+    let mut bytes = [0; 80];
+    let mut at = 0;
+    let mut add = |piece: &[u8]| {
+        bytes[at..at + piece.len()].copy_from_slice(piece);
+        at += piece.len();
+    };
     for evidence in [source, destination] {
-        hasher.update(&evidence.size.to_le_bytes());
+        add(&evidence.size.to_le_bytes());
         for time in [evidence.mtime, evidence.ctime] {
-            hasher.update(&time.seconds.to_le_bytes()).update(&time.nanos.to_le_bytes());
+            add(&time.seconds.to_le_bytes());
+            add(&time.nanos.to_le_bytes());
         }
-        hasher.update(&evidence.inode.to_le_bytes());
+        add(&evidence.inode.to_le_bytes());
     }
-    first_16(hasher.finalize().as_bytes())
+    first_16(blake3::keyed_hash(KEY, &bytes).as_bytes())
 }
 
 impl Catalogue {
@@ -74,7 +90,10 @@ impl Catalogue {
             }
         };
         let generation = head.generation.wrapping_add(1);
-        let mut catalogue = Catalogue { table, path, hash_key: head.hash_key, generation, _lock: lock };
+        let hash_key = head.hash_key;
+        let waiting = HashMap::new();
+        let mut catalogue =
+            Catalogue { table, waiting, written_at: None, path, hash_key, generation, _lock: lock };
         // Entries since the last count are not in it.
         catalogue.table.used += COUNT_EVERY;
         catalogue.write_head()?;
@@ -86,47 +105,51 @@ impl Catalogue {
     /// # Errors
     /// What the kernel says.
     pub fn find(&self, path: &RelativePath) -> io::Result<Option<Remembered>> {
-        let found = self.table.find(self.key_of(path))?;
+        let key = self.key_of(path);
+        let found = match self.waiting.get(&key) {
+            Some(slot) => Some(*slot),
+            None => self.table.find(&key)?,
+        };
         Ok(found.map(|slot| Remembered { evidence: slot.evidence, digest: slot.digest }))
     }
 
-    /// Remembers `path`, in place of what was remembered of it.
+    /// Remembers `path`, in place of what was remembered of it. `now`: entries that come fast are written together, so
+    /// the last second of them is lost with the process.
     ///
     /// # Errors
-    /// What the kernel says; then the old entry, the new one or none is there.
-    pub fn put(&mut self, path: &RelativePath, remembered: Remembered) -> io::Result<()> {
+    /// What the kernel says; then of each entry not written yet the old one, the new one or none is there.
+    pub fn put(&mut self, path: &RelativePath, remembered: Remembered, now: Instant) -> io::Result<()> {
         let key = self.key_of(path);
-        let slot = Slot {
-            key,
-            evidence: remembered.evidence,
-            digest: remembered.digest,
-            generation: self.generation,
-        };
-        if !self.table.has_room() {
-            self.grow()?;
+        let Remembered { evidence, digest } = remembered;
+        self.waiting.insert(key, Slot { key, evidence, digest, generation: self.generation });
+        let is_due = self.written_at.is_none_or(|at| now.saturating_duration_since(at) >= WAIT_MAX);
+        if is_due || self.waiting.len() >= WAITING_MAX {
+            self.written_at = Some(now);
+            self.write_waiting()?;
         }
-        if !self.table.put(&slot)? {
-            self.grow()?;
-            self.table.put(&slot)?;
+        Ok(())
+    }
+
+    fn write_waiting(&mut self) -> io::Result<()> {
+        let mut slots: Vec<Slot> = self.waiting.drain().map(|(_, slot)| slot).collect();
+        let before = self.table.used / COUNT_EVERY;
+        if !self.table.has_room(slots.len() as u64) {
+            self.grow(slots.len() as u64)?;
         }
-        if self.table.used.is_multiple_of(COUNT_EVERY) {
+        if !self.table.put_all(&mut slots)? {
+            self.grow(slots.len() as u64)?;
+            self.table.put_all(&mut slots)?;
+        }
+        if self.table.used / COUNT_EVERY != before {
             self.write_head()?;
         }
         Ok(())
     }
 
-    /// Forgets `path`.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn remove(&mut self, path: &RelativePath) -> io::Result<()> {
-        self.table.remove(self.key_of(path))
-    }
-
-    fn grow(&mut self) -> io::Result<()> {
+    fn grow(&mut self, for_more: u64) -> io::Result<()> {
         let path = self.path.with_extension("new");
         let file = options().truncate(true).create(true).open(&path)?;
-        self.table = self.table.grown(file)?;
+        self.table = self.table.grown(file, self.table.next_slots(for_more))?;
         self.write_head()?;
         std::fs::rename(&path, &self.path)
     }
@@ -148,6 +171,7 @@ impl Catalogue {
 
 impl Drop for Catalogue {
     fn drop(&mut self) {
+        let _ = self.write_waiting();
         self.table.used = self.table.used.saturating_sub(COUNT_EVERY);
         let _ = self.write_head();
     }
@@ -181,8 +205,8 @@ impl<F: FnMut() -> io::Result<File>> OnDiskSet<F> {
             digest: Digest::default(),
             generation: 0,
         };
-        while !self.table.has_room() || !self.table.put(&slot)? {
-            self.table = self.table.grown((self.make_file)()?)?;
+        while !self.table.has_room(1) || !self.table.put(&slot)? {
+            self.table = self.table.grown((self.make_file)()?, self.table.next_slots(1))?;
         }
         Ok(())
     }
@@ -192,67 +216,18 @@ impl<F: FnMut() -> io::Result<File>> OnDiskSet<F> {
     /// # Errors
     /// What the kernel says.
     pub fn contains(&self, item: &[u8]) -> io::Result<bool> {
-        Ok(self.table.find(first_16(blake3::hash(item).as_bytes()))?.is_some())
+        Ok(self.table.find(&first_16(blake3::hash(item).as_bytes()))?.is_some())
     }
 }
 
-/// Slots of a new table: 320 KiB, most of it holes.
-const SLOTS_FIRST: u64 = 4096;
-/// A run of occupied slots longer than this does not happen below the largest load; it means that the file was
-/// tampered with.
-const PROBES_MAX: u64 = 4096;
 /// The count of entries is stored this often.
 const COUNT_EVERY: u64 = 1024;
-const HEAD_BYTES: u64 = 4096;
-const SLOT_BYTES: usize = 80;
-/// Slots read at once: most look-ups end in the first.
-const RUN: usize = 8;
+/// Entries put and not written yet, at most: 2 MiB. And they wait no longer than [`WAIT_MAX`] while others come.
+const WAITING_MAX: usize = 16 << 10;
+/// What a killed process forgets, at most; size and mtime decide for that.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 const MAGIC: &[u8; 16] = b"thalweg-catalog\n";
-const LAYOUT: u32 = 1;
-
-#[derive(Clone, Copy)]
-struct Slot {
-    key: [u8; 16],
-    evidence: [u8; 16],
-    digest: Digest,
-    generation: u32,
-}
-
-enum Found {
-    Empty,
-    /// Torn, damaged or removed.
-    Unsound,
-    Slot(Slot),
-}
-
-impl Slot {
-    /// `key 16 | evidence 16 | digest 32 | generation 4 | zero 4 | check 8`, integers little-endian.
-    fn encode(&self) -> [u8; SLOT_BYTES] {
-        let mut bytes = [0; SLOT_BYTES];
-        bytes[..16].copy_from_slice(&self.key);
-        bytes[16..32].copy_from_slice(&self.evidence);
-        bytes[32..64].copy_from_slice(&self.digest.0);
-        bytes[64..68].copy_from_slice(&self.generation.to_le_bytes());
-        let check = check_value(&bytes[..72]);
-        bytes[72..].copy_from_slice(&check);
-        bytes
-    }
-
-    fn decode(bytes: &[u8]) -> Found {
-        if bytes.iter().all(|&byte| byte == 0) {
-            return Found::Empty;
-        }
-        if bytes.len() != SLOT_BYTES || bytes[72..] != check_value(&bytes[..72]) {
-            return Found::Unsound;
-        }
-        let mut slot = Slot { key: [0; 16], evidence: [0; 16], digest: Digest::default(), generation: 0 };
-        slot.key.copy_from_slice(&bytes[..16]);
-        slot.evidence.copy_from_slice(&bytes[16..32]);
-        slot.digest.0.copy_from_slice(&bytes[32..64]);
-        slot.generation = u32::from_le_bytes([bytes[64], bytes[65], bytes[66], bytes[67]]);
-        Found::Slot(slot)
-    }
-}
+const LAYOUT: u32 = 2;
 
 struct Head {
     slots: u64,
@@ -295,129 +270,6 @@ impl Head {
     }
 }
 
-struct Table {
-    file: File,
-    slots: u64,
-    used: u64,
-}
-
-impl Table {
-    fn new(file: File, slots: u64) -> io::Result<Table> {
-        file.set_len(length_of(slots).ok_or(io::ErrorKind::FileTooLarge)?)?;
-        Ok(Table { file, slots, used: 0 })
-    }
-
-    /// Load up to 0.7: half of all look-ups for what is not there end within three slots.
-    fn has_room(&self) -> bool {
-        self.used < self.slots / 10 * 7
-    }
-
-    fn find(&self, key: [u8; 16]) -> io::Result<Option<Slot>> {
-        let mut found = None;
-        self.probe(key, |_, slot| match slot {
-            Found::Empty => true,
-            Found::Slot(slot) if slot.key == key => {
-                found = Some(slot);
-                true
-            }
-            _ => false,
-        })?;
-        Ok(found)
-    }
-
-    /// False if there is no place within reach.
-    fn put(&mut self, slot: &Slot) -> io::Result<bool> {
-        let (mut place, mut is_new) = (None, false);
-        self.probe(slot.key, |at, found| match found {
-            Found::Slot(other) if other.key == slot.key => {
-                (place, is_new) = (Some(at), false);
-                true
-            }
-            Found::Slot(_) => false,
-            Found::Unsound => {
-                place = place.or(Some(at));
-                false
-            }
-            Found::Empty => {
-                is_new = place.is_none();
-                place = place.or(Some(at));
-                true
-            }
-        })?;
-        let Some(at) = place else { return Ok(false) };
-        self.file.write_all_at(&slot.encode(), at)?;
-        self.used += u64::from(is_new);
-        Ok(true)
-    }
-
-    fn remove(&mut self, key: [u8; 16]) -> io::Result<()> {
-        let mut place = None;
-        self.probe(key, |at, found| match found {
-            Found::Empty => true,
-            Found::Slot(slot) if slot.key == key => {
-                place = Some(at);
-                true
-            }
-            _ => false,
-        })?;
-        match place {
-            Some(at) => self.file.write_all_at(&[0xff; SLOT_BYTES], at),
-            None => Ok(()),
-        }
-    }
-
-    /// The same entries in a table of at least twice the size, in `file`.
-    fn grown(&self, file: File) -> io::Result<Table> {
-        let factor = if self.slots < 1 << 20 { 8 } else { 2 };
-        let mut table = Table::new(file, self.slots.saturating_mul(factor))?;
-        let mut bytes = vec![0; 1024 * SLOT_BYTES];
-        let mut at = 0;
-        while at < self.slots {
-            let count = (self.slots - at).min(1024) as usize;
-            let bytes = &mut bytes[..count * SLOT_BYTES];
-            self.file.read_exact_at(bytes, HEAD_BYTES + at * SLOT_BYTES as u64)?;
-            for slot in bytes.chunks_exact(SLOT_BYTES) {
-                if let Found::Slot(slot) = Slot::decode(slot) {
-                    table.put(&slot)?;
-                }
-            }
-            at += count as u64;
-        }
-        Ok(table)
-    }
-
-    /// Shows `visit` offset and content of one slot after the other from the key's own on, until it says true.
-    fn probe(&self, key: [u8; 16], mut visit: impl FnMut(u64, Found) -> bool) -> io::Result<()> {
-        let mut bytes = [0; RUN * SLOT_BYTES];
-        let mut at = u64::from_le_bytes(key[..8].try_into().unwrap_or_default()) % self.slots;
-        let mut left = PROBES_MAX.min(self.slots);
-        while left > 0 {
-            let count = left.min(RUN as u64).min(self.slots - at);
-            let bytes = &mut bytes[..count as usize * SLOT_BYTES];
-            let offset = HEAD_BYTES + at * SLOT_BYTES as u64;
-            self.file.read_exact_at(bytes, offset)?;
-            for (index, slot) in bytes.chunks_exact(SLOT_BYTES).enumerate() {
-                if visit(offset + (index * SLOT_BYTES) as u64, Slot::decode(slot)) {
-                    return Ok(());
-                }
-            }
-            left -= count;
-            at = (at + count) % self.slots;
-        }
-        Ok(())
-    }
-}
-
-fn length_of(slots: u64) -> Option<u64> {
-    slots.checked_mul(SLOT_BYTES as u64)?.checked_add(HEAD_BYTES)
-}
-
-fn check_value(bytes: &[u8]) -> [u8; 8] {
-    let mut check = [0; 8];
-    check.copy_from_slice(&blake3::hash(bytes).as_bytes()[..8]);
-    check
-}
-
 fn first_16(hash: &[u8; 32]) -> [u8; 16] {
     let mut first = [0; 16];
     first.copy_from_slice(&hash[..16]);
@@ -453,17 +305,16 @@ mod tests {
     fn what_was_put_is_found_after_growth_and_reopening() {
         let state = tempfile::tempdir().unwrap();
         let mut catalogue = Catalogue::open(state.path(), b"here").unwrap().unwrap();
+        let now = Instant::now();
         for number in 0..20_000 {
-            catalogue.put(&path(number), remembered(number)).unwrap();
+            catalogue.put(&path(number), remembered(number), now).unwrap();
         }
-        catalogue.put(&path(7), remembered(8)).unwrap();
-        catalogue.remove(&path(9)).unwrap();
+        catalogue.put(&path(7), remembered(8), now).unwrap();
         for _ in 0..2 {
-            for number in (0..20_000).filter(|number| ![7, 9].contains(number)) {
+            for number in (0..20_000).filter(|&number| number != 7) {
                 assert_eq!(catalogue.find(&path(number)).unwrap(), Some(remembered(number)), "{number}");
             }
             assert_eq!(catalogue.find(&path(7)).unwrap(), Some(remembered(8)));
-            assert_eq!(catalogue.find(&path(9)).unwrap(), None);
             assert_eq!(catalogue.find(&path(20_000)).unwrap(), None);
             drop(catalogue);
             catalogue = Catalogue::open(state.path(), b"here").unwrap().unwrap();
@@ -484,8 +335,9 @@ mod tests {
     fn a_damaged_slot_or_head_is_no_entry() {
         let state = tempfile::tempdir().unwrap();
         let mut catalogue = Catalogue::open(state.path(), b"here").unwrap().unwrap();
+        let now = Instant::now();
         for number in 0..50 {
-            catalogue.put(&path(number), remembered(number)).unwrap();
+            catalogue.put(&path(number), remembered(number), now).unwrap();
         }
         let file = catalogue.path.clone();
         drop(catalogue);

@@ -20,6 +20,8 @@ use thalweg_wire::{Digest, Evidence, RelativePath, limits};
 
 pub mod catalogue;
 
+pub mod marks;
+
 /// Name of the journal in its directory.
 const NAME: &[u8] = b"journal";
 /// Name of its successor until it is whole.

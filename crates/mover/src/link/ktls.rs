@@ -232,6 +232,7 @@ fn trial(kernel: KernelTls) -> Result<(Option<CipherSuite>, f64)> {
                     entry: EntryId(number),
                     offset: 0,
                     digest: Digest([0; 32]),
+                    is_again: false,
                 };
                 writer.send(&mut buffer, TRIAL_FRAME_BYTES, &inner).map_err(failed)?;
             }

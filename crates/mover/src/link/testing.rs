@@ -24,8 +24,6 @@ pub(super) fn tcp_pair() -> (OwnedFd, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (server, _) = listener.accept().unwrap();
-    client.set_nodelay(true).unwrap();
-    server.set_nodelay(true).unwrap();
     (client.into(), server.into())
 }
 

@@ -485,6 +485,9 @@ fn handshake(fd: OwnedFd, tls: rustls::Connection, deadline: Duration) -> Result
     let until = Until::after(deadline);
     let socket = TcpStream::from(fd);
     socket.set_nonblocking(true).map_err(|error| of_io(HANDSHAKE, &error))?;
+    // Handshakes and messages are short, and an answer is waited for: where the kernel holds the second piece back until
+    // the first is acknowledged, each such wait takes 40 ms. Another kind of socket does not hold back.
+    let _ = socket::set_no_delay(&socket, true);
     let peer = Fingerprint([0; 32]);
     let mut connection = Connection {
         socket: Arc::new(socket),

@@ -52,6 +52,15 @@ pub mod frames;
 /// Stages with capacity and latency: the narrowest, and what widening one would gain.
 pub mod basin;
 
+/// How long a transfer will take, with a range, from what earlier ones took; and which term was wrong.
+pub mod prediction;
+
+/// What earlier transfers of a way took, term by term: bounded, and read back whatever the file holds.
+pub mod history;
+
+/// How large a tree is, from samples of it.
+pub mod tree;
+
 /// Local, file or stream: all of the above on one question.
 pub mod advice;
 

@@ -20,7 +20,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Cipher, Hello, Purpose, System};
 use thalweg_wire::limits;
-use thalweg_wire::message::{Message, Open, Opened, Question, Reply, Steer, TransferMessage, TransferNumber};
+use thalweg_wire::message::{
+    Message, Open, Opened, Question, Reply, Steer, TransferMessage, TransferNumber, WaitingFor,
+};
 
 /// Time in which TCP, TLS and hello must be done.
 pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -706,6 +708,21 @@ fn progress(session: &Session) -> [u64; 5] {
                 sum[3] += u64::from(run.ended().is_some());
                 sum[4] += run.accounts.bytes(Stage::Verify);
             }
+            Transfer::SendFlows(run) => {
+                let progress = run.progress();
+                sum[1] += progress.marked_bytes;
+                sum[2] += progress.settled;
+                sum[3] += u64::from(run.ended().is_some());
+                sent_bytes += run.accounts.bytes(Stage::Send);
+            }
+            Transfer::ReceiveFlows(run) => {
+                let progress = run.progress();
+                sum[0] += progress.verified_bytes;
+                sum[1] += progress.durable_bytes;
+                sum[2] += progress.settled_entries;
+                sum[3] += u64::from(run.ended().is_some());
+                sum[4] += run.accounts.bytes(Stage::Verify);
+            }
         }
     }
     sum[4] += session.peer_heartbeat().verified_bytes.min(sent_bytes);
@@ -716,5 +733,11 @@ fn awaits_peer(session: &Session) -> bool {
     session.transfers().iter().any(|transfer| match transfer {
         Transfer::Send(run) => run.awaits_peer(),
         Transfer::Receive(run) => run.awaits_peer(),
+        // A program may take its time, and so may who makes what it gets.
+        Transfer::SendFlows(run) => {
+            let waiting_for = session.peer_heartbeat().waiting_for;
+            run.awaits_peer() && waiting_for != Some(WaitingFor::Consumer)
+        }
+        Transfer::ReceiveFlows(run) => run.awaits_peer(),
     })
 }

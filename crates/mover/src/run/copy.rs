@@ -1,16 +1,20 @@
 //! A copy from beginning to end: plan, link, both sides, attempts, agreement.
 
+use crate::basin::terms::Passage;
 use crate::basin::{self, Evidence, Verdict};
+use crate::endpoint::dataset::{DatasetSource, DatasetSpec};
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use crate::endpoint::local::overlap;
 use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
 use crate::endpoint::simulated::{ArraySpec, SimulatedDisk, SimulatedSource};
-use crate::endpoint::synthetic::{NullDestination, ZeroSource};
+use crate::endpoint::sparing::SparingSource;
+use crate::endpoint::synthetic::{NoiseSource, NullDestination, ZeroSource};
 use crate::endpoint::{Destination, Source};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{Fingerprint, Identity, own_system};
 use crate::manifest::filter::Filter;
+use crate::model::prediction::Compared;
 use crate::plan::{self, Asked, Learned, Path, Plan};
 use crate::run::agree::{self, Agreed, Signer};
 use crate::run::client::{Client, LinkSettings, StreamHints};
@@ -33,7 +37,7 @@ use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::System;
 use thalweg_wire::message::{
     Check, Direction, Disk, FilterRule, Open, Place, Preserve, SourceForm, Steer, Terms, Totals,
-    TransferNumber, VerifyLevel,
+    TransferNumber, Trial, VerifyLevel,
 };
 use thalweg_wire::{Digest, RelativePath, limits};
 
@@ -44,6 +48,10 @@ pub enum From {
     Local(Vec<PathBuf>),
     /// So many zeros.
     Zero(u64),
+    /// Files of noise: bytes of all of them, and of each.
+    Noise(u64, u64),
+    /// A data set made of numbers, and what its description says.
+    Dataset(DatasetSpec, Vec<u8>),
     /// A file on a simulated array.
     Simulated(ArraySpec),
     /// Places at a far mover.
@@ -57,6 +65,8 @@ pub enum To {
     Local(PathBuf),
     /// Nowhere.
     Null,
+    /// A scratch directory below a path of this machine, which goes with the copy; for at most so many bytes.
+    Scratch(PathBuf, u64),
     /// Nowhere, by way of a simulated array.
     Simulated(ArraySpec),
     /// A place at a far mover.
@@ -88,6 +98,8 @@ pub struct Wishes {
     pub learned: Option<Learned>,
     /// Decide and report only.
     pub dry_run: bool,
+    /// Neither predict the time from what earlier copies took, nor remember what this one took; for who does either.
+    pub no_profile: bool,
     /// Leave alone what exists.
     pub ignore_existing: bool,
     /// Leave alone what is newer.
@@ -108,6 +120,10 @@ pub struct Wishes {
     pub lines: Option<Arc<dyn Fn() -> LineSink + Send + Sync>>,
     /// Digest of the first line of the receipt, to be signed with the rest.
     pub header: Option<Digest>,
+    /// It only measures, and this is what the far place is.
+    pub trial: Option<Trial>,
+    /// It only measures: of a source here at most so many bytes are read, as [`SparingSource`] does.
+    pub trial_bytes_max: Option<u64>,
 }
 
 /// Stops a copy from another thread, in order: what is durable stays for the next attempt.
@@ -160,6 +176,10 @@ pub struct Report {
     pub attempts: u32,
     /// What it taught about its route.
     pub learned: Option<Learned>,
+    /// When its content came, seen from outside.
+    pub passage: Passage,
+    /// Predicted against actual; from who remembers what earlier copies took.
+    pub compared: Option<Compared>,
 }
 
 /// Who watches a copy.
@@ -205,6 +225,7 @@ pub fn copy(
         is_dialling: AtomicBool::new(false),
         had_link: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
+        passage: Mutex::new(None),
         evidence_at: Mutex::new(Instant::now()),
     };
     job.attempts()
@@ -225,6 +246,8 @@ struct Job<'a> {
     had_link: AtomicBool,
     /// The most that was verified and settled in any attempt, and when that was reached.
     progress: Mutex<(u64, Instant)>,
+    /// The first and the last time at which more content stood verified, and how much.
+    passage: Mutex<Option<[(Duration, u64); 2]>>,
     evidence_at: Mutex<Instant>,
 }
 
@@ -249,6 +272,15 @@ impl Job<'_> {
     }
 
     fn note_progress(&self) {
+        let bytes = self.watch.meter.bytes_verified.load(Ordering::Relaxed);
+        let mut passage = self.passage.lock().unwrap_or_else(|p| p.into_inner());
+        let now = (self.started.elapsed(), bytes);
+        match &mut *passage {
+            Some([_, last]) if bytes > last.1 => *last = now,
+            None if bytes > 0 => *passage = Some([now, now]),
+            _ => {}
+        }
+        drop(passage);
         let done = self.watch.meter.bytes_verified.load(Ordering::Relaxed)
             + self.watch.meter.entries_settled.load(Ordering::Relaxed);
         let mut progress = self.progress.lock().unwrap_or_else(|p| p.into_inner());
@@ -309,6 +341,7 @@ impl Job<'_> {
             lines,
         )?;
         let ended = loop {
+            let is_stopped = self.stop.is_asked();
             let ended = transfer.wait(Duration::from_millis(100));
             self.measure_sender(&transfer.sender);
             if let Some(steer) = self.look(&mut steering) {
@@ -318,14 +351,14 @@ impl Job<'_> {
             if let Some(ended) = ended {
                 break ended;
             }
-            if self.stop.is_asked() {
+            if is_stopped {
                 transfer.close();
                 return Err(stopped());
             }
         };
         let agreed = agree::totals_of(ended).and_then(|totals| {
             let signer = self.signer(self.identity.fingerprint());
-            Ok((totals, agree::as_both(&transfer.sender, &transfer.receiver, &signer, totals)?))
+            Ok((totals, agree::as_both(&*transfer.sender, &*transfer.receiver, &signer, totals)?))
         });
         let rows = (transfer.sender.side(), transfer.receiver.side());
         transfer.close();
@@ -350,6 +383,8 @@ impl Job<'_> {
             terms: terms.clone(),
             filter: self.wishes.filter.clone(),
             only: Vec::new(),
+            trial: self.far_trial(Direction::Push),
+            flow: None,
         })?;
         let limits = sender::Limits::for_terms(&terms);
         let outbox = client.session.outbox();
@@ -372,7 +407,7 @@ impl Job<'_> {
         })?;
         let totals = agree::totals_of(ended)?;
         let signer = self.signer(client.session.peer);
-        let agreed = agree::as_sender(&run, &signer, totals, self.wishes.link.patience)?;
+        let agreed = agree::as_sender(&*run, &signer, totals, self.wishes.link.patience)?;
         let rows = (run.side(), run.peer_accounts());
         Ok(self.report(totals, agreed, plan, rows, steering.learned()))
     }
@@ -388,8 +423,12 @@ impl Job<'_> {
             terms: terms.clone(),
             filter: self.wishes.filter.clone(),
             only: self.wishes.only.clone(),
+            trial: self.far_trial(Direction::Pull),
+            flow: None,
         })?;
-        let expected = Expected::of(places, &self.wishes.only, self.filter()?, &opened.source)?;
+        let made = [Place { export: None, path: b"noise/".to_vec() }];
+        let named = if matches!(self.wishes.trial, Some(Trial::Noise { .. })) { &made[..] } else { places };
+        let expected = Expected::of(named, &self.wishes.only, self.filter()?, &opened.source)?;
         let destination = self.destination(&opened.source, &terms)?;
         let run = ReceiveRun::start(
             number,
@@ -423,7 +462,7 @@ impl Job<'_> {
             .and_then(agree::totals_of)
             .and_then(|totals| {
                 let signer = self.signer(client.session.peer);
-                Ok((totals, agree::as_receiver(&run, &signer, totals, self.wishes.link.patience)?))
+                Ok((totals, agree::as_receiver(&*run, &signer, totals, self.wishes.link.patience)?))
             });
         run.close();
         let rows = (run.peer_accounts(), run.side());
@@ -458,10 +497,12 @@ impl Job<'_> {
 
     fn wait(&self, client: &Client, mut step: impl FnMut() -> Option<Ended>) -> Result<Ended> {
         loop {
+            // Asked before: the step tells the last evidence of one that is stopped.
+            let is_stopped = self.stop.is_asked();
             if let Some(ended) = step() {
                 return Ok(ended);
             }
-            if self.stop.is_asked() {
+            if is_stopped {
                 client.session.close(Some(stopped()));
                 return Err(stopped());
             }
@@ -561,7 +602,7 @@ impl Job<'_> {
         };
         match self.from {
             From::Far(_, places) => places.iter().for_each(&mut add_place),
-            From::Local(_) | From::Zero(_) | From::Simulated(_) => {}
+            From::Local(_) | From::Zero(_) | From::Noise(..) | From::Dataset(..) | From::Simulated(_) => {}
         }
         if let To::Far(_, place) = self.to {
             add_place(place);
@@ -573,7 +614,9 @@ impl Job<'_> {
                     add(absolute.as_os_str().as_bytes());
                 }
             }
-            From::Zero(bytes) => add(&bytes.to_le_bytes()),
+            From::Zero(bytes) | From::Noise(bytes, _) => add(&bytes.to_le_bytes()),
+            // It says all that there is to say of the set.
+            From::Dataset(_, description) => add(description),
             From::Simulated(spec) => {
                 add(&spec.bytes.to_le_bytes());
                 add(&spec.seed.to_le_bytes());
@@ -588,6 +631,11 @@ impl Job<'_> {
         key
     }
 
+    /// What the far place is, if it is a trial.
+    fn far_trial(&self, direction: Direction) -> Option<Trial> {
+        self.wishes.trial.filter(|trial| trial.direction() == direction)
+    }
+
     fn filter(&self) -> Result<Filter> {
         Filter::new(self.wishes.filter.clone())
     }
@@ -600,6 +648,14 @@ impl Job<'_> {
         match self.from {
             From::Zero(bytes) => {
                 Ok((Arc::new(ZeroSource { bytes: *bytes }), SourceForm::Single { name: b"zero".to_vec() }))
+            }
+            From::Noise(bytes, file_bytes) => {
+                let source = NoiseSource { bytes: *bytes, file_bytes: *file_bytes };
+                Ok((Arc::new(source), SourceForm::Many))
+            }
+            From::Dataset(spec, description) => {
+                let source = DatasetSource::new(spec.clone(), description.clone())?;
+                Ok((Arc::new(source), SourceForm::Many))
             }
             From::Simulated(spec) => {
                 let source = SimulatedSource::new(spec.clone())?;
@@ -627,7 +683,11 @@ impl Job<'_> {
                     overlap::refuse(&source, to, ends_with_slash(to), self.wishes.delete_max.is_some())?;
                 }
                 let form = source.form();
-                Ok((Arc::new(source), form))
+                let source: Arc<dyn Source> = Arc::new(source);
+                match self.wishes.trial_bytes_max {
+                    Some(bytes_max) => Ok((Arc::new(SparingSource::new(source, bytes_max)), form)),
+                    None => Ok((source, form)),
+                }
             }
             From::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the source is far")),
         }
@@ -637,6 +697,10 @@ impl Job<'_> {
         match self.to {
             To::Null => Ok(Arc::new(NullDestination::default())),
             To::Simulated(spec) => Ok(Arc::new(NullDestination::on(SimulatedDisk::new(spec.clone())?))),
+            To::Scratch(path, bytes_max) => {
+                let place = DestinationPlace { path: path.clone(), below: None };
+                Ok(Arc::new(LocalDestination::open_scratch(&place, form, terms.clone(), *bytes_max)?))
+            }
             To::Local(path) => {
                 let slash = ends_with_slash(path);
                 let place = DestinationPlace { path: path.clone(), below: None };
@@ -686,14 +750,36 @@ impl Job<'_> {
             (self.watch.events)(Event::Note(advice));
         }
         (self.watch.events)(Event::Finished(totals));
-        Report { totals, agreed, plan, elapsed, evidence, verdict, attempts: 1, learned }
+        let passage = self.passage.lock().unwrap_or_else(|p| p.into_inner()).map_or(
+            // Without content, all of it is before and after.
+            Passage { first_s: elapsed.as_secs_f64(), last_s: elapsed.as_secs_f64(), ..Passage::default() },
+            |[first, last]| Passage {
+                first_s: first.0.as_secs_f64(),
+                first_bytes: first.1,
+                last_s: last.0.as_secs_f64(),
+                seconds: 0.0,
+            },
+        );
+        let passage = Passage { seconds: elapsed.as_secs_f64(), ..passage };
+        Report {
+            totals,
+            agreed,
+            plan,
+            elapsed,
+            evidence,
+            verdict,
+            attempts: 1,
+            learned,
+            passage,
+            compared: None,
+        }
     }
 
-    /// Tells where the time goes, if it is time to.
+    /// Tells where the time goes, if it is time to; of a copy that is stopped the last time.
     fn tell_evidence(&self, plan: &Plan, sides: impl FnOnce() -> (SideAccounts, SideAccounts)) {
         let Some(sink) = &self.watch.evidence else { return };
         let mut at = self.evidence_at.lock().unwrap_or_else(|p| p.into_inner());
-        if at.elapsed() >= EVIDENCE_EVERY {
+        if at.elapsed() >= EVIDENCE_EVERY || self.stop.is_asked() {
             *at = Instant::now();
             sink(&self.evidence(plan, sides()));
         }

@@ -39,6 +39,13 @@ impl End {
         self.ended.get_or_insert(ended);
     }
 
+    /// Begins the receipt anew, with another peer.
+    pub fn restart(&mut self) {
+        self.root = Some(RootHasher::default());
+        self.lines = None;
+        self.peer_receipt = None;
+    }
+
     /// Has the receipt told from now on.
     pub fn tell_lines(&mut self, sink: LineSink) {
         self.lines = Some(sink);

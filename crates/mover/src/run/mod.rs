@@ -20,6 +20,9 @@ pub mod receiver;
 
 pub mod local;
 
+/// What is still being made.
+pub mod flow;
+
 pub mod agree;
 
 /// What a pull may bring.

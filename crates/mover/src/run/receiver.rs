@@ -5,6 +5,7 @@ use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Sta
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::FrameBuffer;
+use crate::numbers::NumberMap;
 use crate::order;
 use crate::run::end::{self, End};
 use crate::run::expected::Expected;
@@ -15,13 +16,13 @@ use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::round::{self, Held, Job, next_job};
 use crate::stage::turn::Gate;
 use crate::stage::{Accounts, Stage, Stopwatch};
-use crate::transfer::receiver::{Action, Candidate, Claim, Decided, Limits, Receiver, RoundResult};
-use std::collections::HashMap;
+use crate::transfer::Copy;
+use crate::transfer::receiver::{Action, Candidate, Claim, Decided, Finished, Limits, Receiver, RoundResult};
 use std::io;
 use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
-use thalweg_sys::Pool;
+use thalweg_sys::{Buffer, Pool};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{
@@ -30,7 +31,7 @@ use thalweg_wire::message::{
 use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, Kind};
 
-/// A transfer's receiving side. Shared by the stream threads, the control thread and its own two.
+/// A transfer's receiving side. Shared by the stream threads, the control thread and its own three.
 pub struct ReceiveRun {
     number: TransferNumber,
     /// What both sides agreed on.
@@ -45,9 +46,10 @@ pub struct ReceiveRun {
     clock: Clock,
     state: Mutex<State>,
     changed: Condvar,
-    held: Mutex<HashMap<EntryId, Held>>,
+    held: Mutex<NumberMap<EntryId, Held>>,
     decisions: Queue<Decide>,
     jobs: Queue<Job>,
+    finishes: Queue<Job>,
     busy: Mutex<Busy>,
     /// A pull from somebody who may lie: what it asked for.
     expected: OnceLock<Expected>,
@@ -56,8 +58,8 @@ pub struct ReceiveRun {
     gate: Option<Gate>,
 }
 
-/// Bytes of frames in the writes of one transfer, at most: eight streams with the usual four writes of 1 MiB in flight
-/// twice over. Streams that find none left write and wait.
+/// Memory of frames in the writes of one transfer, at most: eight streams with the usual four writes of 1 MiB in flight,
+/// each on a huge page. Streams that find none left write and wait.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
 struct State {
@@ -93,8 +95,10 @@ impl ReceiveRun {
     ) -> io::Result<Arc<Self>> {
         let (decisions, decide_queue) = mpsc::channel();
         let (jobs, job_queue) = mpsc::channel();
+        let (finishes, finish_queue) = mpsc::channel();
         let frame_bytes = FrameBuffer::memory_bytes(payload_max(&terms));
-        let buffers = Pool::new(frame_bytes, (IN_FLIGHT_BYTES_MAX / frame_bytes).max(1))?;
+        let count_max = IN_FLIGHT_BYTES_MAX / Buffer::memory_bytes(frame_bytes);
+        let buffers = Pool::new(frame_bytes, count_max.max(1))?;
         let run = Arc::new(ReceiveRun {
             number,
             accounts: Accounts::default(),
@@ -108,6 +112,7 @@ impl ReceiveRun {
             held: Mutex::default(),
             decisions,
             jobs,
+            finishes,
             busy: Mutex::default(),
             expected: OnceLock::new(),
             threads: Mutex::default(),
@@ -116,12 +121,15 @@ impl ReceiveRun {
             terms,
         });
         let decider = run.clone();
-        let rounds = run.clone();
+        let (rounds, names) = (run.clone(), run.clone());
         let threads = vec![
             std::thread::Builder::new().name("decide".into()).spawn(move || decider.decide(&decide_queue))?,
             std::thread::Builder::new()
                 .name("rounds".into())
-                .spawn(move || round::work(&*rounds, &job_queue))?,
+                .spawn(move || round::work(&*rounds, &job_queue, Stage::Sync))?,
+            std::thread::Builder::new()
+                .name("names".into())
+                .spawn(move || round::work(&*names, &finish_queue, Stage::Finish))?,
         ];
         *run.threads.lock().unwrap_or_else(|p| p.into_inner()) = threads;
         Ok(run)
@@ -296,6 +304,7 @@ impl ReceiveRun {
         self.changed.notify_all();
         self.decide_soon(Decide::Stop);
         self.do_soon(Job::Stop);
+        self.finish_soon(Job::Stop);
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|p| p.into_inner()));
         for thread in threads {
             if thread.thread().id() != std::thread::current().id() {
@@ -394,6 +403,11 @@ impl ReceiveRun {
         let _ = self.jobs.send(job);
     }
 
+    fn finish_soon(&self, job: Job) {
+        self.accounts.queued(Stage::Finish);
+        let _ = self.finishes.send(job);
+    }
+
     fn open_for(&self, entry: Arc<Entry>, partial: Arc<dyn PartialFile>) -> OpenPartial {
         let marked = matches!(entry.kind, Kind::File { marked: true, .. });
         let rule = Rule {
@@ -423,6 +437,7 @@ impl ReceiveRun {
                     self.set_busy(Some(WaitingFor::Sync));
                     self.do_soon(Job::Step(step));
                 }
+                Action::Finish(entries) => self.finish_soon(Job::Finish(entries)),
                 // Taken out at once: what comes for the same number after this is new.
                 Action::Discard(id) => {
                     if let Some(ready) = self.take_content(id) {
@@ -471,7 +486,7 @@ impl ReceiveRun {
         self.pump(&mut state);
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<EntryId, Held>> {
+    fn held(&self) -> MutexGuard<'_, NumberMap<EntryId, Held>> {
         self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -611,13 +626,13 @@ impl Receiving for ReceiveRun {
         writer: u64,
         id: EntryId,
         chunk: u64,
-        is_first: bool,
+        begins: Option<Copy>,
         before_wait: &mut dyn FnMut(),
     ) -> bool {
         let mut is_settled = false;
         loop {
             let mut state = self.lock();
-            let claim = state.machine.claim_chunk(writer, id, chunk, is_first);
+            let claim = state.machine.claim_chunk(writer, id, chunk, begins);
             self.pump(&mut state);
             match claim {
                 Claim::Write(_) => return true,
@@ -640,6 +655,12 @@ impl Receiving for ReceiveRun {
 
     fn segment_written(&self, writer: u64, id: EntryId, chunk: u64) {
         self.lock().machine.segment_written(writer, id, chunk);
+    }
+
+    fn copy_given_up(&self, writer: u64, id: EntryId, chunk: u64) {
+        let mut state = self.lock();
+        state.machine.copy_given_up(writer, id, chunk);
+        self.pump(&mut state);
     }
 
     fn writer_gone(&self, writer: u64) {
@@ -697,6 +718,13 @@ impl Receiving for ReceiveRun {
         let mut state = self.lock();
         let now = self.clock.now();
         state.machine.round_done(result, now);
+        self.pump(&mut state);
+    }
+
+    fn finished(&self, results: Finished) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.finished(results, now);
         self.pump(&mut state);
     }
 

@@ -15,6 +15,7 @@ use crate::stage::read::{self, ChunkReader, OpenFiles, Pack, Segment};
 use crate::stage::send::Outlet;
 use crate::stage::turn::{Gate, Turn};
 use crate::stage::{Accounts, Booking, Stage, Stopwatch};
+use crate::transfer::Copy;
 use crate::transfer::sender::{Action, Limits, Next, Progress, Retry, Sender, Work};
 use crate::tune::ledbat::{Ledbat, Sample};
 use std::io;
@@ -298,6 +299,9 @@ impl SendRun {
     pub fn work(&self, lane: &mut SendLane, outlet: &mut dyn Outlet) -> io::Result<Did> {
         let (next, turn, is_held_back) = {
             let mut state = self.lock();
+            if state.end.is_closed {
+                return Ok(Did::Over);
+            }
             let next = state.machine.next_work(lane.stream, self.clock.now());
             // In the order in which chunks are handed out.
             let is_read = matches!(next, Next::Work(Work::Chunk(..) | Work::Compare(..)));
@@ -319,7 +323,9 @@ impl SendRun {
             Next::Wait(until) => {
                 return Ok(Did::Nothing(until.map(|until| until.saturating_sub(self.clock.now()))));
             }
-            Next::Work(Work::Chunk(entry, chunk)) => self.send_chunk(lane, outlet, &entry, chunk, turn)?,
+            Next::Work(Work::Chunk(entry, chunk, copy)) => {
+                self.send_chunk(lane, outlet, &entry, (chunk, copy), turn)?
+            }
             Next::Work(Work::Compare(entry, chunk)) => {
                 self.compare_chunk(lane, outlet, &entry, chunk, turn)?
             }
@@ -334,7 +340,7 @@ impl SendRun {
         lane: &mut SendLane,
         outlet: &mut dyn Outlet,
         entry: &Arc<Entry>,
-        chunk: u64,
+        (chunk, copy): (u64, Copy),
         mut turn: Option<Turn<'_>>,
     ) -> io::Result<()> {
         let mut watch = Stopwatch::start(&self.accounts);
@@ -382,6 +388,7 @@ impl SendRun {
                 entry: entry.id,
                 offset,
                 digest,
+                is_again: copy == Copy::Again,
             };
             let payload = if kind == FrameKind::Zeros { 0 } else { raw };
             let payload = self.compress(lane, payload, &mut inner, &mut watch);
@@ -423,6 +430,7 @@ impl SendRun {
             entry: entry.id,
             offset: chunk * self.terms.chunk_bytes,
             digest,
+            is_again: false,
         };
         watch.lap(Stage::Read, chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes));
         self.put(lane, outlet, 0, &inner, &mut watch, 0)?;
@@ -477,6 +485,7 @@ impl SendRun {
                 entry: EntryId(files),
                 offset: 0,
                 digest: Digest::default(),
+                is_again: false,
             };
             let payload = self.compress(lane, raw, &mut inner, &mut watch);
             self.put(lane, outlet, payload, &inner, &mut watch, content_bytes)?;

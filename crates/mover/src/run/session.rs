@@ -8,41 +8,34 @@
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{
-    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer,
-    FrameReader, FrameWriter, Meanwhile, Received, StopHandle,
+    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameReader,
+    FrameWriter, StopHandle,
 };
 use crate::run::Outbox;
 use crate::run::bell::Bell;
+use crate::run::flow::receiver::FlowReceive;
+use crate::run::flow::sender::FlowSend;
 use crate::run::receiver::ReceiveRun;
-use crate::run::sender::{Did, SendLane, SendRun};
-use crate::stage::intake::Intake;
-use crate::stage::{Booking, Stage};
-use crate::tune::ledbat::Sample;
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io;
-use std::os::fd::BorrowedFd;
+use crate::run::sender::SendRun;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::TcpInfo;
-use thalweg_sys::usage::thread_cpu;
 use thalweg_wire::account::StreamAccount;
 use thalweg_wire::hello::{Cipher, SessionId};
 use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, TransferNumber};
 use thalweg_wire::{frame, limits};
 use zeroize::Zeroizing;
 
-/// Streams and the keeper look at least this often, whatever they were told.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+mod keeping;
+
+mod streams;
+
 /// How often receivers are told the time.
 const TICK: Duration = Duration::from_millis(100);
-/// Time between two tellings of accounts.
-const ACCOUNTS_EVERY: Duration = Duration::from_secs(1);
-/// A stream that tries for so long and gets nothing across, while the peer is heard, is given up.
-const STUCK: Duration = Duration::from_secs(3);
-/// A stream's packets are not spaced wider than for this rate: a handful of them a second.
-const PACING_BYTES_PER_S_MIN: u64 = 16 << 10;
+/// Streams and the keeper look at least this often, whatever they were told.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// What is kept for transfers that are not there yet, as it unfolds in memory: a sender may offer all that may be under
 /// way before the receiver's side stands.
 const EARLY_BYTES_MAX: usize = limits::ENTRY_BYTES_IN_FLIGHT_MAX
@@ -56,6 +49,10 @@ pub enum Transfer {
     Send(Arc<SendRun>),
     /// We receive.
     Receive(Arc<ReceiveRun>),
+    /// We send what is still being made.
+    SendFlows(Arc<FlowSend>),
+    /// We receive it.
+    ReceiveFlows(Arc<FlowReceive>),
 }
 
 /// What the owner of a session does with what is not for a transfer.
@@ -217,6 +214,8 @@ impl Session {
             match transfer {
                 Transfer::Send(run) => run.link_up(),
                 Transfer::Receive(run) => run.link_up(),
+                Transfer::SendFlows(run) => run.link_up(),
+                Transfer::ReceiveFlows(run) => run.link_up(),
             }
         }
         drop(gate);
@@ -262,6 +261,9 @@ impl Session {
             }
             run.stream_up(stream);
         }
+        if old.is_some() {
+            self.flow_senders().iter().for_each(|run| run.stream_lost(stream));
+        }
         let (sending, receiving) = (self.strong()?, self.strong()?);
         spawn("send", move || {
             if let Err(failure) = guarded(|| sending.send_loop(stream, serial, writer)) {
@@ -283,8 +285,13 @@ impl Session {
     /// `Protocol` if its number is taken or there are too many.
     pub fn add(&self, number: TransferNumber, transfer: Transfer) -> Result<()> {
         let _gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
-        if let Transfer::Receive(run) = &transfer {
-            self.payload_max.fetch_max(payload_max(&run.terms), Ordering::AcqRel);
+        let received = match &transfer {
+            Transfer::Receive(run) => Some(&run.terms),
+            Transfer::ReceiveFlows(run) => Some(&run.terms),
+            Transfer::Send(_) | Transfer::SendFlows(_) => None,
+        };
+        if let Some(terms) = received {
+            self.payload_max.fetch_max(payload_max(terms), Ordering::AcqRel);
         }
         let (early, streams) = {
             let mut state = self.lock();
@@ -428,6 +435,9 @@ impl Session {
             match transfer {
                 Transfer::Send(run) if run.ended().is_none() => run.abort(failure.clone()),
                 Transfer::Receive(run) if run.ended().is_none() => run.abort(failure.clone()),
+                // They may go on in another session: whoever has them ends them.
+                Transfer::SendFlows(run) => run.detach(),
+                Transfer::ReceiveFlows(run) => run.detach(),
                 _ => {}
             }
         }
@@ -550,6 +560,9 @@ impl Session {
         for run in self.senders() {
             streams.keys().for_each(|&stream| run.stream_lost(stream));
         }
+        for run in self.flow_senders() {
+            streams.keys().for_each(|&stream| run.stream_lost(stream));
+        }
         (self.events)(Event::LinkLost(why.clone()));
         if let Ok(session) = self.strong() {
             self.owner.on_link_lost(&session, &why);
@@ -579,6 +592,7 @@ impl Session {
         for run in self.senders() {
             run.stream_lost(stream);
         }
+        self.flow_senders().iter().for_each(|run| run.stream_lost(stream));
         if self.is_closed() {
             return;
         }
@@ -595,15 +609,19 @@ impl Session {
     }
 
     fn senders(&self) -> Vec<Arc<SendRun>> {
-        let state = self.lock();
-        state
-            .transfers
-            .values()
-            .filter_map(|transfer| match transfer {
-                Transfer::Send(run) => Some(run.clone()),
-                Transfer::Receive(_) => None,
-            })
-            .collect()
+        let of = |transfer: &Transfer| match transfer {
+            Transfer::Send(run) => Some(run.clone()),
+            _ => None,
+        };
+        self.lock().transfers.values().filter_map(of).collect()
+    }
+
+    fn flow_senders(&self) -> Vec<Arc<FlowSend>> {
+        let of = |transfer: &Transfer| match transfer {
+            Transfer::SendFlows(run) => Some(run.clone()),
+            _ => None,
+        };
+        self.lock().transfers.values().filter_map(of).collect()
     }
 
     fn receiver(&self, number: TransferNumber) -> Option<Arc<ReceiveRun>> {
@@ -613,228 +631,11 @@ impl Session {
         }
     }
 
-    fn send_loop(&self, stream: u16, serial: u64, mut writer: FrameWriter) -> Result<()> {
-        let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
-        let broken = |error: io::Error| failure::of_io("send", &error);
-        loop {
-            if self.is_gone(stream, serial) {
-                // Only reading or the link showed it. Whoever breaks streams shall not collect threads and sockets here.
-                return Ok(());
-            }
-            let seen = self.bell.rings();
-            let mut pause = LOOK_AGAIN;
-            let mut worked = false;
-            let senders = self.senders();
-            lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
-            for run in senders {
-                if let Entry::Vacant(place) = lanes.entry(run.number()) {
-                    place.insert(SendLane::new(stream, &run.terms).map_err(broken)?);
-                }
-                let Some(lane) = lanes.get_mut(&run.number()) else { continue };
-                match run.work(lane, &mut writer).map_err(broken)? {
-                    Did::Work => worked = true,
-                    Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
-                    Did::Over => {}
-                }
-            }
-            if !worked && !self.bell.wait(seen, pause) {
-                writer.finish().map_err(broken)?;
-                return Ok(());
-            }
+    fn flow_receiver(&self, number: TransferNumber) -> Option<Arc<FlowReceive>> {
+        match self.lock().transfers.get(&number) {
+            Some(Transfer::ReceiveFlows(run)) => Some(run.clone()),
+            _ => None,
         }
-    }
-
-    fn receive_loop(&self, stream: u16, mut reader: FrameReader) -> Result<()> {
-        let payload_max = || self.payload_max.load(Ordering::Acquire);
-        let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_io("receive", &e))?;
-        let mut intakes = Intakes::default();
-        loop {
-            let (since, cpu_since) = (Instant::now(), thread_cpu());
-            let inner = match reader.receive_up_to(&mut buffer, payload_max, &mut intakes)? {
-                Received::Frame(inner) => inner,
-                Received::End => return Ok(()),
-                Received::Cut(error) => return Err(failure::of_io("receive", &error)),
-            };
-            let intakes = &mut intakes.0;
-            if !intakes.contains_key(&inner.transfer) {
-                // Its transfer may have been taken out meanwhile.
-                let Some(run) = self.receiver(inner.transfer) else { continue };
-                intakes.retain(|number, _| self.receiver(*number).is_some());
-                let intake = Intake::new(run.clone(), u32::from(stream));
-                intakes.insert(inner.transfer, (run, intake));
-            }
-            if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
-                let (wall, cpu) = (since.elapsed(), thread_cpu().saturating_sub(cpu_since));
-                let input = wall.saturating_sub(cpu);
-                let bytes = u64::from(inner.raw_bytes);
-                let booking =
-                    Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
-                run.accounts.book(Stage::Receive, booking);
-                let payload = buffer.payload().len();
-                intake.take(&inner, &mut buffer, payload)?;
-            }
-        }
-    }
-
-    fn heartbeat(&self) -> Heartbeat {
-        let arrived = self.lock().streams.values().filter_map(|(_, handle)| handle.arrived()).sum();
-        let mut sum = Heartbeat { arrived_bytes: arrived, ..Heartbeat::default() };
-        for transfer in self.transfers() {
-            if let Transfer::Receive(run) = transfer {
-                let one = run.progress();
-                // By the segment, not by the chunk: on a slow path one chunk may take longer than a stall is borne.
-                sum.verified_bytes = sum.verified_bytes.saturating_add(run.accounts.bytes(Stage::Verify));
-                sum.durable_bytes = sum.durable_bytes.saturating_add(one.durable_bytes);
-                sum.settled_entries += one.settled_entries;
-                if one.waiting_for.is_some() && one.waiting_ms >= sum.waiting_ms {
-                    (sum.waiting_for, sum.waiting_ms) = (one.waiting_for, one.waiting_ms);
-                }
-            }
-        }
-        sum
-    }
-
-    /// What is done a few times a second. False when the session is closed.
-    fn keep(&self) -> bool {
-        let (transfers, tell) = {
-            let mut state = self.lock();
-            if state.closed {
-                return false;
-            }
-            let tell = state.accounts_at.is_none_or(|at| at.elapsed() >= ACCOUNTS_EVERY);
-            if tell {
-                state.accounts_at = Some(Instant::now());
-            }
-            (state.transfers.values().cloned().collect::<Vec<_>>(), tell && state.control.is_some())
-        };
-        if tell {
-            self.give_up_stuck();
-        }
-        let yields = self.yield_to_others(&transfers);
-        if tell || yields {
-            self.space_packets(&transfers);
-        }
-        for transfer in transfers {
-            match transfer {
-                Transfer::Receive(run) => {
-                    run.tick();
-                    if tell {
-                        run.tell_accounts();
-                    }
-                }
-                Transfer::Send(run) if tell => run.tell_accounts(),
-                Transfer::Send(_) => {}
-            }
-        }
-        true
-    }
-
-    /// A path that died takes its streams, one that came back all of them: then the link is dialled anew.
-    fn give_up_stuck(&self) {
-        let stuck = self.stuck_streams();
-        let Some(first) = stuck.first() else { return };
-        let cause = |stream: u16| {
-            let cause = format!("stream {stream} gets nothing across, though the peer is heard");
-            Failure::new(FailureKind::Connection, "transfer", cause)
-        };
-        if stuck.len() == self.streams().len() {
-            self.drop_link(cause(*first));
-            return;
-        }
-        for &stream in &stuck {
-            if let Ok(session) = self.strong() {
-                self.owner.on_stream_stuck(&session, stream);
-            }
-            self.lose_stream(stream, cause(stream));
-        }
-    }
-
-    /// What the kernel says about the streams that stand.
-    fn stream_accounts(&self) -> Vec<StreamAccount> {
-        let mut state = self.lock();
-        let State { streams, fastest, .. } = &mut *state;
-        fastest.retain(|stream, _| streams.contains_key(stream));
-        let account = |(&stream, (_, handle)): (&u16, &(u64, StopHandle))| {
-            let mut account = handle.account(stream)?;
-            let fastest = fastest.entry(stream).or_default();
-            *fastest = account.delivery_bytes_per_s_max.max(*fastest);
-            account.delivery_bytes_per_s_max = *fastest;
-            Some(account)
-        };
-        streams.iter().filter_map(account).collect()
-    }
-
-    /// Streams whose bytes do not arrive while the control connection lives: after an outage the kernel tries ever
-    /// more rarely, and the path may be good again for a long time before it does.
-    fn stuck_streams(&self) -> Vec<u16> {
-        let mut state = self.lock();
-        let is_heard = state.heard_at.is_some_and(|at| at.elapsed() < STUCK / 2);
-        let State { streams, delivered, .. } = &mut *state;
-        delivered.retain(|stream, _| streams.contains_key(stream));
-        let mut stuck = Vec::new();
-        for (&stream, (_, handle)) in streams.iter() {
-            let now = match handle.delivered() {
-                Some((bytes, true)) => bytes,
-                _ => {
-                    delivered.remove(&stream);
-                    continue;
-                }
-            };
-            let known = delivered.entry(stream).or_insert((now, Instant::now()));
-            if known.0 != now {
-                *known = (now, Instant::now());
-            } else if is_heard && known.1.elapsed() >= STUCK {
-                stuck.push(stream);
-            }
-        }
-        stuck
-    }
-
-    /// Samples of all streams for the transfers that yield; whether there are any.
-    fn yield_to_others(&self, transfers: &[Transfer]) -> bool {
-        let yielding: Vec<&Arc<SendRun>> = transfers
-            .iter()
-            .filter_map(|transfer| match transfer {
-                Transfer::Send(run) if run.terms.yields => Some(run),
-                _ => None,
-            })
-            .collect();
-        if yielding.is_empty() {
-            return false;
-        }
-        let sample = {
-            let mut state = self.lock();
-            let State { streams, sampled, .. } = &mut *state;
-            sampled.retain(|stream, _| streams.contains_key(stream));
-            sample_of(streams, sampled)
-        };
-        if let Some(sample) = sample {
-            yielding.iter().for_each(|run| run.leave_room(&sample));
-        }
-        true
-    }
-
-    /// Has the kernel space packets where the transfers that send have a rate: what one call hands over would else leave
-    /// in one burst. Generously: the rate itself is kept by [`crate::stage::pace`].
-    fn space_packets(&self, transfers: &[Transfer]) {
-        let mut rate = Some(0u64);
-        let mut sends = false;
-        for transfer in transfers {
-            if let Transfer::Send(run) = transfer {
-                sends = true;
-                rate = rate.and_then(|sum| Some(sum.saturating_add(run.rate()?)));
-            }
-        }
-        let mut state = self.lock();
-        let limited = rate.filter(|_| sends);
-        if limited.is_none() && !state.is_spaced {
-            return;
-        }
-        state.is_spaced = limited.is_some();
-        let count = state.streams.len().max(1) as u64;
-        let each =
-            limited.map_or(u64::MAX, |rate| (rate.saturating_mul(2) / count).max(PACING_BYTES_PER_S_MIN));
-        state.streams.values().for_each(|(_, handle)| handle.pace(each));
     }
 
     fn strong(&self) -> Result<Arc<Session>> {
@@ -846,48 +647,6 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
-}
-
-/// Receiving stages of one stream, by transfer.
-#[derive(Default)]
-struct Intakes(HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>);
-
-/// Their writes end while the stream waits for frames.
-impl Meanwhile for Intakes {
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.0.values().filter_map(|(_, intake)| intake.fd()).collect()
-    }
-
-    fn notice(&mut self) {
-        self.0.values_mut().for_each(|(_, intake)| intake.notice());
-    }
-
-    fn settle(&mut self) {
-        self.0.values_mut().for_each(|(_, intake)| intake.settle());
-    }
-}
-
-/// What the streams together show since `sampled`, which is brought up to date. `None` if none of them is TCP.
-fn sample_of(
-    streams: &BTreeMap<u16, (u64, StopHandle)>,
-    sampled: &mut BTreeMap<u16, TcpInfo>,
-) -> Option<Sample> {
-    let mut all: Option<Sample> = None;
-    for (&stream, (_, handle)) in streams {
-        let Some(now) = handle.info() else { continue };
-        let before = sampled.insert(stream, now).filter(|before| before.bytes_acked <= now.bytes_acked);
-        let before = before.unwrap_or_default();
-        let sum = all.get_or_insert(Sample { rtt: now.rtt, rtt_min: now.rtt_min, ..Sample::default() });
-        let acked = now.bytes_acked - before.bytes_acked;
-        // A stream that carried nothing has an old idea of the path.
-        if acked > 0 {
-            sum.rtt = if sum.acked_bytes == 0 { now.rtt } else { sum.rtt.min(now.rtt) };
-        }
-        sum.rtt_min = sum.rtt_min.min(now.rtt_min);
-        sum.acked_bytes += acked;
-        sum.lost |= now.retransmits_total > before.retransmits_total;
-    }
-    all
 }
 
 /// About what a message takes in memory.
@@ -943,6 +702,8 @@ fn hear_transfer(transfer: &Transfer, message: TransferMessage) -> Result<()> {
     match transfer {
         Transfer::Send(run) => run.hear(message),
         Transfer::Receive(run) => run.hear(message),
+        Transfer::SendFlows(run) => run.hear(message),
+        Transfer::ReceiveFlows(run) => run.hear(message),
     }
 }
 

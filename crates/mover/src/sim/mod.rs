@@ -55,6 +55,8 @@ mod destination;
 
 mod disk;
 
+pub mod flows;
+
 mod plan;
 
 mod random;

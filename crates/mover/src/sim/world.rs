@@ -6,7 +6,8 @@ use super::plan::{BATCH_MAX, Fault, Plan};
 use super::random::Random;
 use super::source::{self, Source, chunk_digest, file_digest};
 use crate::failure::{Failure, FailureKind};
-use crate::transfer::receiver::{self, Claim, Decided, Receiver, RoundResult, RoundStep};
+use crate::transfer::Copy;
+use crate::transfer::receiver::{self, Claim, Decided, Finished, Receiver, RoundResult, RoundStep};
 use crate::transfer::sender::{self, Next, Retry, Sender, Work};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -114,6 +115,7 @@ enum Event {
     TakeFrame(usize),
     Decide(u64),
     Round(u64),
+    Finish(u64),
     Compared { instance: u64, does: Comparing },
     Conclude(u64),
     Tick(u64),
@@ -151,6 +153,7 @@ struct ReceiverSide {
     decides: VecDeque<(bool, Arc<Entry>)>,
     deciding: bool,
     round: Option<RoundWork>,
+    finishes: VecDeque<FinishWork>,
     entries: BTreeMap<EntryId, Arc<Entry>>,
     partials: BTreeMap<EntryId, u64>,
     staged: BTreeMap<EntryId, Staged>,
@@ -163,7 +166,11 @@ struct RoundWork {
     mark: u64,
     inodes: Vec<Inode>,
     journal: usize,
-    results: Vec<(EntryId, crate::failure::Result<Vec<thalweg_wire::message::Loss>>)>,
+}
+
+struct FinishWork {
+    entries: Vec<(EntryId, Digest)>,
+    results: Finished,
 }
 
 #[derive(Default)]
@@ -197,20 +204,49 @@ struct Stream {
 
 enum Worker {
     Idle,
-    Chunk { entry: Arc<Entry>, chunk: u64, offset: u64, digests: Vec<Digest>, compare: bool },
-    ChunkOut { entry: Arc<Entry>, chunk: u64, digest: Digest, compare: bool },
-    HolesFound { entry: Arc<Entry>, chunk: u64, run: Run },
-    Pack { entries: Vec<Arc<Entry>>, at: usize, half: Option<Vec<u8>>, items: Vec<PackItem> },
-    PackOut { asked: Vec<EntryId>, sent: Vec<EntryId> },
-    Check { entry: Arc<Entry> },
-    Look { entry: Arc<Entry>, then: Box<Worker> },
+    /// Without a copy, only its digest is told.
+    Chunk {
+        entry: Arc<Entry>,
+        chunk: u64,
+        offset: u64,
+        digests: Vec<Digest>,
+        copy: Option<Copy>,
+    },
+    ChunkOut {
+        entry: Arc<Entry>,
+        chunk: u64,
+        digest: Digest,
+        compare: bool,
+    },
+    HolesFound {
+        entry: Arc<Entry>,
+        chunk: u64,
+        run: Run,
+    },
+    Pack {
+        entries: Vec<Arc<Entry>>,
+        at: usize,
+        half: Option<Vec<u8>>,
+        items: Vec<PackItem>,
+    },
+    PackOut {
+        asked: Vec<EntryId>,
+        sent: Vec<EntryId>,
+    },
+    Check {
+        entry: Arc<Entry>,
+    },
+    Look {
+        entry: Arc<Entry>,
+        then: Box<Worker>,
+    },
 }
 
 type PackItem = (EntryId, Vec<u8>, Digest);
 
 #[derive(Clone)]
 enum Frame {
-    Segment { entry: EntryId, offset: u64, bytes: Vec<u8>, digest: Digest },
+    Segment { entry: EntryId, offset: u64, bytes: Vec<u8>, digest: Digest, copy: Copy },
     Pack(Vec<PackItem>),
     Compare { entry: EntryId, chunk: u64, digest: Digest },
 }
@@ -318,6 +354,7 @@ impl World {
             Event::TakeFrame(stream) => self.take_frame(stream),
             Event::Decide(instance) => self.decide(instance),
             Event::Round(instance) => self.round(instance),
+            Event::Finish(instance) => self.finish_next(instance),
             Event::Compared { instance, does } => self.compared(instance, does),
             Event::Conclude(instance) => self.conclude(instance),
             Event::Tick(instance) => self.tick(instance),

@@ -12,6 +12,7 @@ use crate::stage::read::ChunkReader;
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::write::{Bytes, CopyNumber, Writes};
 use crate::stage::{Stage, Stopwatch};
+use crate::transfer::Copy;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -129,11 +130,13 @@ impl Intake {
             return Ok(());
         }
         if digest != inner.digest {
-            self.drop_chunk();
+            // First: what is asked for by this need not be asked for because its copy is given up.
             self.run.damaged(inner.entry, number);
+            self.drop_chunk();
             return Ok(());
         }
-        let claimed = self.writes.claim(chunk.copy, is_first);
+        let copy = if inner.is_again { Copy::Again } else { Copy::First };
+        let claimed = self.writes.claim(chunk.copy, is_first.then_some(copy));
         if !claimed || !(is_zeros || self.writes.write(chunk.copy, payload, inner.offset)) {
             self.drop_chunk();
             return Ok(());

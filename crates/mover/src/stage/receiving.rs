@@ -4,7 +4,8 @@ use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
 use crate::failure::{Failure, Result};
 use crate::stage::Accounts;
 use crate::stage::turn::Gate;
-use crate::transfer::receiver::RoundResult;
+use crate::transfer::Copy;
+use crate::transfer::receiver::{Finished, RoundResult};
 use std::sync::Arc;
 use thalweg_sys::Pool;
 use thalweg_wire::digest::Rule;
@@ -60,17 +61,19 @@ pub trait Receiving: Send + Sync {
     /// Whether the stream `writer` may write the next segment of this chunk. Waits for another stream that is
     /// writing the same chunk at this moment, after `before_wait`, which must tell what this stream has written. If so,
     /// [`Receiving::segment_written`] must follow when none of its writes of this chunk is under way, or, after the
-    /// last segment of a good chunk, [`Receiving::chunk_written`].
+    /// last segment of a good chunk, [`Receiving::chunk_written`], or [`Receiving::copy_given_up`].
     fn claim_chunk(
         &self,
         writer: u64,
         id: EntryId,
         chunk: u64,
-        is_first: bool,
+        begins: Option<Copy>,
         before_wait: &mut dyn FnMut(),
     ) -> bool;
     /// All writes that were claimed have ended.
     fn segment_written(&self, writer: u64, id: EntryId, chunk: u64);
+    /// As [`Receiving::segment_written`], and no more segments of this copy follow.
+    fn copy_given_up(&self, writer: u64, id: EntryId, chunk: u64);
     /// A chunk was verified and written.
     fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest);
     /// A chunk or small file (chunk 0) came damaged.
@@ -103,6 +106,8 @@ pub trait Receiving: Send + Sync {
     fn take_content(&self, id: EntryId) -> Option<Ready>;
     /// A step of a round is done.
     fn round_done(&self, result: RoundResult);
+    /// Entries got their names, or did not.
+    fn finished(&self, results: Finished);
     /// The end is done.
     fn concluded(&self, conclusion: Conclusion);
 }

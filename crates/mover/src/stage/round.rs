@@ -1,27 +1,29 @@
-//! What makes written bytes durable and gives them their names: one thread for a transfer.
+//! What makes written bytes durable and gives them their names: two threads for a transfer.
 //!
-//! 1. Sync what was written.   2. Read it back, if asked.   3. Record chunks, sync the record.
-//! 4. Give complete entries their names.   In between, copy what the destination has already, throw away what
-//! failed, and write the catalogue.
+//! 1. Sync what was written.   2. Read it back, if asked.   3. Record chunks, sync the record.   In between, copy what
+//! the destination has already, throw away what failed, and write the catalogue.
+//! 4. Give complete entries their names: by a thread of its own, for a disk that syncs leaves the CPU idle.
 //!
-//! The receiver machine says when and in which order; this thread only does it.
+//! The receiver machine says when and in which order; these threads only do it.
 
 use crate::endpoint::{PartialFile, Ready, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::stage::read::{ChunkReader, Segment};
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::{Stage, Stopwatch};
-use crate::transfer::receiver::{RoundResult, RoundStep};
+use crate::transfer::receiver::{Finished, RoundResult, RoundStep};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvError};
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{Outcome, Run};
-use thalweg_wire::{Digest, Entry, RelativePath, digest};
+use thalweg_wire::{Digest, Entry, EntryId, RelativePath, digest};
 
-/// Work for the thread.
+/// Work for one of the threads.
 pub enum Job {
     /// A step of a round.
     Step(RoundStep),
+    /// Give these entries their names.
+    Finish(Vec<(EntryId, Digest)>),
     /// Copy a chunk from the file that stands at the destination, if it has this digest.
     Copy(Arc<Entry>, u64, Digest),
     /// Look whether the file that stands there has a hole here.
@@ -38,13 +40,19 @@ pub enum Job {
     Stop,
 }
 
-/// Does jobs until it is told to stop.
-pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>) {
-    run.accounts().enter(Stage::Sync);
+/// Does jobs until it is told to stop; waits for them in `stage`.
+pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>, stage: Stage) {
+    run.accounts().enter(stage);
     let mut watch = Stopwatch::start(run.accounts());
-    while let Ok(job) = next_job(jobs, &mut watch, Stage::Sync) {
-        run.accounts().taken(Stage::Sync);
+    while let Ok(job) = next_job(jobs, &mut watch, stage) {
+        run.accounts().taken(stage);
         match job {
+            Job::Finish(entries) => {
+                let results = finish(run, &entries);
+                // Their number is booked when they are settled.
+                watch.lap_many(Stage::Finish, 0, 0);
+                run.finished(results);
+            }
             Job::Step(step) => {
                 let result = do_step(run, &step, &mut watch);
                 run.round_done(result);
@@ -136,24 +144,17 @@ fn do_step(run: &dyn Receiving, step: &RoundStep, watch: &mut Stopwatch) -> Roun
             watch.lap(Stage::Record, 0);
             done(result)
         }
-        RoundStep::Finish(entries) => {
-            let results: Vec<_> = entries
-                .iter()
-                .map(|&(id, digest)| {
-                    let result = match (run.entry(id), run.take_content(id)) {
-                        (Some(entry), Some(ready)) => {
-                            run.destination().finish(&entry, ready, digest).map_err(|f| f.at(&entry.path))
-                        }
-                        _ => Err(Failure::new(FailureKind::Internal, "finish", "its content is gone")),
-                    };
-                    (id, result)
-                })
-                .collect();
-            // Their number is booked when they are settled.
-            watch.lap_many(Stage::Finish, 0, 0);
-            RoundResult::Finished(results)
-        }
     }
+}
+
+fn finish(run: &dyn Receiving, entries: &[(EntryId, Digest)]) -> Finished {
+    let finish = |id: EntryId, digest| match (run.entry(id), run.take_content(id)) {
+        (Some(entry), Some(ready)) => {
+            run.destination().finish(&entry, ready, digest).map_err(|f| f.at(&entry.path))
+        }
+        _ => Err(Failure::new(FailureKind::Internal, "finish", "its content is gone")),
+    };
+    entries.iter().map(|&(id, digest)| (id, finish(id, digest))).collect()
 }
 
 /// Copies a chunk of the file that stands there into the partial. All of it is read and digested before anything is

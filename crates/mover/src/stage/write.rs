@@ -17,7 +17,7 @@ use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
 use crate::plan;
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::turn::Gate;
-use std::collections::HashMap;
+use crate::transfer::Copy;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -55,11 +55,21 @@ pub struct Writes {
     /// Number of its own for every stream that ever was.
     writer: u64,
     queue: Option<Queue>,
-    copies: HashMap<CopyNumber, ChunkCopy>,
+    copies: Copies,
     next: u64,
 }
 
+/// Those under way: one for each write that may be in flight, and the one that comes. Few enough to be looked through.
+struct Copies(Vec<ChunkCopy>);
+
+impl Copies {
+    fn get_mut(&mut self, number: CopyNumber) -> Option<&mut ChunkCopy> {
+        self.0.iter_mut().find(|copy| copy.number == number)
+    }
+}
+
 struct ChunkCopy {
+    number: CopyNumber,
     file: OpenPartial,
     chunk: u64,
     /// A segment of it was claimed and is not handed over yet.
@@ -73,32 +83,38 @@ struct ChunkCopy {
 impl Writes {
     /// Nothing in flight.
     pub fn new(run: Arc<dyn Receiving>, writer: u64) -> Self {
-        Writes { run, writer, queue: None, copies: HashMap::new(), next: 0 }
+        Writes { run, writer, queue: None, copies: Copies(Vec::new()), next: 0 }
     }
 
     /// A copy of a chunk begins to come. Earlier ones of the same chunk are not in flight any more when this returns.
     pub fn begin(&mut self, file: &OpenPartial, chunk: u64) -> CopyNumber {
         let is_same = |copy: &ChunkCopy| copy.file.entry.id == file.entry.id && copy.chunk == chunk;
-        if self.copies.values().any(is_same) {
+        if self.copies.0.iter().any(is_same) {
             self.settle();
         }
         self.next += 1;
         let number = CopyNumber(self.next);
-        let copy =
-            ChunkCopy { file: file.clone(), chunk, claimed: false, in_flight: 0, whole: None, failed: false };
-        self.copies.insert(number, copy);
+        self.copies.0.push(ChunkCopy {
+            number,
+            file: file.clone(),
+            chunk,
+            claimed: false,
+            in_flight: 0,
+            whole: None,
+            failed: false,
+        });
         number
     }
 
-    /// May the next segment of this copy be written? Waits for another stream that writes the same chunk at this
+    /// May the next segment of this copy be written? `begins` with the first one: which copy of the chunk it is. Waits for another stream that writes the same chunk at this
     /// moment. If so, [`Writes::go_on`], [`Writes::complete`] or [`Writes::give_up`] must follow, after
     /// [`Writes::write`] if there is something to write.
-    pub fn claim(&mut self, number: CopyNumber, is_first: bool) -> bool {
-        let Some(copy) = self.copies.get(&number) else { return false };
+    pub fn claim(&mut self, number: CopyNumber, begins: Option<Copy>) -> bool {
+        let Some(copy) = self.copies.get_mut(number) else { return false };
         let (run, id, chunk) = (self.run.clone(), copy.file.entry.id, copy.chunk);
         // Two streams that wait for each other's chunks would wait for ever if what they have written is not told.
-        let claimed = run.claim_chunk(self.writer, id, chunk, is_first, &mut || self.settle());
-        if let Some(copy) = self.copies.get_mut(&number) {
+        let claimed = run.claim_chunk(self.writer, id, chunk, begins, &mut || self.settle());
+        if let Some(copy) = self.copies.get_mut(number) {
             copy.claimed = claimed;
         }
         claimed
@@ -107,7 +123,7 @@ impl Writes {
     /// Writes a segment of a copy that was claimed; `offset` is its place in the file. False if that failed, now or
     /// with an earlier segment: the failure was told.
     pub fn write(&mut self, number: CopyNumber, mut bytes: Bytes<'_>, offset: u64) -> bool {
-        let Some(copy) = self.copies.get(&number) else { return false };
+        let Some(copy) = self.copies.get_mut(number) else { return false };
         let partial = copy.file.partial.clone();
         let length = bytes.as_slice().len();
         // What goes past the page cache; the rest is less than a block, or everything.
@@ -135,7 +151,7 @@ impl Writes {
             Some(_) if run.terms().disk.destination.order == Some(Order::Serial) => self.settle(),
             _ => self.notice_known(),
         }
-        self.copies.get(&number).is_some_and(|copy| !copy.failed)
+        self.copies.get_mut(number).is_some_and(|copy| !copy.failed)
     }
 
     /// The claimed segment was handed over, and another follows.
@@ -154,7 +170,7 @@ impl Writes {
     }
 
     fn handed_over(&mut self, number: CopyNumber, change: impl FnOnce(&mut ChunkCopy)) {
-        let Some(copy) = self.copies.get_mut(&number) else { return };
+        let Some(copy) = self.copies.get_mut(number) else { return };
         copy.claimed = false;
         change(copy);
         self.rest(number);
@@ -218,7 +234,7 @@ impl Writes {
     }
 
     fn push(&mut self, number: CopyNumber, lent: Lent, buffer: &mut FrameBuffer, offset: u64) {
-        let (Some(queue), Some(copy)) = (&mut self.queue, self.copies.get_mut(&number)) else { return };
+        let (Some(queue), Some(copy)) = (&mut self.queue, self.copies.get_mut(number)) else { return };
         let request = Request {
             operation: Operation::Write,
             file: lent.file,
@@ -237,7 +253,7 @@ impl Writes {
     fn ended(&mut self, done: Done) {
         let Done { request, result } = done;
         let number = CopyNumber(request.tag);
-        let Some(copy) = self.copies.get_mut(&number) else { return };
+        let Some(copy) = self.copies.get_mut(number) else { return };
         copy.in_flight -= 1;
         let partial = copy.file.partial.clone();
         let result = match result {
@@ -257,7 +273,7 @@ impl Writes {
 
     /// Tells the first failure of a copy.
     fn failed(&mut self, number: CopyNumber, error: &io::Error, start: u64, end: u64) {
-        let Some(copy) = self.copies.get_mut(&number) else { return };
+        let Some(copy) = self.copies.get_mut(number) else { return };
         if std::mem::replace(&mut copy.failed, true) {
             return;
         }
@@ -269,17 +285,18 @@ impl Writes {
     /// Nothing of a copy is being handed over: if nothing is in flight either, others may write the chunk, or it is
     /// written.
     fn rest(&mut self, number: CopyNumber) {
-        let Some(copy) = self.copies.get(&number) else { return };
+        let Some(copy) = self.copies.get_mut(number) else { return };
         if copy.claimed || copy.in_flight > 0 {
             return;
         }
         let (id, chunk) = (copy.file.entry.id, copy.chunk);
         match copy.whole {
             Some(digest) if !copy.failed => self.run.chunk_written(id, chunk, digest),
+            _ if copy.failed => self.run.copy_given_up(self.writer, id, chunk),
             _ => self.run.segment_written(self.writer, id, chunk),
         }
         if copy.whole.is_some() || copy.failed {
-            self.copies.remove(&number);
+            self.copies.0.retain(|copy| copy.number != number);
         }
     }
 }

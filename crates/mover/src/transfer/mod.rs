@@ -8,6 +8,15 @@
 //! of it is written, durable, named. After an outage the sender offers what is not settled again, and the
 //! receiver answers by what it has; nothing else is repeated or remembered.
 
+/// Which copy of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copy {
+    /// The first one that a stream was given.
+    First,
+    /// Another, while the first may still be under way: it goes before that one.
+    Again,
+}
+
 pub mod runs;
 
 pub mod sender;

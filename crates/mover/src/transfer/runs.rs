@@ -22,6 +22,15 @@ impl RunSet {
         if first >= end {
             return;
         }
+        // Chunks come in a row, most of them: the run before grows, and touches no other.
+        if let Some((&start, stop)) = self.runs.range_mut(..=end).next_back()
+            && (start..=*stop).contains(&first)
+        {
+            let more = end.saturating_sub(*stop);
+            *stop += more;
+            self.count += more;
+            return;
+        }
         let (mut low, mut high) = (first, end);
         while let Some((&start, &stop)) = self.runs.range(..=high).next_back() {
             if stop < low {
@@ -38,9 +47,6 @@ impl RunSet {
 
     /// Takes the chunks `first..end` out.
     pub fn remove(&mut self, first: u64, end: u64) {
-        if first >= end {
-            return;
-        }
         if first >= end {
             return;
         }

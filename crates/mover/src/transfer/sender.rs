@@ -19,6 +19,7 @@
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::order::{self, Dealer};
+use crate::transfer::Copy;
 use crate::transfer::runs::RunSet;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -92,7 +93,7 @@ impl Limits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
     /// Read and send one chunk.
-    Chunk(Arc<Entry>, u64),
+    Chunk(Arc<Entry>, u64, Copy),
     /// Read one chunk and tell its digest.
     Compare(Arc<Entry>, u64),
     /// Read and send whole small files.
@@ -205,6 +206,8 @@ struct Item {
     state: State,
     /// Of a small file: digest of what was read last.
     read: Option<Digest>,
+    /// Of a small file: the stream that it went out on last, until it is known to have arrived.
+    sent_on: Option<u16>,
     repairs: u32,
     /// Chunks that the receiver asked for after comparing them.
     differences: u64,
@@ -234,6 +237,8 @@ struct Large {
     holds_slot: bool,
     /// Chunks that streams have begun to read and are not through with; one may be there twice.
     being_read: Vec<u64>,
+    /// Chunks that were handed to a stream, over this link.
+    begun: RunSet,
     check: Check,
 }
 
@@ -406,6 +411,7 @@ impl Sender {
                         }
                         large.check = Check::NotYet;
                         large.being_read = Vec::new();
+                        large.begun = RunSet::new();
                         State::Large(large)
                     }
                     _ => State::Offered,
@@ -542,6 +548,7 @@ impl Sender {
                 entry: entry.clone(),
                 state: State::Offered,
                 read: None,
+                sent_on: None,
                 repairs: 0,
                 differences: 0,
                 asked: 0,
@@ -560,12 +567,9 @@ impl Sender {
         {
             self.started -= 1;
         }
-        self.drop_small(id);
-        for handed in self.streams.values_mut() {
-            handed.retain(|handed| match &handed.task {
-                Task::Pack(_) => true,
-                Task::Chunk(entry, _) | Task::Check(entry) => *entry != id,
-            });
+        match item.state {
+            State::Large(_) => self.drop_chunks(id),
+            _ => self.drop_sent(id, item.sent_on),
         }
         Some(item)
     }

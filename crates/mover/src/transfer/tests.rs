@@ -1,5 +1,6 @@
 //! What the simulation does not look at: the size of what is remembered, and the depth of streams.
 
+use super::Copy;
 use super::receiver::{self, Action, Decided, Receiver};
 use super::sender::{self, Next, Sender, Work};
 use std::time::Duration;
@@ -119,7 +120,7 @@ fn a_stream_has_no_more_chunks_under_way_than_its_depth() {
     let mut sent = Vec::new();
     for _ in 0..2 {
         match sender.next_work(0, now) {
-            Next::Work(Work::Chunk(entry, chunk)) => {
+            Next::Work(Work::Chunk(entry, chunk, _)) => {
                 sender.chunk_sent(0, entry.id, chunk, Digest::default());
                 sent.push(chunk);
             }
@@ -128,9 +129,9 @@ fn a_stream_has_no_more_chunks_under_way_than_its_depth() {
     }
     assert_eq!(sender.next_work(0, now), Next::Wait(None));
     // The other stream has room of its own, for new work and, later, for what the first does not get across.
-    assert!(matches!(sender.next_work(1, now), Next::Work(Work::Chunk(_, 2))));
+    assert!(matches!(sender.next_work(1, now), Next::Work(Work::Chunk(_, 2, _))));
     sender.hear(ack(file, sent[0])).unwrap();
-    assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(_, 3))));
+    assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(_, 3, _))));
     assert_eq!(sender.next_work(0, now), Next::Wait(None));
     // What is found damaged is not under way any more.
     sender.hear(Say::Repair(vec![(file, Run { first: sent[1], count: 1 })])).unwrap();
@@ -152,7 +153,7 @@ fn packs_count_as_chunks_do() {
     early.hear(Say::Repair(vec![(first_early, Run { first: 0, count: 1 })])).unwrap();
     early.pack_sent(0, &[first_early], &[first_early]);
     assert!(matches!(early.next_work(0, now), Next::Work(Work::Pack(_))));
-    let Next::Work(Work::Chunk(_, chunk)) = early.next_work(1, now) else { panic!("a chunk") };
+    let Next::Work(Work::Chunk(_, chunk, _)) = early.next_work(1, now) else { panic!("a chunk") };
     early.hear(Say::Repair(vec![(large, Run { first: chunk, count: 1 })])).unwrap();
     early.chunk_sent(1, large, chunk, Digest::default());
     assert!(matches!(early.next_work(1, now), Next::Work(Work::Chunk(..))));
@@ -170,6 +171,85 @@ fn packs_count_as_chunks_do() {
 fn without_a_depth_all_may_be_under_way() {
     let (mut sender, _) = wanted(None, vec![file("large", 100 * CHUNK)]);
     for chunk in 0..100 {
-        assert!(matches!(sender.next_work(0, Duration::ZERO), Next::Work(Work::Chunk(_, at)) if at == chunk));
+        assert!(
+            matches!(sender.next_work(0, Duration::ZERO), Next::Work(Work::Chunk(_, at, _)) if at == chunk)
+        );
     }
+}
+
+/// A receiver that wants one large file, of chunks of four segments.
+fn receiving() -> Receiver {
+    let mut receiver = Receiver::new(terms(), receiver::Limits::default());
+    receiver.link_up();
+    receiver.hear(Say::Offer(vec![file("large", 8 << 20)]), Duration::ZERO).unwrap();
+    receiver.decided(EntryId(0), Decided::Fresh, Duration::ZERO);
+    receiver
+}
+
+/// Asks for a segment of the first chunk and says whether it may be written; that is done at once.
+fn claim(receiver: &mut Receiver, writer: u64, begins: Option<Copy>) -> bool {
+    let claim = receiver.claim_chunk(writer, EntryId(0), 0, begins);
+    receiver.segment_written(writer, EntryId(0), 0);
+    matches!(claim, receiver::Claim::Write(_))
+}
+
+fn repairs(receiver: &mut Receiver) -> usize {
+    let is_repair = |action: &Action| matches!(action, Action::Say(Say::Repair(_)));
+    std::iter::from_fn(|| receiver.take_action()).filter(is_repair).count()
+}
+
+#[test]
+fn a_copy_that_creeps_in_does_not_end_the_one_that_was_sent_because_it_is_slow() {
+    let mut receiver = receiving();
+    // Stream 2 sends again what stream 1 has had for long, and overtakes it.
+    assert!(claim(&mut receiver, 2, Some(Copy::Again)));
+    assert!(!claim(&mut receiver, 1, Some(Copy::First)));
+    assert!(claim(&mut receiver, 2, None));
+    assert!(!claim(&mut receiver, 1, None));
+    // The other way round it takes over.
+    let mut receiver = receiving();
+    assert!(claim(&mut receiver, 1, Some(Copy::First)));
+    assert!(claim(&mut receiver, 2, Some(Copy::Again)));
+    assert!(!claim(&mut receiver, 1, None), "one that was overtaken never comes back");
+    assert!(claim(&mut receiver, 2, None));
+    assert_eq!(repairs(&mut receiver), 0);
+}
+
+#[test]
+fn who_was_turned_away_for_a_copy_that_ends_early_is_asked_again() {
+    let mut receiver = receiving();
+    assert!(claim(&mut receiver, 1, Some(Copy::Again)));
+    assert!(!claim(&mut receiver, 2, Some(Copy::First)));
+    receiver.copy_given_up(2, EntryId(0), 0);
+    assert_eq!(repairs(&mut receiver), 0, "stream 1 still has it");
+    receiver.copy_given_up(1, EntryId(0), 0);
+    assert_eq!(repairs(&mut receiver), 1);
+    // It came damaged: asked for once, and free for anybody at once.
+    assert!(claim(&mut receiver, 1, Some(Copy::Again)));
+    assert!(!claim(&mut receiver, 2, Some(Copy::First)));
+    receiver.damaged(EntryId(0), 0);
+    receiver.copy_given_up(1, EntryId(0), 0);
+    assert_eq!(repairs(&mut receiver), 1);
+    assert!(claim(&mut receiver, 2, Some(Copy::First)));
+}
+
+#[test]
+fn a_chunk_handed_out_twice_says_so() {
+    let (mut sender, file) = wanted(None, vec![file("large", CHUNK + 1)]);
+    let now = Duration::ZERO;
+    let copy_of = |next: Next| match next {
+        Next::Work(Work::Chunk(_, chunk, copy)) => (chunk, copy),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(copy_of(sender.next_work(0, now)), (0, Copy::First));
+    assert_eq!(copy_of(sender.next_work(1, now)), (1, Copy::First));
+    sender.chunk_sent(1, file, 1, Digest::default());
+    sender.hear(ack(file, 1)).unwrap();
+    let later = sender::Limits::for_terms(&terms()).hedge_after;
+    assert_eq!(copy_of(sender.next_work(1, later)), (0, Copy::Again), "one that takes long");
+    // And one of a stream that was lost.
+    sender.stream_lost(0);
+    sender.stream_lost(1);
+    sender.stream_up(2);
+    assert_eq!(copy_of(sender.next_work(2, later)), (0, Copy::Again));
 }

@@ -167,7 +167,7 @@ impl LocalDestination {
             return Ok(());
         }
         let wanted = Wanted { mode, ..Wanted::of(entry) };
-        let item = Spooled { id: entry.id, path: self.final_path(&entry.path), wanted };
+        let item = Spooled { id: entry.id, path: self.final_path(&entry.path).into_owned(), wanted };
         let pushed = lock(&self.spool).push(&item, || self.nameless_file());
         pushed.map_err(|error| failed("keep the metadata of", &entry.path, &error))
     }
@@ -534,6 +534,8 @@ impl LocalDestination {
         match self.resumed(number, entry, place) {
             Ok(Some(left)) => return Ok(Decision::Wanted { left: Some(left), candidate }),
             Ok(None) => {}
+            // It got its name, and that was not recorded any more.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 tracing::warn!(%error, path = %entry.path, "what an earlier attempt left cannot be read");
             }

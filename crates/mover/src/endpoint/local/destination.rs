@@ -14,6 +14,7 @@ use super::held::Held;
 use super::metadata::Rights;
 use super::partial::LocalPartial;
 use super::place::{self, Resolved};
+use super::scratch::Scratch;
 use super::spool::Spool;
 use super::staging::{Staging, Territory, TerritoryKey, key_of};
 use super::{STAGING_NAME, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
@@ -22,6 +23,8 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::Journal;
 use crate::journal::catalogue::{Catalogue, OnDiskSet};
 use crate::manifest::Filter;
+use crate::numbers::NumberMap;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -53,7 +56,7 @@ pub struct LocalDestination {
     lock_file: Mutex<Option<File>>,
     pub(super) catalogue: Mutex<Option<Catalogue>>,
     pub(super) has_catalogue: bool,
-    pub(super) flights: Mutex<HashMap<EntryId, Flight>>,
+    pub(super) flights: Mutex<NumberMap<EntryId, Flight>>,
     pub(super) partials: Mutex<HashMap<u64, Arc<LocalPartial>>>,
     pub(super) changed: Mutex<durable::Changed>,
     pub(super) spool: Mutex<Spool>,
@@ -67,6 +70,8 @@ pub struct LocalDestination {
     pub(super) rights: Rights,
     /// Times that the entries of top directories ask for; given again when staging is gone from them.
     pub(super) top_times: Mutex<HashMap<TerritoryKey, Time>>,
+    /// What all of it is in, if it is only a trial.
+    pub(super) scratch: Mutex<Option<Scratch>>,
 }
 
 /// Names offered in this run, on disk.
@@ -92,6 +97,8 @@ pub(super) struct Flight {
     pub(super) seen: Option<Seen>,
     /// What stands there since we named it, and the digest of that.
     pub(super) finished: Option<(Evidence, Option<Digest>)>,
+    /// The partial that it was, until its name is durable: what the journal says of it counts as long.
+    pub(super) partial: Option<u64>,
 }
 
 /// What stood at a path, as far as it must not change until we put something in its place.
@@ -178,6 +185,7 @@ impl LocalDestination {
             failed: Mutex::default(),
             rights,
             top_times: Mutex::default(),
+            scratch: Mutex::default(),
             root,
             terms,
         };
@@ -203,51 +211,14 @@ impl LocalDestination {
     /// Takes the lock and opens the journal.
     fn take_staging(&self, root: &Place) -> Result<()> {
         let of_io = |error: io::Error| failure::of_io("open the staging directory", &error);
-        /// How often the lock file may be removed under our hands by transfers that just end.
-        const ROUNDS: usize = 16;
-        for _ in 0..ROUNDS {
-            let staging = match Staging::open(&root.territory.top, &self.job) {
-                // Another job just removed what they share.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                other => other.map_err(of_io)?,
-            };
-            let file = match staging.dir.create_new(b"lock", 0o600) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    staging.dir.open_read_write(b"lock")
-                }
-                other => other,
-            };
-            let file = match file {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                other => other.map_err(of_io)?,
-            };
-            if !file.lock_exclusive().map_err(of_io)? {
-                let cause =
-                    format!("another transfer of this job holds its lock `{}/lock`", self.staging_words());
-                return Err(Failure::new(FailureKind::Busy, "open the staging directory", cause));
-            }
-            // Its holder may have removed it before we got it.
-            let is_there = match (staging.dir.stat(b"lock"), file.stat()) {
-                (Ok(named), Ok(held)) => named.is_same_entry(&held),
-                _ => false,
-            };
-            if !is_there {
-                continue;
-            }
-            staging.prepare().map_err(of_io)?;
-            let journal = Journal::open(staging.dir.clone(), self.terms.job_key, self.terms.chunk_bytes)?;
-            *lock(&self.lock_file) = Some(file);
-            *lock(&self.journal) = Some(journal);
-            self.drop_unknown_partials(&staging);
-            root.territory.adopt(staging);
-            return Ok(());
-        }
-        let cause = format!("`{}` comes and goes", self.staging_words());
-        Err(Failure::new(FailureKind::Busy, "open the staging directory", cause))
-    }
-
-    fn staging_words(&self) -> String {
-        format!("{}/{}", String::from_utf8_lossy(STAGING_NAME), self.job)
+        let (staging, file) = Staging::locked(&root.territory.top, &self.job)?;
+        staging.prepare().map_err(of_io)?;
+        let journal = Journal::open(staging.dir.clone(), self.terms.job_key, self.terms.chunk_bytes)?;
+        *lock(&self.lock_file) = Some(file);
+        *lock(&self.journal) = Some(journal);
+        self.drop_unknown_partials(&staging);
+        root.territory.adopt(staging);
+        Ok(())
     }
 
     /// Removes partials that no journal record names: nothing in them counts.
@@ -275,12 +246,12 @@ impl LocalDestination {
     }
 
     /// The path at the destination: another one only for a single entry that gets a new name.
-    pub(super) fn final_path(&self, path: &RelativePath) -> RelativePath {
+    pub(super) fn final_path<'a>(&self, path: &'a RelativePath) -> Cow<'a, RelativePath> {
         match &self.rename {
             Some((from, to)) if path.as_bytes() == from => {
-                RelativePath::new(to.clone()).unwrap_or_else(|_| path.clone())
+                RelativePath::new(to.clone()).map_or(Cow::Borrowed(path), Cow::Owned)
             }
-            _ => path.clone(),
+            _ => Cow::Borrowed(path),
         }
     }
 
@@ -473,6 +444,7 @@ impl Destination for LocalDestination {
                 let _ = journal.flush();
             }
             lock(&self.lock_file).take();
+            lock(&self.scratch).take();
             return;
         }
         drop(journal);
@@ -485,6 +457,7 @@ impl Destination for LocalDestination {
         territories.iter().filter(|territory| Some(territory.key) != root).for_each(|t| clean_up(t));
         territories.iter().filter(|territory| Some(territory.key) == root).for_each(|t| clean_up(t));
         lock(&self.lock_file).take();
+        lock(&self.scratch).take();
     }
 }
 

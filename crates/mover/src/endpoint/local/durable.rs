@@ -51,8 +51,10 @@ impl LocalDestination {
     pub(super) fn changed_dir(&self, path: &[u8], dir: &Arc<Dir>, territory: &Territory) {
         territory.touch();
         let mut changed = lock(&self.changed);
-        changed.dirs.insert(path.to_vec(), dir.clone());
-        changed.check();
+        if !changed.everything {
+            changed.dirs.insert(path.to_vec(), dir.clone());
+            changed.check();
+        }
     }
 
     /// Names changed in the directory of the entry at `path`.
@@ -69,8 +71,10 @@ impl LocalDestination {
     pub(super) fn changed_file(&self, file: &Arc<File>, territory: &Territory) {
         territory.touch();
         let mut changed = lock(&self.changed);
-        changed.files.push(file.clone());
-        changed.check();
+        if !changed.everything {
+            changed.files.push(file.clone());
+            changed.check();
+        }
     }
 
     /// Something changed that only a sync of the whole covers.

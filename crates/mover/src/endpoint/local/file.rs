@@ -99,6 +99,10 @@ impl SourceFile for LocalFile {
         let _ = self.file.advise(Advice::DontNeed, 0, 0);
         *lock(&self.region) = None;
     }
+
+    fn cached_bytes(&self) -> Option<u64> {
+        self.file.cached_bytes(0, self.file.stat().ok()?.size).ok()
+    }
 }
 
 #[cfg(test)]

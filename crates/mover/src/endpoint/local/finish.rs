@@ -11,6 +11,7 @@ use crate::journal::catalogue::{Remembered, bind};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use thalweg_sys::{Dir, File, Kind, Replace, Stat};
 use thalweg_wire::message::{Loss, Outcome};
 use thalweg_wire::{Digest, Entry, RelativePath};
@@ -77,16 +78,20 @@ impl LocalDestination {
         Ok(partial)
     }
 
-    pub(super) fn stage_file(&self, lane: u32, entry: &Entry, content: &[u8]) -> Result<Staged> {
+    pub(super) fn stage_file(&self, stream: u32, entry: &Entry, content: &[u8]) -> Result<Staged> {
         self.check_sound()?;
         let of_io = |error: io::Error| failed("write", &entry.path, &error);
         let (place, _) = self.parent_of(&entry.path)?;
         let staging = self.staging_at(&place).map_err(of_io)?;
-        let dir = self.with_descriptors(|| staging.lane(lane)).map_err(of_io)?;
+        let (lane, dir) = self.with_descriptors(|| staging.next_lane(stream)).map_err(of_io)?;
         let number = self.new_number();
         let name = number.to_string().into_bytes();
         let (mode, has_mode) = self.mode_at_first(entry, &staging);
-        let file = Arc::new(self.with_descriptors(|| dir.create_new(&name, mode)).map_err(of_io)?);
+        let file = self.with_descriptors(|| dir.create_new(&name, mode)).map_err(|error| {
+            staging.left_lane(lane);
+            of_io(error)
+        })?;
+        let file = Arc::new(file);
         let written = self.fill(&file, entry, content).and_then(|()| {
             let mut has = Has {
                 uid: self.rights.uid,
@@ -104,7 +109,7 @@ impl LocalDestination {
         match written {
             Ok(losses) => Ok(Staged { lane, number, losses }),
             Err(error) => {
-                let _ = dir.remove_file(&name);
+                remove_staged(&staging, lane, &dir, &name);
                 Err(of_io(error))
             }
         }
@@ -156,12 +161,13 @@ impl LocalDestination {
             Ready::Staged(staged) => {
                 let of_io = |error: io::Error| failed("finish", path, &error);
                 let staging = self.staging_at(&place).map_err(of_io)?;
-                let dir = staging.lane(staged.lane).map_err(of_io)?;
+                let dir = self.with_descriptors(|| staging.lane(staged.lane)).map_err(of_io)?;
                 let temporary = staged.number.to_string().into_bytes();
                 if let Err(failure) = self.put_in_place(&dir, &temporary, &place, &name, seen, path) {
-                    let _ = dir.remove_file(&temporary);
+                    remove_staged(&staging, staged.lane, &dir, &temporary);
                     return Err(failure);
                 }
+                staging.left_lane(staged.lane);
                 staged.losses
             }
             Ready::Partial(partial) => self.finish_partial(entry, partial.number(), &place, &name, seen)?,
@@ -214,9 +220,7 @@ impl LocalDestination {
         self.put_in_place(&partial.dir, partial.name().as_bytes(), place, name, seen, path)?;
         self.changed_file(&partial.file, &place.territory);
         lock(&self.partials).remove(&number);
-        if let Some(journal) = &mut *lock(&self.journal) {
-            journal.end(number);
-        }
+        self.with_flight(entry.id, |flight| flight.partial = Some(number));
         Ok(losses)
     }
 
@@ -262,8 +266,8 @@ impl LocalDestination {
         match ready {
             Ready::Staged(staged) => {
                 let name = staged.number.to_string().into_bytes();
-                for dir in self.lanes_of(&staged) {
-                    let _ = dir.remove_file(&name);
+                for (staging, dir) in self.lanes_of(&staged) {
+                    remove_staged(&staging, staged.lane, &dir, &name);
                 }
             }
             Ready::Partial(partial) => {
@@ -281,7 +285,7 @@ impl LocalDestination {
     pub(super) fn digest_staged(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
         let of_io = |error: io::Error| crate::failure::of_io("read back", &error);
         let name = staged.number.to_string().into_bytes();
-        for dir in self.lanes_of(staged) {
+        for (_, dir) in self.lanes_of(staged) {
             match dir.open_read(&name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(of_io(error)),
@@ -295,9 +299,10 @@ impl LocalDestination {
     }
 
     /// The directories that may hold a staged file: one for each file system; its number is in one only.
-    fn lanes_of(&self, staged: &Staged) -> Vec<Arc<Dir>> {
+    fn lanes_of(&self, staged: &Staged) -> Vec<(Arc<Staging>, Arc<Dir>)> {
         let stagings = self.all_territories().into_iter().filter_map(|territory| territory.open_staging());
-        stagings.filter_map(|staging| staging.lane_if_there(staged.lane)).collect()
+        let there = stagings.filter(|staging| staging.has_lane(staged.lane));
+        there.filter_map(|staging| staging.lane(staged.lane).ok().map(|dir| (staging, dir))).collect()
     }
 
     pub(super) fn link_entry(&self, entry: &Entry) -> Outcome {
@@ -390,13 +395,16 @@ impl LocalDestination {
                 && remembered.evidence == bind(&entry.evidence, &before)
             {
                 let evidence = bind(&entry.evidence, &now);
-                let _ = catalogue.put(&first, Remembered { evidence, ..remembered });
+                let _ = catalogue.put(&first, Remembered { evidence, ..remembered }, Instant::now());
             }
         }
     }
 
     pub(super) fn note_settled(&self, entry: &Entry, outcome: &Outcome) {
         let flight = lock(&self.flights).remove(&entry.id).unwrap_or_default();
+        if let (Some(number), Some(journal)) = (flight.partial, &mut *lock(&self.journal)) {
+            journal.end(number);
+        }
         let digest = match outcome {
             Outcome::Done { digest, .. } | Outcome::Unchanged { digest } => *digest,
             Outcome::Skipped(_) | Outcome::Failed(_) => return,
@@ -408,9 +416,16 @@ impl LocalDestination {
         }
         if let Some(catalogue) = &mut *lock(&self.catalogue) {
             let remembered = Remembered { evidence: bind(&entry.evidence, &evidence), digest: named };
-            if let Err(error) = catalogue.put(&self.final_path(&entry.path), remembered) {
+            if let Err(error) = catalogue.put(&self.final_path(&entry.path), remembered, Instant::now()) {
                 tracing::warn!(%error, "the catalogue cannot be written");
             }
         }
+    }
+}
+
+/// Removes a staged file, if it is here. A lane whose file cannot be removed stays as full as it is.
+fn remove_staged(staging: &Staging, lane: u32, dir: &Dir, name: &[u8]) {
+    if dir.remove_file(name).is_ok() {
+        staging.left_lane(lane);
     }
 }

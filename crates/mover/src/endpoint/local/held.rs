@@ -23,7 +23,12 @@ struct Inner<T> {
 
 impl<T> Held<T> {
     pub(super) fn new() -> Self {
-        Held { inner: Mutex::new(Inner { clock: 0, max: HELD_MAX, entries: HashMap::new() }) }
+        Held::with_max(HELD_MAX)
+    }
+
+    /// Holds at most so many.
+    pub(super) fn with_max(max: usize) -> Self {
+        Held { inner: Mutex::new(Inner { clock: 0, max, entries: HashMap::new() }) }
     }
 
     pub(super) fn get(&self, path: &[u8]) -> Option<Arc<T>> {
@@ -67,7 +72,7 @@ impl<T> Held<T> {
             Err(error) if is_errno(&error, errno::TOO_MANY_OPEN) || is_errno(&error, errno::TABLE_FULL) => {
                 let mut inner = lock(&self.inner);
                 inner.entries.clear();
-                inner.max = HELD_FEW;
+                inner.max = inner.max.min(HELD_FEW);
                 drop(inner);
                 act()
             }

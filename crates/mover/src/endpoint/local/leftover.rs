@@ -3,6 +3,7 @@
 //! A job's staging is in use while somebody holds the lock in it. Staging on other file systems of the same job has
 //! no lock of its own: it goes with the one that has, and stays where none is found below the place.
 
+use super::scratch::{is_scratch, open_lock};
 use super::walk::{Step, Walk};
 use super::{STAGING_NAME, failed, failed_at_words};
 use crate::failure::{Failure, Result};
@@ -64,7 +65,10 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
     let mut held: HashMap<Vec<u8>, File> = HashMap::new();
     let mut in_use: HashSet<Vec<u8>> = HashSet::new();
     for (staging, dir, job) in &found {
-        let lock = dir.open_beneath(job, Links::Refuse).and_then(|job| job.open_read_write(b"lock"));
+        let lock = dir.open_beneath(job, Links::Refuse).and_then(|own| match is_scratch(job) {
+            true => open_lock(&own),
+            false => own.open_read_write(b"lock"),
+        });
         match lock.and_then(|lock| Ok((lock.lock_exclusive()?, lock))) {
             Ok((true, lock)) => drop(held.insert(job.clone(), lock)),
             Ok((false, _)) => drop(in_use.insert(job.clone())),
@@ -134,21 +138,23 @@ fn find(root: &Arc<Dir>, trouble: &mut dyn FnMut(Failure)) -> io::Result<Vec<Rel
     }
 }
 
-/// Counts the bytes of a job's staging, or removes what is in it: files, and lanes of files.
-fn sweep(dir: &Dir, remove: bool) -> io::Result<u64> {
+/// Counts the bytes of a job's staging, or removes what is in it. Only a probe's is a tree; it is as deep as what was
+/// measured, and what is deeper than [`DEPTH_MAX`] stays.
+pub(super) fn sweep(dir: &Dir, remove: bool) -> io::Result<u64> {
+    sweep_below(dir, remove, DEPTH_MAX)
+}
+
+/// Directories that are held open at once, and calls on the stack.
+const DEPTH_MAX: usize = 200;
+
+fn sweep_below(dir: &Dir, remove: bool, depth_max: usize) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in dir.entries()? {
         let name = entry?.name;
         let stat = dir.stat(&name)?;
         if stat.kind == Kind::Dir {
-            let lane = dir.open_beneath(&name, Links::Refuse)?;
-            for file in lane.entries()? {
-                let file = file?.name;
-                bytes += lane.stat(&file)?.blocks_512.saturating_mul(512);
-                if remove {
-                    lane.remove_file(&file)?;
-                }
-            }
+            let depth_max = depth_max.checked_sub(1).ok_or(io::ErrorKind::QuotaExceeded)?;
+            bytes += sweep_below(&dir.open_beneath(&name, Links::Refuse)?, remove, depth_max)?;
             if remove {
                 dir.remove_dir(&name)?;
             }

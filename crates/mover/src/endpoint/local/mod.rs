@@ -35,6 +35,10 @@ pub mod overlap;
 
 mod staging;
 
+pub mod scratch;
+
+mod lanes;
+
 mod partial;
 
 mod metadata;
@@ -42,6 +46,8 @@ mod metadata;
 pub mod destination;
 
 mod decide;
+
+pub mod flows;
 
 mod finish;
 

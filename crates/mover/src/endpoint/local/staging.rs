@@ -6,20 +6,20 @@
 //!   lock                        in the root's only; held as long as the transfer
 //!   journal                     in the root's only
 //!   partial-<number>            large files
-//!   lane-<lane>/<number>        small files, a directory for each stream: two threads that create in one
-//!                               directory are slower than one
+//!   lane-<lane>/<number>        small files, a few in each directory: see [`lanes`](super::lanes)
 //!   made-<number>               links, FIFOs and devices on their way to their names
 //! ```
 //!
 //! A staging directory must be ours and closed to others; another one is refused, because whoever can change
 //! names in it chooses what is renamed into place.
 
+use super::lanes::Lanes;
 use super::{STAGING_NAME, lock};
-use std::collections::HashMap;
+use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use thalweg_sys::{Dir, FileSystemKind, Kind, Links, Stat, Time, usage};
+use thalweg_sys::{Dir, File, FileSystemKind, Kind, Links, Stat, Time, usage};
 
 /// One file system below the root, as far as renames reach.
 pub(super) struct Territory {
@@ -143,7 +143,7 @@ impl Territory {
 pub(super) struct Staging {
     shared: Dir,
     pub(super) dir: Arc<Dir>,
-    lanes: Mutex<HashMap<u32, Arc<Dir>>>,
+    lanes: Lanes,
     abilities: OnceLock<Abilities>,
     /// Names in it changed since they were synced.
     pub(super) names_are_new: AtomicBool,
@@ -211,10 +211,59 @@ impl Staging {
         Ok(Staging {
             shared,
             dir,
-            lanes: Mutex::new(HashMap::new()),
+            lanes: Lanes::new(),
             abilities: OnceLock::new(),
             names_are_new: AtomicBool::new(true),
         })
+    }
+
+    /// Opens it and takes the job's lock in it, which lasts as long as the file is open.
+    ///
+    /// # Errors
+    /// `Busy` if another transfer of this job has it; `Permission`, `Space`, `Io`.
+    pub(super) fn locked(top: &Dir, job: &str) -> Result<(Staging, File)> {
+        /// How often the lock file may be removed under our hands by transfers that just end.
+        const ROUNDS: usize = 16;
+        let of_io = |error: io::Error| failure::of_io("open the staging directory", &error);
+        let words = format!("{}/{job}", String::from_utf8_lossy(STAGING_NAME));
+        for _ in 0..ROUNDS {
+            let staging = match Staging::open(top, job) {
+                // Another job just removed what they share.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(of_io)?,
+            };
+            let file = match staging.dir.create_new(b"lock", 0o600) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    staging.dir.open_read_write(b"lock")
+                }
+                other => other,
+            };
+            let file = match file {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(of_io)?,
+            };
+            if !file.lock_exclusive().map_err(of_io)? {
+                let cause = format!("another transfer of this job holds its lock `{words}/lock`");
+                return Err(Failure::new(FailureKind::Busy, "open the staging directory", cause));
+            }
+            // Its holder may have removed it before we got it.
+            let is_there = match (staging.dir.stat(b"lock"), file.stat()) {
+                (Ok(named), Ok(held)) => named.is_same_entry(&held),
+                _ => false,
+            };
+            if is_there {
+                return Ok((staging, file));
+            }
+        }
+        let cause = format!("`{words}` comes and goes");
+        Err(Failure::new(FailureKind::Busy, "open the staging directory", cause))
+    }
+
+    /// Removes it with all that is in it, and what it shares with other jobs if they have nothing there.
+    pub(super) fn discard(&self, top: &Dir, job: &str) {
+        self.remove_all();
+        let _ = self.shared.remove_dir(job.as_bytes());
+        let _ = top.remove_dir(STAGING_NAME);
     }
 
     /// Clears what an earlier attempt left and finds out what the file system does. Only for who holds the job's
@@ -235,19 +284,24 @@ impl Staging {
         self.shared.sync()
     }
 
-    /// The directory of a lane.
-    pub(super) fn lane(&self, lane: u32) -> io::Result<Arc<Dir>> {
-        let mut lanes = lock(&self.lanes);
-        if let Some(dir) = lanes.get(&lane) {
-            return Ok(dir.clone());
-        }
-        let dir = Arc::new(own_dir(&self.dir, lane_name(lane).as_bytes())?);
-        lanes.insert(lane, dir.clone());
-        Ok(dir)
+    /// The lane for the next small file of a stream, and its directory.
+    pub(super) fn next_lane(&self, stream: u32) -> io::Result<(u32, Arc<Dir>)> {
+        self.lanes.next(&self.dir, stream)
     }
 
-    pub(super) fn lane_if_there(&self, lane: u32) -> Option<Arc<Dir>> {
-        lock(&self.lanes).get(&lane).cloned()
+    /// The directory of a lane that a file is in.
+    pub(super) fn lane(&self, lane: u32) -> io::Result<Arc<Dir>> {
+        self.lanes.get(&self.dir, lane)
+    }
+
+    /// A small file has left its lane.
+    pub(super) fn left_lane(&self, lane: u32) {
+        self.lanes.gone(lane);
+    }
+
+    /// Whether there is such a lane here.
+    pub(super) fn has_lane(&self, lane: u32) -> bool {
+        self.lanes.has(lane)
     }
 
     /// Numbers of the partial files here.
@@ -323,7 +377,7 @@ fn partial_number(name: &[u8]) -> Option<u64> {
 }
 
 /// Opens or makes a directory that is ours alone.
-fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
+pub(super) fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
     let is_new = match parent.make_dir(name, 0o700) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
@@ -416,11 +470,11 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let top = Dir::open(scratch.path()).unwrap();
         let staging = Staging::open(&top, "job").unwrap();
-        staging.lane(3).unwrap().create_new(b"1", 0o600).unwrap();
+        staging.next_lane(3).unwrap().1.create_new(b"1", 0o600).unwrap();
         staging.dir.create_new(b"partial-7", 0o600).unwrap();
         let staging = Staging::open(&top, "job").unwrap();
         staging.prepare().unwrap();
-        assert!(staging.dir.stat(b"lane-3").is_err());
+        assert!(staging.dir.stat(b"lane-0").is_err());
         assert_eq!(staging.partials().unwrap(), [7]);
         assert_eq!(staging.abilities().grain, Grain::FINEST);
     }

@@ -6,6 +6,7 @@
 //! Not here: caches, rotation, tracks, a controller that sorts.
 
 use crate::endpoint::Placed;
+use crate::endpoint::content::mixed;
 use std::time::Duration;
 
 /// What an array is like.
@@ -134,14 +135,6 @@ impl Array {
         let devices = u64::from(self.spec.devices);
         ((stripe % devices) as u32, stripe / devices * self.spec.stripe_bytes + within)
     }
-}
-
-/// The same number for the same arguments, and no pattern (splitmix64).
-pub(super) fn mixed(seed: u64, number: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

@@ -9,12 +9,14 @@ mod array;
 pub use array::{Array, ArraySpec};
 
 use super::{Placed, ScanSink, Source, SourceFile};
+use crate::endpoint::content::Content;
+use crate::endpoint::synthetic::scan_one;
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use thalweg_wire::message::ScanTotals;
-use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
+use thalweg_wire::{Entry, Evidence};
 
 /// An array that takes its time.
 #[derive(Debug)]
@@ -75,22 +77,7 @@ fn evidence(bytes: u64) -> Evidence {
 
 impl Source for SimulatedSource {
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
-        let mut totals = ScanTotals { complete: true, ..ScanTotals::default() };
-        let Ok(path) = RelativePath::new(b"sim".to_vec()) else { return totals };
-        let entry = Entry {
-            id: EntryId(0),
-            path,
-            kind: Kind::File { sparse: false, marked: false },
-            mode: 0o644,
-            uid: thalweg_sys::usage::effective_uid(),
-            gid: thalweg_sys::usage::effective_gid(),
-            evidence: evidence(self.bytes),
-            xattrs: Vec::new(),
-        };
-        if sink.entry(entry).is_some() {
-            (totals.entries, totals.bytes) = (1, self.bytes);
-        }
-        totals
+        scan_one(sink, "sim", evidence(self.bytes))
     }
 
     fn open(&self, _: &Entry) -> Result<Arc<dyn SourceFile>> {
@@ -111,7 +98,7 @@ impl SourceFile for SimulatedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let bytes = self.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize;
         self.disk.request(offset, bytes as u64);
-        fill(&mut buffer[..bytes], offset, self.seed);
+        Content::Noise.fill(self.seed, offset, &mut buffer[..bytes]);
         Ok(bytes)
     }
 
@@ -125,17 +112,6 @@ impl SourceFile for SimulatedFile {
 
     fn next_hole(&self, _: u64) -> io::Result<u64> {
         Ok(self.bytes)
-    }
-}
-
-/// The bytes from `offset` on: eight from each number.
-fn fill(buffer: &mut [u8], offset: u64, seed: u64) {
-    const WORD: u64 = 8;
-    let skip = (offset % WORD) as usize;
-    let (head, rest) = buffer.split_at_mut(((WORD as usize - skip) % WORD as usize).min(buffer.len()));
-    head.copy_from_slice(&array::mixed(seed, offset / WORD).to_le_bytes()[skip..][..head.len()]);
-    for (word, bytes) in (offset.div_ceil(WORD)..).zip(rest.chunks_mut(WORD as usize)) {
-        bytes.copy_from_slice(&array::mixed(seed, word).to_le_bytes()[..bytes.len()]);
     }
 }
 

@@ -1,9 +1,11 @@
 //! On simulated arrays, in virtual time, orders differ as in 004 (Fig. 3) and layouts as in 002 (Table II).
 
 use super::*;
+use crate::endpoint::content::mixed;
 use crate::order::{Asker, Dealer, Layout, Left, Turns};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use thalweg_wire::EntryId;
 use thalweg_wire::message::Order;
 
 const CHUNK: u64 = 4 << 20;
@@ -50,7 +52,7 @@ fn time_of(spec: &ArraySpec, mut dealer: Dealer, order: Order, threads: u64, del
     let mut draws = 0;
     let held_up = |draws: &mut u64| {
         *draws += 1;
-        delay.mul_f64((array::mixed(7, *draws) % 1000) as f64 / 1000.0)
+        delay.mul_f64((mixed(7, *draws) % 1000) as f64 / 1000.0)
     };
     let mut now = Duration::ZERO;
     loop {
@@ -154,18 +156,4 @@ fn queues_for_each_device_beat_none_and_sorted_ones_beat_both() {
     eprintln!("unsorted {unsorted:?}, by device {layout:?}, by device and sorted {sorted:?}");
     assert!(layout < unsorted && sorted < layout);
     assert!(sorted.as_secs_f64() < 0.8 * unsorted.as_secs_f64());
-}
-
-#[test]
-fn the_content_is_the_same_however_it_is_read() {
-    let mut whole = vec![0; 1000];
-    fill(&mut whole, 0, 9);
-    for (offset, length) in [(0, 1000), (1, 3), (7, 9), (8, 8), (13, 500), (999, 1), (5, 0)] {
-        let mut piece = vec![0; length];
-        fill(&mut piece, offset as u64, 9);
-        assert_eq!(piece, whole[offset..offset + length], "{offset} {length}");
-    }
-    let mut other = vec![0; 1000];
-    fill(&mut other, 0, 10);
-    assert_ne!(other, whole);
 }

@@ -101,6 +101,7 @@ fn send(writer: &mut super::super::FrameWriter, payload: &[u8]) -> io::Result<()
         entry: EntryId(0),
         offset: 0,
         digest: Digest([7; 32]),
+        is_again: false,
     };
     writer.send(&mut buffer, payload.len(), &inner)
 }

@@ -1,13 +1,17 @@
 //! Frames over sockets: whole, cut, altered, in both forms.
 
 use super::super::testing::*;
+use super::reader::Nothing;
 use super::*;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use thalweg_sys::socket;
 use thalweg_wire::digest::Digest;
 use thalweg_wire::entry::EntryId;
-use thalweg_wire::frame::Encoding;
+use thalweg_wire::frame::{Encoding, FrameKind, Inner, OUTER_BYTES};
 use thalweg_wire::message::TransferNumber;
 
 const SEALED: [Cipher; 3] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
@@ -34,6 +38,7 @@ fn segment(payload: &[u8], number: u64) -> Inner {
         entry: EntryId(number),
         offset: 0,
         digest: Digest([7; 32]),
+        is_again: false,
     }
 }
 

@@ -30,6 +30,12 @@ fn tls_is_1_3_with_hybrid_key_exchange_and_no_ticket_follows() {
 }
 
 #[test]
+fn short_messages_do_not_wait_for_each_other() {
+    let (client, server) = connected(tcp_pair());
+    assert!(client.socket.nodelay().unwrap() && server.socket.nodelay().unwrap());
+}
+
+#[test]
 fn a_server_with_another_certificate_is_refused() {
     let imposter = Identity::generate("server").unwrap();
     let config = server_config(&imposter, &server_trust()).unwrap();

@@ -19,7 +19,7 @@ impl World {
         let Some(frame) = stream.arrived.pop_front() else { return };
         let again = frame.clone();
         let writing = match frame {
-            Frame::Segment { entry, offset, bytes, digest } => {
+            Frame::Segment { entry, offset, bytes, digest, copy } => {
                 let writer = at as u64;
                 take_segment(
                     receiver,
@@ -28,7 +28,7 @@ impl World {
                     &mut self.disk,
                     &self.plan,
                     self.now,
-                    (entry, offset, bytes, digest),
+                    (entry, offset, bytes, digest, copy),
                 )
             }
             Frame::Pack(items) => {
@@ -152,12 +152,15 @@ pub(super) fn take_segment(
     disk: &mut Disk,
     plan: &Plan,
     now: Duration,
-    (id, offset, bytes, digest): (EntryId, u64, Vec<u8>, Digest),
+    (id, offset, bytes, digest, copy): (EntryId, u64, Vec<u8>, Digest, Copy),
 ) -> Option<Writing> {
     assert!(receiver.machine.was_offered(id), "data of an entry never offered");
     let chunk_bytes = plan.terms.chunk_bytes;
     let chunk = offset / chunk_bytes;
     if offset.is_multiple_of(chunk_bytes) {
+        if let Some(last) = stream.assembly.take().filter(|assembly| !assembly.bad) {
+            receiver.machine.copy_given_up(writer, last.entry, last.chunk);
+        }
         stream.assembly = Some(Assembly { entry: id, chunk, offset, digests: Vec::new(), bad: false });
     }
     let Some(assembly) = &mut stream.assembly else { return Some(Writing::Nothing) };
@@ -176,9 +179,10 @@ pub(super) fn take_segment(
     if receiver.destination.rule(&entry).segment(offset, &bytes) != Some(digest) {
         assembly.bad = true;
         receiver.machine.damaged(id, chunk);
+        receiver.machine.copy_given_up(writer, id, chunk);
         return Some(Writing::Nothing);
     }
-    match receiver.machine.claim_chunk(writer, id, chunk, is_first) {
+    match receiver.machine.claim_chunk(writer, id, chunk, is_first.then_some(copy)) {
         Claim::Write(_) => {}
         Claim::Busy => return None,
         Claim::Unwanted => {

@@ -40,6 +40,7 @@ impl World {
                 decides: VecDeque::new(),
                 deciding: false,
                 round: None,
+                finishes: VecDeque::new(),
                 entries: BTreeMap::new(),
                 partials: BTreeMap::new(),
                 staged: BTreeMap::new(),

@@ -28,6 +28,12 @@ impl World {
                     self.soon(self.plan.decide_time, Event::Compared { instance, does });
                 }
                 receiver::Action::Round(step) => self.start_round_step(step),
+                receiver::Action::Finish(entries) => {
+                    receiver.finishes.push_back(FinishWork { entries, results: Vec::new() });
+                    if receiver.finishes.len() == 1 {
+                        self.soon(self.plan.sync_time, Event::Finish(instance));
+                    }
+                }
                 receiver::Action::Discard(id) => {
                     let partial = receiver.partials.remove(&id).map(Ready::Partial);
                     let staged = receiver.staged.remove(&id).map(Ready::Staged);
@@ -178,8 +184,7 @@ impl World {
         if receiver.round.is_some() {
             self.violation("two rounds at once");
         }
-        let mut work =
-            RoundWork { step, mark: self.disk.mark(), inodes: Vec::new(), journal: 0, results: Vec::new() };
+        let mut work = RoundWork { step, mark: self.disk.mark(), inodes: Vec::new(), journal: 0 };
         let inode_of = |receiver: &ReceiverSide, id: &EntryId| {
             let partial = receiver.partials.get(id)?;
             Some(receiver.destination.partial(*partial)?.inode)
@@ -204,7 +209,7 @@ impl World {
                     }
                 }
             }
-            RoundStep::ReadBack { .. } | RoundStep::Finish(_) => {}
+            RoundStep::ReadBack { .. } => {}
         }
         let instance = receiver.instance;
         receiver.round = Some(work);
@@ -216,7 +221,7 @@ impl World {
         let Some(receiver) = self.receiver.as_mut().filter(|receiver| receiver.instance == instance) else {
             return;
         };
-        let Some(mut work) = receiver.round.take() else { return };
+        let Some(work) = receiver.round.take() else { return };
         let result = match &work.step {
             RoundStep::Sync { .. } => {
                 if self.disk.sync(work.mark, work.inodes.iter().copied(), &mut self.random) {
@@ -260,31 +265,36 @@ impl World {
                 }
                 RoundResult::Damaged(damaged)
             }
-            RoundStep::Finish(entries) => {
-                // One name at a time: a crash may come between any two.
-                let (id, digest) = entries[work.results.len()];
-                let result = finish(receiver, &mut self.disk, id);
-                let finished = result.is_ok();
-                if let (true, Some(entry)) = (finished, receiver.entries.get(&id)) {
-                    self.ours.insert(entry.path.clone());
-                }
-                work.results.push((id, result.map(|()| Vec::new())));
-                let over = work.results.len() == entries.len();
-                let entry = receiver.entries.get(&id).cloned();
-                if over {
-                    let results = std::mem::take(&mut work.results);
-                    receiver.machine.round_done(RoundResult::Finished(results), self.now);
-                } else {
-                    receiver.round = Some(work);
-                    self.soon(self.plan.write_time, Event::Round(instance));
-                }
-                if let Some(entry) = entry.filter(|_| finished) {
-                    self.check_finished(&entry, digest);
-                }
-                return;
-            }
         };
         receiver.machine.round_done(result, self.now);
+    }
+
+    /// Gives the next entry its name. One at a time: a crash may come between any two, and syncs begin and end meanwhile.
+    pub(super) fn finish_next(&mut self, instance: u64) {
+        let Some(receiver) = self.receiver.as_mut().filter(|receiver| receiver.instance == instance) else {
+            return;
+        };
+        let Some(work) = receiver.finishes.front() else { return };
+        let (id, digest) = work.entries[work.results.len()];
+        let result = finish(receiver, &mut self.disk, id);
+        let finished = result.is_ok();
+        if let (true, Some(entry)) = (finished, receiver.entries.get(&id)) {
+            self.ours.insert(entry.path.clone());
+        }
+        let entry = receiver.entries.get(&id).cloned();
+        let Some(work) = receiver.finishes.front_mut() else { return };
+        work.results.push((id, result.map(|()| Vec::new())));
+        if work.results.len() == work.entries.len() {
+            let results = std::mem::take(&mut work.results);
+            receiver.finishes.pop_front();
+            receiver.machine.finished(results, self.now);
+        }
+        if !receiver.finishes.is_empty() {
+            self.soon(self.plan.write_time, Event::Finish(instance));
+        }
+        if let Some(entry) = entry.filter(|_| finished) {
+            self.check_finished(&entry, digest);
+        }
     }
 
     pub(super) fn conclude(&mut self, instance: u64) {

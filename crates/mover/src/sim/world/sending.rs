@@ -81,19 +81,21 @@ impl World {
                     eprintln!("{:>12.6}      stream {at}: {}", self.now.as_secs_f64(), describe(&work));
                 }
                 let conn = stream.conn;
-                let compare = matches!(work, Work::Compare(..));
+                let chunk_bytes = self.plan.terms.chunk_bytes;
                 let worker = match work {
-                    Work::Chunk(entry, chunk) | Work::Compare(entry, chunk) => {
-                        if !compare {
-                            self.check_not_durable(&entry, chunk, conn);
-                        }
-                        let offset = chunk * self.plan.terms.chunk_bytes;
-                        Worker::Chunk { entry, chunk, offset, digests: Vec::new(), compare }
+                    Work::Chunk(entry, chunk, copy) => {
+                        self.check_not_durable(&entry, chunk, conn);
+                        let (offset, copy) = (chunk * chunk_bytes, Some(copy));
+                        Worker::Chunk { entry, chunk, offset, digests: Vec::new(), copy }
+                    }
+                    Work::Compare(entry, chunk) => {
+                        let offset = chunk * chunk_bytes;
+                        Worker::Chunk { entry, chunk, offset, digests: Vec::new(), copy: None }
                     }
                     Work::Pack(entries) => Worker::Pack { entries, at: 0, half: None, items: Vec::new() },
                     Work::Check(entry) => Worker::Check { entry },
                 };
-                let sends = !matches!(worker, Worker::Check { .. } | Worker::Chunk { compare: true, .. });
+                let sends = !matches!(worker, Worker::Check { .. } | Worker::Chunk { copy: None, .. });
                 if self.is_repetition && sends {
                     self.violation("content is sent again although everything is there");
                 }
@@ -118,8 +120,8 @@ impl World {
         let worker = std::mem::replace(&mut self.streams[at].worker, Worker::Idle);
         let next = match worker {
             Worker::Idle => Worker::Idle,
-            Worker::Chunk { entry, chunk, offset, digests, compare } => {
-                self.read_segment(at, entry, chunk, offset, digests, compare)
+            Worker::Chunk { entry, chunk, offset, digests, copy } => {
+                self.read_segment(at, entry, chunk, offset, digests, copy)
             }
             Worker::Pack { entries, at: item, half, items } => {
                 self.read_small(at, entries, item, half, items)
@@ -188,7 +190,7 @@ impl World {
         chunk: u64,
         offset: u64,
         mut digests: Vec<Digest>,
-        compare: bool,
+        copy: Option<Copy>,
     ) -> Worker {
         let terms = self.plan.terms.clone();
         let size = entry.evidence.size;
@@ -221,14 +223,14 @@ impl World {
         digests.push(digest);
         let next = offset + want;
         let joined = (next >= end).then(|| digest::join(&digests, size <= terms.chunk_bytes));
-        match joined {
-            Some(digest) if compare => self.push(at, Frame::Compare { entry: entry.id, chunk, digest }),
-            _ if compare => {}
-            _ => self.push(at, Frame::Segment { entry: entry.id, offset, bytes, digest }),
+        match (joined, copy) {
+            (_, Some(copy)) => self.push(at, Frame::Segment { entry: entry.id, offset, bytes, digest, copy }),
+            (Some(digest), None) => self.push(at, Frame::Compare { entry: entry.id, chunk, digest }),
+            (None, None) => {}
         }
         match joined {
-            Some(digest) => Worker::ChunkOut { entry, chunk, digest, compare },
-            None => Worker::Chunk { entry, chunk, offset: next, digests, compare },
+            Some(digest) => Worker::ChunkOut { entry, chunk, digest, compare: copy.is_none() },
+            None => Worker::Chunk { entry, chunk, offset: next, digests, copy },
         }
     }
 
@@ -306,7 +308,7 @@ impl World {
 
 pub(super) fn describe(work: &Work) -> String {
     match work {
-        Work::Chunk(entry, chunk) => format!("chunk {chunk} of {}", entry.id.0),
+        Work::Chunk(entry, chunk, copy) => format!("chunk {chunk} of {}, {copy:?}", entry.id.0),
         Work::Compare(entry, chunk) => format!("compare chunk {chunk} of {}", entry.id.0),
         Work::Pack(entries) => {
             format!("pack {:?}", entries.iter().map(|entry| entry.id.0).collect::<Vec<_>>())

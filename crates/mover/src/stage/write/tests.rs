@@ -6,7 +6,7 @@ use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
 use crate::failure::{Failure, Result};
 use crate::stage::Accounts;
 use crate::stage::receiving::StagedFile;
-use crate::transfer::receiver::RoundResult;
+use crate::transfer::receiver::{Finished, RoundResult};
 use std::sync::Mutex;
 use thalweg_sys::{Dir, Pool};
 use thalweg_wire::digest::Rule;
@@ -65,13 +65,17 @@ impl Receiving for Told {
         &self.buffers
     }
 
-    fn claim_chunk(&self, _: u64, _: EntryId, chunk: u64, _: bool, _: &mut dyn FnMut()) -> bool {
+    fn claim_chunk(&self, _: u64, _: EntryId, chunk: u64, _: Option<Copy>, _: &mut dyn FnMut()) -> bool {
         self.note(format!("claim {chunk}"));
         true
     }
 
     fn segment_written(&self, _: u64, _: EntryId, chunk: u64) {
         self.note(format!("rests {chunk}"));
+    }
+
+    fn copy_given_up(&self, _: u64, _: EntryId, chunk: u64) {
+        self.note(format!("given up {chunk}"));
     }
 
     fn chunk_written(&self, _: EntryId, chunk: u64, _: Digest) {
@@ -125,6 +129,8 @@ impl Receiving for Told {
     }
 
     fn round_done(&self, _: RoundResult) {}
+
+    fn finished(&self, _: Finished) {}
 
     fn concluded(&self, _: Conclusion) {}
 }
@@ -197,7 +203,7 @@ fn a_chunk_is_written_when_all_of_its_writes_ended_whatever_the_length() {
         for chunk in 0..3u64 {
             let copy = writes.begin(&scratch.partial, chunk);
             for segment in 0..4u64 {
-                assert!(writes.claim(copy, segment == 0));
+                assert!(writes.claim(copy, (segment == 0).then_some(Copy::First)));
                 // The last one fills no block.
                 let length = if segment == 3 { SEGMENT - 700 } else { SEGMENT };
                 buffer.payload_mut()[..length].fill((1 + chunk * 4 + segment) as u8);
@@ -238,7 +244,7 @@ fn a_write_that_fails_in_flight_names_path_and_range_and_the_chunk_never_counts(
         let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
         let copy = writes.begin(&scratch.partial, 0);
         for segment in 0..4 {
-            if !writes.claim(copy, segment == 0)
+            if !writes.claim(copy, (segment == 0).then_some(Copy::First))
                 || !writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), segment * SEGMENT as u64)
             {
                 writes.give_up(copy);
@@ -250,13 +256,13 @@ fn a_write_that_fails_in_flight_names_path_and_range_and_the_chunk_never_counts(
             }
         }
         writes.settle();
-        assert!(writes.copies.is_empty() && writes.fd().is_none());
+        assert!(writes.copies.0.is_empty() && writes.fd().is_none());
         let heard = told.heard();
         let failures: Vec<&String> = heard.iter().filter(|what| what.starts_with("failed")).collect();
         assert_eq!(failures, [&format!("failed Some(\"dir/x\") Some((0, {SEGMENT}))")], "{disk:?} {heard:?}");
         assert!(!heard.iter().any(|what| what.starts_with("written")), "{heard:?}");
         // Whoever waits for the chunk may have it.
-        assert_eq!(heard.last().map(String::as_str), Some("rests 0"));
+        assert_eq!(heard.last().map(String::as_str), Some("given up 0"));
     }
 }
 
@@ -268,14 +274,14 @@ fn a_copy_given_up_has_ended_before_the_next_one_of_its_chunk_begins() {
         let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
         for byte in [1, 2] {
             let copy = writes.begin(&scratch.partial, 0);
-            assert!(writes.copies.len() == 1, "the first is still under way");
-            assert!(writes.claim(copy, true));
+            assert!(writes.copies.0.len() == 1, "the first is still under way");
+            assert!(writes.claim(copy, Some(Copy::First)));
             buffer.payload_mut().fill(byte);
             assert!(writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), 0));
             writes.give_up(copy);
         }
         drop(writes);
-        assert_eq!(told.heard(), ["claim 0", "rests 0", "claim 0", "rests 0"]);
+        assert_eq!(told.heard(), ["claim 0", "given up 0", "claim 0", "given up 0"]);
         let mut read = vec![0; SEGMENT];
         scratch.reader.read_at(&mut read, 0).unwrap();
         assert!(read.iter().all(|&byte| byte == 2));
@@ -291,7 +297,7 @@ fn without_memory_to_give_a_stream_writes_and_waits() {
     let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
     buffer.payload_mut().fill(9);
     let copy = writes.begin(&scratch.partial, 0);
-    assert!(writes.claim(copy, true));
+    assert!(writes.claim(copy, Some(Copy::First)));
     assert!(writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), 0));
     writes.complete(copy, Digest::default());
     assert_eq!(told.heard(), ["claim 0", "written 0"]);

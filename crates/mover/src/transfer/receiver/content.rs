@@ -1,6 +1,6 @@
 //! Content that arrives: who may write it, what counts as written, what is asked for again.
 
-use super::{Action, Claim, DAMAGED_MAX, Item, Receiver, State, protocol};
+use super::{Action, Claim, Copy, DAMAGED_MAX, Item, Receiver, State, Writer, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,13 +29,14 @@ impl Receiver {
     }
 
     /// Whether `writer` (a number of its own for every stream that ever was) may write the next segment of
-    /// this chunk now; if so, it must tell [`Receiver::segment_written`] when the write returned. `is_first`
-    /// for the first segment of the chunk.
+    /// this chunk now; if so, it must tell [`Receiver::segment_written`] when the write returned. `begins` with the
+    /// first segment of the chunk: which copy of it.
     ///
     /// A chunk can come twice, and the second copy may be damaged on the way to the disk, or read when the
     /// source was another. It must not touch what was verified, nor be mixed with the first: a chunk has one
-    /// writer, and a newcomer takes over only from one that is not writing at this moment.
-    pub fn claim_chunk(&mut self, writer: u64, id: EntryId, chunk: u64, is_first: bool) -> Claim {
+    /// writer, and a newcomer takes over only from one that is not writing at this moment, and never with a first copy
+    /// from one sent again: else a copy that creeps in would put an end to the one that was sent because it is so slow.
+    pub fn claim_chunk(&mut self, writer: u64, id: EntryId, chunk: u64, begins: Option<Copy>) -> Claim {
         if self.full.is_some() {
             return Claim::Unwanted;
         }
@@ -48,22 +49,28 @@ impl Receiver {
         }
         if large.has(chunk) {
             // Whoever sent it again does not know.
-            if is_first && !*unconfirmed {
+            if begins.is_some() && !*unconfirmed {
                 self.acks.push((id, Run { first: chunk, count: 1 }));
             }
             return Claim::Unwanted;
         }
-        match large.writers.get(&chunk) {
-            Some(&(other, _)) if other == writer => {}
-            Some(&(_, true)) if is_first => return Claim::Busy,
-            _ if is_first => {}
-            _ => {
-                // Somebody took over. If that one ends before the chunk is complete, it is asked for again.
+        let copy = match (large.writers.get_mut(&chunk), begins) {
+            (Some(holder), _) if holder.number == writer => {
+                holder.is_writing = true;
+                holder.copy = begins.unwrap_or(holder.copy);
+                return Claim::Write(entry.clone());
+            }
+            (Some(holder), Some(_)) if holder.is_writing => return Claim::Busy,
+            (Some(Writer { copy: Copy::First, .. }), Some(copy)) => copy,
+            (Some(_), Some(Copy::Again)) => Copy::Again,
+            (None, Some(copy)) => copy,
+            (Some(_), Some(Copy::First)) | (_, None) => {
+                // Another stream's copy goes before. If that one ends before it is complete, it is asked for again.
                 large.dropped.insert(chunk);
                 return Claim::Unwanted;
             }
-        }
-        large.writers.insert(chunk, (writer, true));
+        };
+        large.writers.insert(chunk, Writer { number: writer, is_writing: true, copy });
         Claim::Write(entry.clone())
     }
 
@@ -71,10 +78,23 @@ impl Receiver {
     /// well, tell only [`Receiver::chunk_written`]: between the two another could begin to write.
     pub fn segment_written(&mut self, writer: u64, id: EntryId, chunk: u64) {
         if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
-            && let Some((holder, is_writing)) = large.writers.get_mut(&chunk)
-            && *holder == writer
+            && let Some(holder) = large.writers.get_mut(&chunk)
+            && holder.number == writer
         {
-            *is_writing = false;
+            holder.is_writing = false;
+        }
+    }
+
+    /// The rest of this copy of a chunk does not come, or cannot be written; its last write returned. If another copy
+    /// was dropped in its favour, the chunk is asked for again.
+    pub fn copy_given_up(&mut self, writer: u64, id: EntryId, chunk: u64) {
+        if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
+            && large.writers.get(&chunk).is_some_and(|holder| holder.number == writer)
+        {
+            large.writers.remove(&chunk);
+            if large.dropped.remove(&chunk) {
+                self.damaged(id, chunk);
+            }
         }
     }
 
@@ -85,11 +105,11 @@ impl Receiver {
         for (&id, item) in &mut self.items {
             let State::Large(large) = &mut item.state else { continue };
             let dropped = &mut large.dropped;
-            large.writers.retain(|&chunk, &mut (holder, _)| {
-                if holder == writer && dropped.remove(&chunk) {
+            large.writers.retain(|&chunk, holder| {
+                if holder.number == writer && dropped.remove(&chunk) {
                     orphans.push((id, chunk));
                 }
-                holder != writer
+                holder.number != writer
             });
         }
         orphans.sort_unstable();
@@ -177,6 +197,7 @@ impl Receiver {
             State::Large(large) if chunk < large.tree.chunks() && !large.has(chunk) => {
                 // What is read again needs a new one.
                 large.seal = None;
+                large.dropped.remove(&chunk);
                 true
             }
             _ => false,

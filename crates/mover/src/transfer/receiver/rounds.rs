@@ -1,9 +1,9 @@
 //! Rounds: what was written becomes durable, is recorded, acknowledged, and gets its names.
 
-use super::{Action, End, Item, Receiver, Round, RoundResult, RoundStep, State, Step};
-use crate::failure::{Failure, FailureKind, Result};
+use super::{Action, End, Finished, Item, Receiver, Round, RoundResult, RoundStep, State, Step};
+use crate::failure::{Failure, FailureKind};
 use std::time::Duration;
-use thalweg_wire::message::{AckLevel, Loss, Outcome, Run, TransferMessage as Say};
+use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say};
 use thalweg_wire::{EntryId, digest, limits};
 
 impl Receiver {
@@ -19,12 +19,13 @@ impl Receiver {
                     self.last_rounds += 1;
                     self.start_round();
                 }
+                _ if self.finishing > 0 => {}
                 _ => self.abort(failure.clone()),
             }
             return;
         }
         if let Some(since) = self.dirty.since {
-            let idle = self.awaiting_nothing();
+            let idle = self.finishing == 0 && self.awaiting_nothing();
             if idle
                 || self.dirty.bytes >= self.limits.round_bytes
                 || self.dirty.staged.len() + self.dirty.named.len() >= self.limits.round_files
@@ -66,7 +67,6 @@ impl Receiver {
             (Step::Sync, RoundResult::Done) => self.round_synced(round),
             (Step::ReadBack, RoundResult::Damaged(damaged)) => self.round_read_back(round, &damaged),
             (Step::Record, RoundResult::Done) => self.round_recorded(round),
-            (Step::Finish, RoundResult::Finished(results)) => self.round_finished(results, now),
             (step, result) => self.abort(Failure::new(
                 FailureKind::Internal,
                 "make data durable",
@@ -221,13 +221,17 @@ impl Receiver {
             self.say(Say::Ack(AckLevel::Durable, acks.to_vec()));
         }
         if !round.finish.is_empty() {
-            round.step = Step::Finish;
-            self.actions.push_back(Action::Round(RoundStep::Finish(std::mem::take(&mut round.finish))));
-            self.round = Some(round);
+            self.finishing += 1;
+            self.actions.push_back(Action::Finish(round.finish));
         }
     }
 
-    pub(super) fn round_finished(&mut self, results: Vec<(EntryId, Result<Vec<Loss>>)>, now: Duration) {
+    /// Answer to [`Action::Finish`].
+    pub fn finished(&mut self, results: Finished, now: Duration) {
+        self.finishing = self.finishing.saturating_sub(1);
+        if self.is_over() {
+            return;
+        }
         for (id, result) in results {
             let Some(item) = self.items.get_mut(&id) else { continue };
             let State::Finishing(digest) = item.state else { continue };
@@ -247,6 +251,7 @@ impl Receiver {
                 }
             }
         }
+        self.proceed(now);
     }
 }
 

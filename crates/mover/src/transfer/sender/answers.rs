@@ -39,8 +39,9 @@ impl Sender {
             // A large one until now, if another receiver wanted it compared.
             Want::Whole if !sparse && size <= small_bytes => {
                 let before = std::mem::replace(&mut item.state, State::Small);
-                if matches!(before, State::Large(large) if large.holds_slot) {
-                    self.started -= 1;
+                if let State::Large(large) = before {
+                    self.started -= usize::from(large.holds_slot);
+                    self.drop_chunks(id);
                 }
                 self.small.push_back(id);
             }
@@ -319,6 +320,7 @@ fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large
             tree,
             holds_slot: false,
             being_read: Vec::new(),
+            begun: RunSet::new(),
             check: Check::NotYet,
         }));
     }

@@ -1,6 +1,6 @@
 //! Work for streams: what is next, what became of it, and what goes back when a stream is lost.
 
-use super::{Check, Handed, Item, Large, Limits, Next, Retry, Sender, State, Task, Work};
+use super::{Check, Copy, Handed, Item, Large, Limits, Next, Retry, Sender, State, Task, Work};
 use crate::order::{Asker, Layout};
 use std::time::Duration;
 use thalweg_wire::digest;
@@ -148,6 +148,11 @@ impl Sender {
         let is_under_way = |id: &EntryId| self.is_small(*id) && !damaged.contains(id);
         let mut under_way: Vec<EntryId> = sent.iter().copied().filter(is_under_way).collect();
         under_way.sort_unstable();
+        for id in &under_way {
+            if let Some(item) = self.items.get_mut(id) {
+                item.sent_on = Some(stream);
+            }
+        }
         if let Some(handed) = self.streams.get_mut(&stream).filter(|_| !under_way.is_empty()) {
             // Age counts from the next look for idle work; the machine has no later time here.
             handed.push(Handed {
@@ -341,16 +346,19 @@ impl Sender {
         }
     }
 
-    fn work_of(&self, task: &Task) -> Option<Work> {
+    fn work_of(&mut self, task: &Task) -> Option<Work> {
         let entry = |id: &EntryId| self.items.get(id).map(|item| item.entry.clone());
         match task {
             Task::Chunk(id, chunk) => {
-                let item = self.items.get(id)?;
-                let work = match &item.state {
-                    State::Large(large) if large.compare.contains(*chunk) => Work::Compare,
-                    _ => Work::Chunk,
+                let Item { entry, state: State::Large(large), .. } = self.items.get_mut(id)? else {
+                    return None;
                 };
-                Some(work(item.entry.clone(), *chunk))
+                if large.compare.contains(*chunk) {
+                    return Some(Work::Compare(entry.clone(), *chunk));
+                }
+                let copy = if large.begun.contains(*chunk) { Copy::Again } else { Copy::First };
+                large.begun.insert(*chunk, chunk + 1);
+                Some(Work::Chunk(entry.clone(), *chunk, copy))
             }
             Task::Check(id) => Some(Work::Check(entry(id)?)),
             Task::Pack(ids) => {
@@ -463,16 +471,30 @@ impl Sender {
 
     /// Takes a small file out of the packs that are under way.
     pub(super) fn drop_small(&mut self, id: EntryId) {
+        let sent_on = self.items.get_mut(&id).and_then(|item| item.sent_on.take());
+        self.drop_sent(id, sent_on);
+    }
+
+    /// As [`Sender::drop_small`], of a file that went out on this stream last. Asked of every small file, with thousands of
+    /// packs under way: it is looked for where it is, and what was sent first arrives first.
+    pub(super) fn drop_sent(&mut self, id: EntryId, sent_on: Option<u16>) {
+        let Some(stream) = sent_on else { return };
+        let of_stream = self.streams.get_mut(&stream);
+        if of_stream.is_some_and(|handed| drop_from(handed, id) == Dropped::OnlyCopy) {
+            return;
+        }
+        // Taken over by another stream, or given back.
         for handed in self.streams.values_mut() {
-            handed.retain_mut(|handed| match &mut handed.task {
-                Task::Pack(ids) if handed.sent => {
-                    // In order since it was sent; a search, for this is asked of every small file.
-                    if let Ok(at) = ids.binary_search(&id) {
-                        ids.remove(at);
-                    }
-                    !ids.is_empty()
-                }
-                _ => true,
+            while drop_from(handed, id) != Dropped::No {}
+        }
+    }
+
+    /// Takes the chunks of an entry and the look at its source from the streams.
+    pub(super) fn drop_chunks(&mut self, id: EntryId) {
+        for handed in self.streams.values_mut() {
+            handed.retain(|handed| match &handed.task {
+                Task::Pack(_) => true,
+                Task::Chunk(entry, _) | Task::Check(entry) => *entry != id,
             });
         }
     }
@@ -480,6 +502,32 @@ impl Sender {
     fn is_small(&self, id: EntryId) -> bool {
         self.items.get(&id).is_some_and(|item| matches!(item.state, State::Small))
     }
+}
+
+#[derive(PartialEq, Eq)]
+enum Dropped {
+    No,
+    OnlyCopy,
+    /// Another stream may have one.
+    Copy,
+}
+
+/// Takes a small file out of the first pack that it went out in.
+fn drop_from(handed: &mut Vec<Handed>, id: EntryId) -> Dropped {
+    for at in 0..handed.len() {
+        let pack = &mut handed[at];
+        let Task::Pack(ids) = &mut pack.task else { continue };
+        // In order since it was sent.
+        let covers = pack.sent && ids.first() <= Some(&id) && ids.last() >= Some(&id);
+        let Some(place) = covers.then(|| ids.binary_search(&id).ok()).flatten() else { continue };
+        ids.remove(place);
+        let dropped = if pack.hedged { Dropped::Copy } else { Dropped::OnlyCopy };
+        if ids.is_empty() {
+            handed.remove(at);
+        }
+        return dropped;
+    }
+    Dropped::No
 }
 
 impl Large {

@@ -1,0 +1,88 @@
+//! What a transfer took, by the terms of [`crate::model::prediction`].
+//!
+//! Start and end are what was seen from outside: until the first content stood verified, and after the last. What is
+//! between is shared out between entries and bytes as the busiest stage that works on entries and the busiest that works on
+//! bytes would share it if they took turns.
+
+use super::{Evidence, width};
+use crate::model::prediction::Taken;
+use crate::stage::Stage;
+
+/// What was seen of content arriving.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Passage {
+    /// Seconds until the first content stood verified.
+    pub first_s: f64,
+    /// Content bytes that stood verified then.
+    pub first_bytes: u64,
+    /// Seconds until the last did.
+    pub last_s: f64,
+    /// All of the time, in seconds.
+    pub seconds: f64,
+}
+
+/// Stages that work on entries rather than on bytes.
+const OF_ENTRIES: [Stage; 6] =
+    [Stage::Scan, Stage::Open, Stage::Decide, Stage::Create, Stage::Finish, Stage::Conclude];
+
+/// Shares out the time.
+pub fn taken(evidence: &Evidence, passage: &Passage) -> Taken {
+    let last_s = passage.last_s.clamp(0.0, passage.seconds);
+    let first_s = passage.first_s.clamp(0.0, last_s);
+    let (mut entries, mut bytes, mut back) = (0.0_f64, 0.0_f64, 0.0_f64);
+    for width in width::widths(evidence) {
+        let is = |stage: Stage| stage.name() == width.stage;
+        match () {
+            () if is(Stage::ReadBack) => back = width.busy,
+            () if OF_ENTRIES.into_iter().any(is) => entries = entries.max(width.busy),
+            () => bytes = bytes.max(width.busy),
+        }
+    }
+    let between = last_s - first_s;
+    let all = entries + bytes;
+    let share = if all > 0.0 { entries / all } else { 0.0 };
+    let back_s = (back * evidence.seconds()).min(between);
+    let left = between - back_s;
+    Taken {
+        start_s: first_s,
+        entries_s: left * share,
+        bytes_s: left * (1.0 - share),
+        back_s,
+        end_s: passage.seconds - last_s,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::account::{SideAccounts, StageAccount};
+
+    fn row(stage: Stage, busy_s: u64) -> StageAccount {
+        let busy_nanos = busy_s * 1_000_000_000;
+        StageAccount { stage: stage as u8, busy_nanos, threads: 1, ..StageAccount::default() }
+    }
+
+    /// Ten seconds, of which 1 before and 1 after; names take 6 of them, writing 2: three quarters of 8 s are entries.
+    #[test]
+    fn the_time_between_is_shared_out_by_the_busiest_of_both_kinds() {
+        let rows = vec![row(Stage::Write, 2), row(Stage::Finish, 6), row(Stage::Verify, 1)];
+        let evidence = Evidence {
+            elapsed_nanos: 10_000_000_000,
+            bytes: 1000,
+            receiver: SideAccounts { stages: rows, ..SideAccounts::default() },
+            ..Evidence::default()
+        };
+        let passage = Passage { first_s: 1.0, first_bytes: 0, last_s: 9.0, seconds: 10.0 };
+        let taken = taken(&evidence, &passage);
+        assert_eq!((taken.start_s, taken.end_s, taken.back_s), (1.0, 1.0, 0.0));
+        assert!((taken.entries_s - 6.0).abs() < 1e-9 && (taken.bytes_s - 2.0).abs() < 1e-9);
+        assert!((taken.seconds() - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn whatever_was_seen_the_terms_are_the_whole() {
+        let odd = Passage { first_s: 5.0, first_bytes: 0, last_s: 3.0, seconds: 2.0 };
+        let taken = taken(&Evidence::default(), &odd);
+        assert!((taken.seconds() - 2.0).abs() < 1e-9 && taken.entries_s == 0.0);
+    }
+}

@@ -1,0 +1,171 @@
+//! Where flows go: files that grow at their own names, a program that takes them, or nowhere.
+
+use crate::failure::{self, Failure, FailureKind, Result};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use thalweg_wire::Digest;
+use thalweg_wire::message::FlowBegin;
+
+/// Where the flows of one transfer go.
+pub trait FlowDestination: Send + Sync {
+    /// What is there of a flow; made if nothing is. May take as long as it takes to read what is there.
+    ///
+    /// # Errors
+    /// `Conflict` if something else is in the way, `Busy` if another transfer writes it, `Permission`, `Space`, `Io`.
+    fn open(&self, begin: &FlowBegin) -> Result<Standing>;
+
+    /// Notes that these flows, by their numbers here, have so many bytes that are durable. Returns when the note is
+    /// durable.
+    ///
+    /// # Errors
+    /// `Space`, `Io`; final.
+    fn record(&self, marks: &[(u64, u64, Digest)]) -> Result<()>;
+
+    /// The transfer is over. After success nothing hidden stays; else what is noted stays for the next attempt.
+    fn close(&self, success: bool);
+
+    /// Whether a program takes the bytes, when it likes: its pauses are no fault.
+    fn is_consumer(&self) -> bool {
+        false
+    }
+
+    /// Device number of what it rests on.
+    fn device(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// What is there of a flow.
+pub struct Standing {
+    /// Its number at this destination.
+    pub number: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What hashed them, and goes on.
+    pub hasher: blake3::Hasher,
+    /// An earlier attempt at the same flow left them.
+    pub is_ours: bool,
+    /// Takes what follows.
+    pub file: Arc<dyn FlowFile>,
+    /// Where it goes, if that is not what its name says.
+    pub renamed: Option<String>,
+}
+
+/// Takes the bytes of one flow, in order.
+pub trait FlowFile: Send + Sync {
+    /// Writes behind what is there.
+    ///
+    /// # Errors
+    /// `Space`, `Io`; `Connection` if the program that takes them is gone.
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()>;
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// `Space`, `Io`; final.
+    fn sync(&self) -> Result<()>;
+
+    /// It has so many bytes and no more; durable when this returns.
+    ///
+    /// # Errors
+    /// As [`FlowFile::sync`].
+    fn complete(&self, bytes: u64) -> Result<()>;
+}
+
+/// One flow into a descriptor: a pipe, a terminal, a socket. What was handed over counts as durable; a second attempt
+/// cannot go on where the first ended.
+pub struct PipeDestination {
+    pipe: Arc<Pipe>,
+    is_open: Mutex<bool>,
+}
+
+struct Pipe(Mutex<Option<std::fs::File>>);
+
+impl PipeDestination {
+    /// Into this one.
+    pub fn new(fd: OwnedFd) -> PipeDestination {
+        PipeDestination { pipe: Arc::new(Pipe(Mutex::new(Some(fd.into())))), is_open: Mutex::new(false) }
+    }
+}
+
+impl FlowDestination for PipeDestination {
+    fn open(&self, begin: &FlowBegin) -> Result<Standing> {
+        let mut is_open = self.is_open.lock().unwrap_or_else(|p| p.into_inner());
+        if std::mem::replace(&mut *is_open, true) {
+            let cause = "a pipe takes one stream: what was replaced or cut at the source cannot follow in it";
+            return Err(Failure::new(FailureKind::Changed, "open the destination", cause).at(&begin.path));
+        }
+        let hasher = blake3::Hasher::new();
+        let file = self.pipe.clone();
+        Ok(Standing { number: 0, bytes: 0, hasher, is_ours: true, file, renamed: None })
+    }
+
+    fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&self, _: bool) {
+        // Who reads sees the end when the transfer is over, not when this process is.
+        self.pipe.0.lock().unwrap_or_else(|p| p.into_inner()).take();
+    }
+
+    fn is_consumer(&self) -> bool {
+        true
+    }
+}
+
+impl FlowFile for Pipe {
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let mut file = self.0.lock().unwrap_or_else(|p| p.into_inner());
+        let Some(file) = file.as_mut() else {
+            return Err(Failure::new(FailureKind::Stopped, "write", "the destination is closed"));
+        };
+        file.write_all(bytes).map_err(|error| {
+            let mut failure = failure::of_io("write", &error);
+            if error.kind() == std::io::ErrorKind::BrokenPipe {
+                failure = Failure::new(FailureKind::Stopped, "write", "nobody reads the output any more");
+            }
+            failure.in_range(offset, offset + bytes.len() as u64)
+        })
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn complete(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Nowhere; each flow begins at nothing.
+#[derive(Default)]
+pub struct NullFlows;
+
+impl FlowDestination for NullFlows {
+    fn open(&self, _: &FlowBegin) -> Result<Standing> {
+        let (hasher, file) = (blake3::Hasher::new(), Arc::new(NullFlows));
+        Ok(Standing { number: 0, bytes: 0, hasher, is_ours: true, file, renamed: None })
+    }
+
+    fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&self, _: bool) {}
+}
+
+impl FlowFile for NullFlows {
+    fn write(&self, _: &[u8], _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn complete(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! One file that somebody else writes.
+
+use super::{Pushed, Taker};
+use crate::failure::{self, Failure, FailureKind, Result};
+use std::io;
+use thalweg_sys::{File, Stat};
+use thalweg_wire::message::{FlowMark, Origin};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{EntryId, RelativePath};
+
+/// Bytes in front of the position that are read again when a file grows: a file that was cut and written anew beyond
+/// where we were shows here, unless it is the same there.
+const TAIL_BYTES: usize = 4 << 10;
+/// Pieces of one file before others have their turn.
+const PIECES_AT_A_TURN: usize = 16;
+
+/// A file under way.
+pub(super) struct Growing {
+    pub(super) path: RelativePath,
+    pub(super) file: File,
+    pub(super) flow: EntryId,
+    /// How often it was cut since we know it.
+    pub(super) cuts: u32,
+    /// Its name leads to another file by now, or nowhere.
+    pub(super) is_replaced: bool,
+    /// Said to be complete.
+    pub(super) is_ended: bool,
+    tail: Vec<u8>,
+    tail_end: u64,
+}
+
+/// What tells a file from others, whatever its name. An inode number may be used again after a file is gone; with another
+/// time of birth then, where the file system keeps one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    birth: Option<(i64, u32)>,
+}
+
+impl Identity {
+    /// Of no file.
+    pub(super) const NONE: Identity = Identity { device: 0, inode: 0, birth: None };
+
+    pub(super) fn of(stat: &Stat) -> Identity {
+        let birth = stat.birth.map(|birth| (birth.seconds, birth.nanos));
+        Identity { device: stat.device, inode: stat.inode, birth }
+    }
+
+    /// What the destination knows it by. Device numbers may be others after the next start of the machine.
+    pub(super) fn origin(&self, cuts: u32) -> Origin {
+        let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 origin of a flow");
+        hasher.update(&self.inode.to_le_bytes()).update(&cuts.to_le_bytes());
+        if let Some((seconds, nanos)) = self.birth {
+            hasher.update(&seconds.to_le_bytes()).update(&nanos.to_le_bytes());
+        }
+        let mut origin = Origin::default();
+        origin.0.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        origin
+    }
+}
+
+/// What a look at a file showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It has more.
+    More,
+    /// Everything it has was read; so many bytes.
+    AtEnd(u64),
+    /// It has become another: what was read of it is the whole of what it was.
+    Cut,
+    /// Not now.
+    Waits,
+    /// The transfer is over.
+    Over,
+}
+
+impl Growing {
+    pub(super) fn new(path: RelativePath, file: File, flow: EntryId, cuts: u32) -> Growing {
+        Growing { path, file, flow, cuts, is_replaced: false, is_ended: false, tail: Vec::new(), tail_end: 0 }
+    }
+
+    /// Hands on what it has, up to `limit`; a bounded part of it.
+    pub(super) fn tend(&mut self, buffer: &mut [u8], limit: u64, taker: &dyn Taker) -> Result<Seen> {
+        let Some(mut position) = taker.position(self.flow) else { return Ok(Seen::Waits) };
+        let of_io = |error: io::Error, at: u64, path: &RelativePath| {
+            failure::of_io("read", &error).at(path).in_range(at, at)
+        };
+        for _ in 0..PIECES_AT_A_TURN {
+            let most = limit.saturating_sub(position).min(buffer.len() as u64) as usize;
+            let read = self.file.read_at(&mut buffer[..most], position);
+            let read = read.map_err(|error| of_io(error, position, &self.path))?;
+            if read == 0 {
+                let size = self.file.stat().map_err(|error| of_io(error, position, &self.path))?.size;
+                return Ok(match size {
+                    size if size < position => Seen::Cut,
+                    size if size > position && position < limit => Seen::More,
+                    _ => Seen::AtEnd(position),
+                });
+            }
+            if !self.tail_is_same(position).map_err(|error| of_io(error, position, &self.path))? {
+                return Ok(Seen::Cut);
+            }
+            match taker.push(self.flow, position, &buffer[..read]) {
+                Pushed::Taken => {}
+                Pushed::Elsewhere => return Ok(Seen::Waits),
+                Pushed::Over => return Ok(Seen::Over),
+            }
+            position += read as u64;
+            let kept = read.min(TAIL_BYTES);
+            self.tail = buffer[read - kept..read].to_vec();
+            self.tail_end = position;
+        }
+        Ok(Seen::More)
+    }
+
+    /// Whether what stands in front of the position is still what was read there.
+    fn tail_is_same(&self, position: u64) -> io::Result<bool> {
+        if self.tail_end != position {
+            return Ok(true);
+        }
+        let mut now = vec![0; self.tail.len()];
+        let read = self.file.read_at(&mut now, position - self.tail.len() as u64)?;
+        Ok(now[..read] == self.tail)
+    }
+
+    /// Reads up to where the destination stands, and compares.
+    pub(super) fn rewind(
+        &self,
+        at: &FlowMark,
+        is_ours: bool,
+        buffer: &mut [u8],
+        taker: &dyn Taker,
+    ) -> Result<blake3::Hasher> {
+        let mut hasher = blake3::Hasher::new();
+        let mut position = 0;
+        while position < at.bytes && !taker.is_over() {
+            let most = (at.bytes - position).min(buffer.len() as u64) as usize;
+            let read = self.file.read_at(&mut buffer[..most], position);
+            let read = read.map_err(|error| failure::of_io("read", &error).at(&self.path))?;
+            if read == 0 {
+                break;
+            }
+            hasher.update(&buffer[..read]);
+            position += read as u64;
+        }
+        if position == at.bytes && hasher.finalize().as_bytes() == &at.digest.0 {
+            return Ok(hasher);
+        }
+        Err(match is_ours {
+            true => {
+                let cause = format!(
+                    "the destination has {} bytes, and the source does not begin with them any more: it was cut or \
+                     written anew since",
+                    at.bytes
+                );
+                Failure::new(FailureKind::Changed, "go on with the stream", cause)
+            }
+            false => {
+                let cause = format!(
+                    "another file of {} bytes stands there, and the source does not begin with it; choose another \
+                     name, or remove it",
+                    at.bytes
+                );
+                Failure::new(FailureKind::Conflict, "open the destination", cause)
+            }
+        })
+    }
+
+    /// Whether nobody has it open for writing.
+    pub(super) fn is_closed(&self) -> Result<bool> {
+        match self.file.has_writers() {
+            Ok(has) => Ok(!has),
+            Err(error) => {
+                let cause = format!(
+                    "whether somebody still writes {} cannot be told here ({error}): say when it ends by --until-idle, \
+                     --until-marker or --until-size",
+                    Escaped(self.path.as_bytes())
+                );
+                Err(Failure::new(FailureKind::Unsupported, "see who writes", cause))
+            }
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! Files that somebody else writes: one, or all in a directory and below it.
+//!
+//! 1. Look at the directory, open what is new. 2. Hand on what each file has that was not read. 3. Wait: for events of the
+//! file system, and [`LOOK_AGAIN`] without any, because events are lost on network file systems, and what a name leads to
+//! is seen by looking only. 4. From the beginning, until all is complete.
+//!
+//! A flow is a file, not a name. What is moved away or removed is read to its end; what takes its name is another flow. A
+//! file that is cut is two flows: what was read of it, and what it has from then on. A file with several names is
+//! one flow, under the first that was seen.
+//!
+//! Not seen: bytes that are changed after they were read, and bytes that come and are cut between two looks.
+
+use super::file::{Growing, Identity, Seen};
+use super::{Feed, Taker, Wanted};
+use crate::endpoint::local::STAGING_NAME;
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::journal::marks::{self, Known};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_sys::{Changed, Dir, Kind, Links, Watch, WatchId};
+use thalweg_wire::message::Until;
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{EntryId, RelativePath};
+
+/// Time between two looks at everything, events or not.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Without events.
+const POLL: Duration = Duration::from_millis(100);
+/// While the destination's word is waited for.
+const STEP: Duration = Duration::from_millis(10);
+/// While files rest: how late a wish of the destination, or the user's, is heard.
+const HEAR_EVERY: Duration = Duration::from_millis(100);
+/// A file whose name was taken away and that did not grow for so long is complete, if who writes it cannot be seen.
+const REPLACED_IDLE: Duration = Duration::from_secs(5);
+/// Deepest directory that is looked into.
+const DEPTH_MAX: usize = 512;
+
+/// What is streamed.
+pub struct FilesSpec {
+    /// The directory; of a single file the one that it is in.
+    pub dir: Dir,
+    /// The single file in it.
+    pub name: Option<Vec<u8>>,
+    /// Of a directory: in front of the names of what is in it.
+    pub prefix: RelativePath,
+    /// When it is complete.
+    pub until: Until,
+    /// Largest piece.
+    pub piece_bytes: usize,
+}
+
+/// See the module.
+pub struct FilesFeed {
+    spec: FilesSpec,
+    watch: Option<Watch>,
+    watched: HashMap<WatchId, RelativePath>,
+    /// By identity: a file may have several names, and move.
+    files: BTreeMap<Identity, Growing>,
+    by_flow: HashMap<EntryId, Identity>,
+    /// Where a name led at the last look.
+    names: BTreeMap<RelativePath, Identity>,
+    /// Files to be tended before the next wait.
+    busy: BTreeSet<Identity>,
+    /// Complete at the destination, with so many bytes: not begun again before they have another length.
+    done: BTreeMap<Identity, u64>,
+    grew_at: Instant,
+    grown: BTreeMap<Identity, Instant>,
+    is_last: bool,
+    told: BTreeSet<Vec<u8>>,
+}
+
+impl FilesFeed {
+    /// Of these files.
+    pub fn new(spec: FilesSpec) -> FilesFeed {
+        FilesFeed {
+            spec,
+            watch: None,
+            watched: HashMap::new(),
+            files: BTreeMap::new(),
+            by_flow: HashMap::new(),
+            names: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            done: BTreeMap::new(),
+            grew_at: Instant::now(),
+            grown: BTreeMap::new(),
+            is_last: false,
+            told: BTreeSet::new(),
+        }
+    }
+
+    fn work(&mut self, taker: &dyn Taker) -> Result<()> {
+        if self.spec.until.poll_ms.is_none() {
+            self.watch = Watch::new().inspect_err(|error| self.say_polling(taker, error)).ok();
+        }
+        let mut buffer = vec![0; self.spec.piece_bytes];
+        let mut looked: Option<Instant> = None;
+        while !taker.is_over() {
+            let every = match (self.spec.until.poll_ms, &self.watch) {
+                (Some(ms), _) => Duration::from_millis(ms.max(1).into()),
+                (None, None) => POLL,
+                (None, Some(_)) => LOOK_AGAIN,
+            };
+            let is_ending = self.marker_is_there();
+            if is_ending || looked.is_none_or(|at| at.elapsed() >= every) {
+                self.look(taker)?;
+                looked = Some(Instant::now());
+                self.busy.extend(self.files.keys().copied());
+            }
+            // As long as nobody knows where files go on, that is what is waited for.
+            let all_wait =
+                !self.busy.is_empty() && self.busy.iter().all(|identity| self.waits(identity, taker));
+            self.hear(if all_wait { STEP } else { Duration::ZERO }, taker, &mut buffer);
+            self.tend(taker, &mut buffer, is_ending)?;
+            self.conclude(taker, is_ending);
+            if self.is_last && self.files.is_empty() {
+                return Ok(());
+            }
+            let until_look = looked.map_or(Duration::ZERO, |at| every.saturating_sub(at.elapsed()));
+            let pause =
+                match (self.busy.is_empty(), is_ending || self.files.values().any(|file| file.is_ended)) {
+                    (false, _) => Duration::ZERO,
+                    // Until the destination has them.
+                    (true, true) => STEP.min(until_look),
+                    (true, false) => until_look.min(HEAR_EVERY),
+                };
+            self.wait(pause, &mut looked, taker);
+        }
+        Ok(())
+    }
+
+    fn waits(&self, identity: &Identity, taker: &dyn Taker) -> bool {
+        self.files.get(identity).is_some_and(|file| !file.is_ended && taker.position(file.flow).is_none())
+    }
+
+    fn wait(&mut self, pause: Duration, looked: &mut Option<Instant>, taker: &dyn Taker) {
+        let Some(watch) = &self.watch else {
+            std::thread::sleep(pause);
+            return;
+        };
+        let changes = match watch.changes(pause) {
+            Ok(changes) => changes,
+            Err(error) => {
+                self.say_polling(taker, &error);
+                self.watch = None;
+                return;
+            }
+        };
+        for change in changes {
+            let Changed::Entry(dir, name) = change else {
+                *looked = None;
+                continue;
+            };
+            let path = self.watched.get(&dir).and_then(|dir| dir.join(&name).ok());
+            match path.and_then(|path| self.names.get(&path)) {
+                Some(identity) if self.files.contains_key(identity) => {
+                    self.busy.insert(*identity);
+                }
+                // New, or not what it was.
+                _ => *looked = None,
+            }
+        }
+    }
+
+    fn say_polling(&self, taker: &dyn Taker, error: &io::Error) {
+        taker.note(format!(
+            "the file system's events are not to be had ({error}): looking every {} ms",
+            POLL.as_millis()
+        ));
+    }
+
+    fn marker_is_there(&self) -> bool {
+        let marker = self.spec.until.marker.as_ref();
+        marker.is_some_and(|name| self.spec.dir.stat(name).is_ok_and(|stat| stat.kind == Kind::File))
+    }
+
+    /// Looks at everything, and opens what is new.
+    fn look(&mut self, taker: &dyn Taker) -> Result<()> {
+        let mut names = BTreeMap::new();
+        match self.spec.name.clone() {
+            Some(name) => {
+                let root = RelativePath::default();
+                let dir = self.spec.dir.try_clone().map_err(|error| failure::of_io("open", &error))?;
+                self.watch_dir(&dir, &root);
+                if let Some(path) = self.consider(&dir, &root, &name, &mut names, taker)? {
+                    self.note_once(&path, "is no regular file: it is not streamed", taker);
+                } else if names.is_empty() && self.files.is_empty() && !self.spec.until.wait {
+                    let cause = format!("{}: No such file", Escaped(&name));
+                    return Err(Failure::new(FailureKind::NotFound, "open", cause));
+                }
+            }
+            None => {
+                let dir = self.spec.dir.try_clone().map_err(|error| failure::of_io("open", &error))?;
+                self.look_into(Arc::new(dir), self.spec.prefix.clone(), &mut names, taker)?;
+            }
+        }
+        for (path, identity) in &self.names {
+            if names.get(path) != Some(identity)
+                && let Some(file) = self.files.get_mut(identity)
+                && file.path == *path
+                && !names.values().any(|other| other == identity)
+                && !std::mem::replace(&mut file.is_replaced, true)
+            {
+                let text = match names.contains_key(path) {
+                    true => {
+                        "was replaced: it is read to its end, and what has its name now is another stream"
+                    }
+                    false => "was moved away or removed: it is read to its end",
+                };
+                taker.note(format!("{} {text}", Escaped(path.as_bytes())));
+            }
+        }
+        self.names = names;
+        Ok(())
+    }
+
+    fn look_into(
+        &mut self,
+        dir: Arc<Dir>,
+        at: RelativePath,
+        names: &mut BTreeMap<RelativePath, Identity>,
+        taker: &dyn Taker,
+    ) -> Result<()> {
+        self.watch_dir(&dir, &at);
+        let listed = dir.entries().and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let mut entries = match listed {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.note_once(&at, &format!("cannot be listed: {error}"), taker);
+                return Ok(());
+            }
+        };
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        for entry in entries {
+            let is_marker = at == self.spec.prefix && self.spec.until.marker.as_deref() == Some(&entry.name);
+            if entry.name == STAGING_NAME || is_marker {
+                continue;
+            }
+            let Ok(path) = at.join(&entry.name) else { continue };
+            let is_dir = dir.stat(&entry.name).is_ok_and(|stat| stat.kind == Kind::Dir);
+            if is_dir && path.depth() <= DEPTH_MAX {
+                if let Ok(below) = dir.open_beneath(&entry.name, Links::Refuse) {
+                    self.look_into(Arc::new(below), path, names, taker)?;
+                }
+            } else if let Some(path) = self.consider(&dir, &at, &entry.name, names, taker)? {
+                self.note_once(&path, "is no regular file: it is not streamed", taker);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a file that is not known. Says its path if it is no file.
+    fn consider(
+        &mut self,
+        dir: &Dir,
+        at: &RelativePath,
+        name: &[u8],
+        names: &mut BTreeMap<RelativePath, Identity>,
+        taker: &dyn Taker,
+    ) -> Result<Option<RelativePath>> {
+        let Ok(path) = at.join(name) else { return Ok(None) };
+        let Ok(stat) = dir.stat(name) else { return Ok(None) };
+        if stat.kind != Kind::File {
+            return Ok(Some(path));
+        }
+        let identity = Identity::of(&stat);
+        names.insert(path.clone(), identity);
+        if self.files.contains_key(&identity) || self.is_last {
+            return Ok(None);
+        }
+        if self.done.get(&identity).is_some_and(|bytes| *bytes == stat.size) {
+            return Ok(None);
+        }
+        let file = match dir.open_read(name) {
+            Ok(file) => file,
+            // It may be gone, or another, by now: the next look shows.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                self.note_once(&path, &format!("cannot be read: {error}"), taker);
+                return Ok(None);
+            }
+        };
+        let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
+        let identity = Identity::of(&stat);
+        if self.files.contains_key(&identity) {
+            return Ok(None);
+        }
+        self.begin(path, file, identity, 0, taker)?;
+        Ok(None)
+    }
+
+    fn begin(
+        &mut self,
+        path: RelativePath,
+        file: thalweg_sys::File,
+        identity: Identity,
+        cuts: u32,
+        taker: &dyn Taker,
+    ) -> Result<()> {
+        let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
+        let flow = taker.begin(path.clone(), identity.origin(cuts), stat.mode & 0o777)?;
+        self.by_flow.insert(flow, identity);
+        self.grew_at = Instant::now();
+        self.grown.insert(identity, Instant::now());
+        self.files.insert(identity, Growing::new(path, file, flow, cuts));
+        self.busy.insert(identity);
+        Ok(())
+    }
+
+    fn watch_dir(&mut self, dir: &Dir, at: &RelativePath) {
+        let Some(watch) = &self.watch else { return };
+        match watch.add(dir) {
+            Ok(id) => {
+                self.watched.insert(id, at.clone());
+            }
+            // Looked at all the same, less often.
+            Err(error) => tracing::info!(%error, "a directory is not watched"),
+        }
+    }
+
+    fn note_once(&mut self, path: &RelativePath, text: &str, taker: &dyn Taker) {
+        if self.told.len() < TOLD_MAX && self.told.insert(path.as_bytes().to_vec()) {
+            taker.note(format!("{} {text}", Escaped(path.as_bytes())));
+        }
+    }
+
+    /// Does what the destination asks for.
+    fn hear(&mut self, at_most: Duration, taker: &dyn Taker, buffer: &mut [u8]) {
+        for wanted in taker.wanted(at_most) {
+            match wanted {
+                Wanted::LetGo(flow) => {
+                    if let Some(identity) = self.by_flow.remove(&flow)
+                        && self.files.get(&identity).is_some_and(|file| file.flow == flow)
+                        && let Some(file) = self.files.remove(&identity)
+                    {
+                        self.busy.remove(&identity);
+                        self.grown.remove(&identity);
+                        if self.done.len() < DONE_MAX {
+                            self.done.insert(identity, file.file.stat().map_or(0, |stat| stat.size));
+                        }
+                    }
+                }
+                Wanted::Rewind { at, is_ours } => {
+                    let identity = self.by_flow.get(&at.flow).copied().unwrap_or(Identity::NONE);
+                    let Some(file) = self.files.get_mut(&identity).filter(|file| file.flow == at.flow) else {
+                        let cause =
+                            "the destination lost what it had, and the source was let go or cut since";
+                        let failure = Failure::new(FailureKind::Changed, "go on with the stream", cause);
+                        taker.rewound(at.flow, Err(failure));
+                        continue;
+                    };
+                    file.is_ended = false;
+                    let result = file.rewind(&at, is_ours, buffer, taker);
+                    let was_cut = matches!(&result, Err(failure) if failure.kind == FailureKind::Changed);
+                    taker.rewound(at.flow, result);
+                    if was_cut {
+                        self.begin_cut(identity, taker);
+                    }
+                    self.busy.insert(identity);
+                }
+            }
+        }
+    }
+
+    /// What a file has from its beginning, now that it was cut, is another flow.
+    fn begin_cut(&mut self, identity: Identity, taker: &dyn Taker) {
+        let Some(file) = self.files.get(&identity) else { return };
+        let (path, cuts) = (file.path.clone(), file.cuts + 1);
+        let Ok(handle) = file.file.try_clone() else { return };
+        if let Err(failure) = self.begin(path, handle, identity, cuts, taker) {
+            taker.note(failure.to_string());
+        }
+    }
+
+    fn tend(&mut self, taker: &dyn Taker, buffer: &mut [u8], is_ending: bool) -> Result<()> {
+        for identity in std::mem::take(&mut self.busy) {
+            let Some(file) = self.files.get_mut(&identity).filter(|file| !file.is_ended) else { continue };
+            let marks = self.spec.name.as_ref().and_then(|name| marks::look_up(&self.spec.dir, name));
+            let limit = limit_of(&self.spec.until, marks.as_ref());
+            let before = taker.position(file.flow);
+            let seen = match file.tend(buffer, limit, taker) {
+                Ok(seen) => seen,
+                Err(failure) => {
+                    taker.give_up(file.flow, failure);
+                    file.is_ended = true;
+                    continue;
+                }
+            };
+            if taker.position(file.flow) != before {
+                self.grew_at = Instant::now();
+                self.grown.insert(identity, Instant::now());
+            }
+            match seen {
+                Seen::More => {
+                    self.busy.insert(identity);
+                }
+                Seen::Waits => {
+                    self.busy.insert(identity);
+                }
+                Seen::Over => {}
+                Seen::Cut => {
+                    let position = before.unwrap_or(0);
+                    let path = Escaped(file.path.as_bytes()).to_string();
+                    taker.note(format!(
+                        "{path} was cut or written anew: the {position} bytes read of it stay as they are, and what it \
+                         has now is another stream"
+                    ));
+                    taker.end(file.flow);
+                    file.is_ended = true;
+                    self.begin_cut(identity, taker);
+                }
+                Seen::AtEnd(position) => {
+                    let idle = self.grown.get(&identity).map_or(Duration::ZERO, Instant::elapsed);
+                    if is_ending || is_complete(&self.spec.until, file, position, idle, marks.as_ref())? {
+                        // It may have grown between the two looks.
+                        if file.file.stat().is_ok_and(|stat| stat.size.min(limit) > position) {
+                            self.busy.insert(identity);
+                            continue;
+                        }
+                        taker.end(file.flow);
+                        file.is_ended = true;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing more will begin.
+    fn conclude(&mut self, taker: &dyn Taker, is_ending: bool) {
+        if self.is_last {
+            return;
+        }
+        let until = &self.spec.until;
+        let idle = until
+            .idle_ms
+            .is_some_and(|ms| self.grew_at.elapsed() >= Duration::from_millis(ms) && self.busy.is_empty());
+        let all_ended = self.files.values().all(|file| file.is_ended);
+        let single =
+            self.spec.name.is_some() && all_ended && !(self.files.is_empty() && self.done.is_empty());
+        if idle {
+            for file in self.files.values_mut().filter(|file| !file.is_ended) {
+                if taker.position(file.flow).is_none() {
+                    return;
+                }
+                taker.end(file.flow);
+                file.is_ended = true;
+            }
+        }
+        if idle || (is_ending && all_ended && self.busy.is_empty()) || single {
+            self.is_last = true;
+            taker.last();
+        }
+    }
+}
+
+/// Names that are told; of more there is no end.
+const TOLD_MAX: usize = 1000;
+/// Files that are complete and remembered: one that is forgotten is compared again.
+const DONE_MAX: usize = 1 << 20;
+
+/// How far a file may be read.
+fn limit_of(until: &Until, marks: Option<&Known>) -> u64 {
+    let marked = marks.map_or(u64::MAX, |known| known.bytes);
+    until.bytes.unwrap_or(u64::MAX).min(marked)
+}
+
+fn is_complete(
+    until: &Until,
+    file: &Growing,
+    position: u64,
+    idle: Duration,
+    marks: Option<&Known>,
+) -> Result<bool> {
+    if until.bytes.is_some_and(|bytes| position >= bytes) {
+        return Ok(true);
+    }
+    if marks.is_some() {
+        // It comes from elsewhere, and there is more to come.
+        return Ok(false);
+    }
+    if file.is_replaced {
+        return Ok(file.is_closed().unwrap_or(idle >= REPLACED_IDLE));
+    }
+    match until.closed {
+        true => file.is_closed(),
+        false => Ok(false),
+    }
+}
+
+impl Feed for FilesFeed {
+    fn run(mut self: Box<Self>, taker: &dyn Taker) {
+        if let Err(failure) = self.work(taker) {
+            for file in self.files.values() {
+                taker.give_up(file.flow, failure.clone());
+            }
+            taker.failed(failure);
+        }
+    }
+}

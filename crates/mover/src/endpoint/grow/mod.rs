@@ -1,0 +1,80 @@
+//! What is still being made, as a source: pipes, files that grow, directories in which they do.
+//!
+//! A feed runs on a thread of its own and hands bytes to a [`Taker`] in order. It decides what is a flow, and when one is
+//! complete; where it goes on after an outage the taker says.
+
+use crate::failure::{Failure, Result};
+use std::time::Duration;
+use thalweg_wire::message::{FlowMark, Origin};
+use thalweg_wire::{EntryId, RelativePath};
+
+/// One pipe.
+pub mod pipe;
+
+/// Files that somebody else writes.
+pub mod files;
+
+/// From words to one of these.
+pub mod open;
+
+mod file;
+
+/// What became of bytes that were handed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pushed {
+    /// They are kept until they are durable at the destination.
+    Taken,
+    /// The flow does not go on there: ask for the position, or for what is wanted.
+    Elsewhere,
+    /// The transfer is over.
+    Over,
+}
+
+/// What a taker wants of a feed.
+#[derive(Debug, Clone)]
+pub enum Wanted {
+    /// Read the flow up to there, compare, and go on behind it; say so by [`Taker::rewound`].
+    Rewind {
+        /// How far, and with which digest.
+        at: FlowMark,
+        /// What the destination has is of an earlier attempt at this flow.
+        is_ours: bool,
+    },
+    /// The flow is over.
+    LetGo(EntryId),
+}
+
+/// Takes flows from a feed.
+pub trait Taker: Send + Sync {
+    /// A flow begins.
+    ///
+    /// # Errors
+    /// If there are too many.
+    fn begin(&self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId>;
+    /// Where a flow goes on; `None`: not now.
+    fn position(&self, flow: EntryId) -> Option<u64>;
+    /// The next bytes, which begin at `offset`. Waits while there is no room or no link.
+    fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed;
+    /// The flow has no more bytes.
+    fn end(&self, flow: EntryId);
+    /// The flow cannot go on.
+    fn give_up(&self, flow: EntryId, failure: Failure);
+    /// No other flow will begin.
+    fn last(&self);
+    /// What is wanted now; waits for it at most so long.
+    fn wanted(&self, at_most: Duration) -> Vec<Wanted>;
+    /// The flow was read up to where it was to be rewound to, by this hasher; or cannot be.
+    fn rewound(&self, flow: EntryId, result: Result<blake3::Hasher>);
+    /// Something that a person may want to know.
+    fn note(&self, text: String);
+    /// It cannot go on at all.
+    fn failed(&self, failure: Failure);
+    /// Whether nothing more is to be read.
+    fn is_over(&self) -> bool;
+}
+
+/// Makes flows of something.
+pub trait Feed: Send {
+    /// Until all flows are complete, or the transfer is over.
+    fn run(self: Box<Self>, taker: &dyn Taker);
+}

@@ -1,0 +1,97 @@
+//! From the words for a source to what reads it.
+
+use super::Feed;
+use super::files::{FilesFeed, FilesSpec};
+use super::pipe::PipeFeed;
+use crate::failure::{self, Failure, FailureKind, Result};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use thalweg_sys::{Dir, Kind, Links};
+use thalweg_wire::RelativePath;
+use thalweg_wire::message::{SourceForm, Until};
+use thalweg_wire::path::Escaped;
+
+/// Where to read.
+pub struct GrowingPlace {
+    /// The path as the user wrote it; relative to `below` if that is given.
+    pub path: PathBuf,
+    /// The export that `path` must not leave.
+    pub below: Option<Dir>,
+}
+
+/// What reads a place: a file, all files in a directory, or a FIFO; and what names depend on. A trailing slash on a
+/// directory means its contents, as for copies. If nobody says when a single file is complete, it is when nobody has it
+/// open for writing; without `--until` a directory never is.
+///
+/// # Errors
+/// `NotFound`, unless it is to be waited for; `Permission`, `Io`; `Unsupported` for what neither grows nor flows.
+pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(Box<dyn Feed>, SourceForm)> {
+    let of_io = |error: &io::Error| {
+        let mut failure = failure::of_io("open", error);
+        failure.cause = format!("{}: {}", Escaped(place.path.as_os_str().as_bytes()), failure.cause);
+        failure
+    };
+    let is_contents = place.path.as_os_str().as_bytes().ends_with(b"/");
+    let name = place.path.file_name().map(|name| name.as_bytes().to_vec());
+    let mut until = until.clone();
+    match place.dir(&place.path) {
+        Ok(dir) => {
+            if until.bytes.is_some() {
+                let cause = "a size is of a single file; a directory ends by --until-idle or --until-marker";
+                return Err(Failure::new(FailureKind::Usage, "open", cause));
+            }
+            let prefix = match name.filter(|_| !is_contents) {
+                Some(name) => RelativePath::new(name).map_err(|error| usage(&error.to_string()))?,
+                None => RelativePath::default(),
+            };
+            until.closed = true;
+            let spec = FilesSpec { dir, name: None, prefix, until, piece_bytes };
+            return Ok((Box::new(FilesFeed::new(spec)), SourceForm::Many));
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::NotFound) => {}
+        Err(error) => return Err(of_io(&error)),
+    }
+    let Some(name) = name else { return Err(usage("the place has no name")) };
+    let parent = place.path.parent().unwrap_or(Path::new(""));
+    let dir = place.dir(parent).map_err(|error| of_io(&error))?;
+    match dir.stat(&name) {
+        Ok(stat) if stat.kind == Kind::Fifo => {
+            let path = RelativePath::new(name.clone()).map_err(|error| usage(&error.to_string()))?;
+            let fifo = dir.open_fifo(&name).map_err(|error| of_io(&error))?;
+            let feed = PipeFeed::new(fifo.into(), path, piece_bytes);
+            return Ok((Box::new(feed), SourceForm::Single { name }));
+        }
+        Ok(stat) if stat.kind == Kind::File => {}
+        Ok(_) => {
+            let cause = "it is neither a file nor a directory nor a FIFO";
+            return Err(Failure::new(FailureKind::Unsupported, "open", cause));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && until.wait => {}
+        Err(error) => return Err(of_io(&error)),
+    }
+    if until.idle_ms.is_none() && until.bytes.is_none() && until.marker.is_none() && !until.forever {
+        until.closed = true;
+    }
+    let prefix = RelativePath::default();
+    let spec = FilesSpec { dir, name: Some(name.clone()), prefix, until, piece_bytes };
+    Ok((Box::new(FilesFeed::new(spec)), SourceForm::Single { name }))
+}
+
+impl GrowingPlace {
+    fn dir(&self, path: &Path) -> io::Result<Dir> {
+        let bytes = path.as_os_str().as_bytes();
+        match &self.below {
+            Some(below) => {
+                let slashes = bytes.iter().take_while(|&&byte| byte == b'/').count();
+                below.open_beneath(&bytes[slashes..], Links::Beneath)
+            }
+            None if bytes.is_empty() => Dir::open(Path::new(".")),
+            None => Dir::open(path),
+        }
+    }
+}
+
+fn usage(cause: &str) -> Failure {
+    Failure::new(FailureKind::Usage, "open", cause)
+}

@@ -1,0 +1,281 @@
+//! Flows into files of this machine, which may be read while they grow.
+//!
+//! Bytes appear under the final name, in order; how far they are durable says the file of marks
+//! ([`crate::journal::marks`]). Nothing that stands there is ever cut, replaced or written over below its mark: what does
+//! not begin as it does is refused, and a file that was replaced or cut at the source goes under a name of its own,
+//! `NAME.~2~`, as the next one does under `NAME.~3~`.
+
+use super::place::{self, DestinationPlace};
+use super::staging::Staging;
+use super::{failed, lock, shown};
+use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::journal::marks::Marks;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use thalweg_sys::{Dir, File, Kind, Links};
+use thalweg_wire::message::{FlowBegin, SourceForm};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{Digest, RelativePath};
+
+/// Read at once of what is there.
+const READ_BYTES: usize = 1 << 20;
+/// Names that are tried for a file that was replaced.
+const GENERATIONS_MAX: u32 = 10_000;
+
+/// See the module.
+pub struct LocalFlows {
+    root: Arc<Dir>,
+    words: PathBuf,
+    job: String,
+    /// The one file, whatever its flow is called.
+    single: Option<Vec<u8>>,
+    staging: Staging,
+    marks: Arc<Mutex<Marks>>,
+    /// Held as long as the transfer.
+    _lock: File,
+    /// Directories in which names were made, until they are synced.
+    made_in: Mutex<Vec<Arc<Dir>>>,
+}
+
+struct Grown {
+    file: File,
+    path: RelativePath,
+    number: u64,
+    marks: Arc<Mutex<Marks>>,
+    /// Its name may not be durable yet.
+    made_in: Option<Arc<Dir>>,
+    is_named: AtomicBool,
+}
+
+impl LocalFlows {
+    /// Opens a destination by the rules of copies: a single flow that goes to something that is no directory gets that
+    /// as its name.
+    ///
+    /// # Errors
+    /// `Busy` if another stream writes there; `Conflict` if something is in the way; `Permission`, `Space`, `Io`.
+    pub fn open(
+        place: DestinationPlace,
+        source: &SourceForm,
+        trailing_slash: bool,
+        job_key: &[u8; 16],
+    ) -> Result<LocalFlows> {
+        let resolved = place::resolve(&place, source, trailing_slash, false)?;
+        let single = match (&resolved.rename, source) {
+            (Some((_, new)), _) => Some(new.clone()),
+            (None, SourceForm::Single { name }) => Some(name.clone()),
+            (None, SourceForm::Many) => None,
+        };
+        let Some(root) = resolved.root else {
+            return Err(Failure::new(FailureKind::Internal, "open the destination", "it was not made"));
+        };
+        let job: String = job_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (staging, lock_file) = Staging::locked(&root, &job)?;
+        let marks = Marks::open(staging.dir.clone())?;
+        staging
+            .sync_names()
+            .and_then(|()| root.sync())
+            .map_err(|error| failure::of_io("open the staging directory", &error))?;
+        Ok(LocalFlows {
+            root,
+            words: resolved.words,
+            job,
+            single,
+            staging,
+            marks: Arc::new(Mutex::new(marks)),
+            _lock: lock_file,
+            made_in: Mutex::new(resolved.made_in),
+        })
+    }
+
+    /// The directory of a name, made with all that is missing, and the last component.
+    fn directory(&self, path: &RelativePath) -> Result<(Arc<Dir>, Vec<u8>)> {
+        let mut dir = self.root.clone();
+        let (parent, name) = path.split().unwrap_or((b"", path.as_bytes()));
+        for component in parent.split(|&byte| byte == b'/').filter(|component| !component.is_empty()) {
+            let of_io = |error: io::Error| failed("make a directory", path, &error);
+            let next = match dir.open_beneath(component, Links::Refuse) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    match dir.make_dir(component, 0o755) {
+                        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                            return Err(of_io(error));
+                        }
+                        _ => {}
+                    }
+                    lock(&self.made_in).push(dir.clone());
+                    dir.open_beneath(component, Links::Refuse).map_err(of_io)?
+                }
+                other => other.map_err(of_io)?,
+            };
+            dir = Arc::new(next);
+        }
+        Ok((dir, name.to_vec()))
+    }
+
+    /// The name of a flow that is not known: its own, or one beside that of an older flow that had it.
+    fn name_for(&self, marks: &Marks, path: &RelativePath) -> Result<RelativePath> {
+        for generation in 1..=GENERATIONS_MAX {
+            let name = generation_of(path, generation)?;
+            if marks.has_name(&name) {
+                continue;
+            }
+            let (dir, last) = self.directory(&name)?;
+            // What nobody knows is another's. Of the first name the sender judges.
+            if generation == 1 || dir.stat(&last).is_err() {
+                return Ok(name);
+            }
+        }
+        let cause = format!("it was replaced more than {GENERATIONS_MAX} times");
+        Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(path))
+    }
+
+    fn open_file(&self, name: &RelativePath, mode: u32) -> Result<(File, Option<Arc<Dir>>)> {
+        let (dir, last) = self.directory(name)?;
+        let of_io = |error: &io::Error| failed("open the destination", name, error);
+        match dir.create_new(&last, mode & 0o777) {
+            Ok(file) => Ok((file, Some(dir))),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let kind = dir.stat(&last).map_err(|error| of_io(&error))?.kind;
+                if kind != Kind::File {
+                    let cause = "what stands there is no regular file";
+                    return Err(Failure::new(FailureKind::Conflict, "open the destination", cause).at(name));
+                }
+                Ok((dir.open_read_write(&last).map_err(|error| of_io(&error))?, None))
+            }
+            Err(error) => Err(of_io(&error)),
+        }
+    }
+}
+
+/// `NAME`, `NAME.~2~`, `NAME.~3~`: as GNU tools number what they keep.
+fn generation_of(path: &RelativePath, generation: u32) -> Result<RelativePath> {
+    if generation == 1 {
+        return Ok(path.clone());
+    }
+    let mut bytes = path.as_bytes().to_vec();
+    bytes.extend_from_slice(format!(".~{generation}~").as_bytes());
+    RelativePath::new(bytes).map_err(|error| {
+        Failure::new(FailureKind::Unsupported, "open the destination", error.to_string()).at(path)
+    })
+}
+
+impl FlowDestination for LocalFlows {
+    fn open(&self, begin: &FlowBegin) -> Result<Standing> {
+        let path = match &self.single {
+            None => begin.path.clone(),
+            Some(name) => RelativePath::new(name.clone()).map_err(|error| {
+                Failure::new(FailureKind::Usage, "open the destination", error.to_string())
+            })?,
+        };
+        let mut marks = lock(&self.marks);
+        let known = marks.find(&path, &begin.origin).map(|(number, known)| (number, known.clone()));
+        let (number, name, marked) = match known {
+            Some((number, known)) => (number, known.name.clone(), Some(known)),
+            None => {
+                let name = self.name_for(&marks, &path)?;
+                let number = marks.begin(path.clone(), begin.origin, name.clone());
+                let (dir, last) = self.directory(&name)?;
+                if dir.stat(&last).is_err() {
+                    // Before there is a file of that name: whatever a kill leaves of it is known to be ours.
+                    marks.record(&[])?;
+                }
+                (number, name, None)
+            }
+        };
+        drop(marks);
+        let (file, made_in) = self.open_file(&name, begin.mode)?;
+        if !file.lock_exclusive().map_err(|error| failed("lock", &name, &error))? {
+            let cause = "another stream writes it";
+            return Err(Failure::new(FailureKind::Busy, "open the destination", cause).at(&name));
+        }
+        let size = file.stat().map_err(|error| failed("look at a file", &name, &error))?.size;
+        // What is behind the mark may be torn, and is written again.
+        let bytes = marked.as_ref().map_or(size, |known| known.bytes);
+        let hasher = read_again(&file, bytes, &name)?;
+        let digest = marked.as_ref().and_then(|known| known.digest);
+        if digest.is_some_and(|digest| hasher.finalize().as_bytes() != &digest.0) {
+            let cause = "what is there is not what was durable: it was changed, or the disk lost it";
+            let failure = Failure::new(FailureKind::Damage, "read what is there", cause);
+            return Err(failure.at(&name).in_range(0, bytes));
+        }
+        let renamed = (name != path).then(|| format!("{}/{}", shown(&self.words), Escaped(name.as_bytes())));
+        let is_named = AtomicBool::new(made_in.is_none());
+        let is_ours = marked.is_some();
+        let grown = Grown { file, path: name, number, marks: self.marks.clone(), made_in, is_named };
+        Ok(Standing { number, bytes, hasher, is_ours, file: Arc::new(grown), renamed })
+    }
+
+    fn record(&self, marks: &[(u64, u64, Digest)]) -> Result<()> {
+        // Names first: what is marked is found after a power cut.
+        for dir in std::mem::take(&mut *lock(&self.made_in)) {
+            dir.sync().map_err(|error| failure::of_io("sync a directory", &error))?;
+        }
+        lock(&self.marks).record(marks)
+    }
+
+    fn close(&self, success: bool) {
+        // Flows that failed keep their marks, for the next attempt.
+        if success && lock(&self.marks).is_complete() {
+            self.staging.discard(&self.root, &self.job);
+            let _ = self.root.sync();
+        }
+    }
+
+    fn device(&self) -> Option<u64> {
+        self.root.stat_self().ok().map(|stat| stat.device)
+    }
+}
+
+/// Digests the first bytes of a file.
+fn read_again(file: &File, bytes: u64, name: &RelativePath) -> Result<blake3::Hasher> {
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; READ_BYTES];
+    let mut at = 0;
+    while at < bytes {
+        let most = (bytes - at).min(READ_BYTES as u64) as usize;
+        let read = file.read_at(&mut buffer[..most], at);
+        let read =
+            read.map_err(|error| failed("read what is there", name, &error).in_range(at, at + most as u64))?;
+        if read == 0 {
+            let cause =
+                format!("it has {at} bytes of {bytes} that were durable: it was cut, or the disk lost them");
+            return Err(Failure::new(FailureKind::Damage, "read what is there", cause)
+                .at(name)
+                .in_range(at, bytes));
+        }
+        hasher.update(&buffer[..read]);
+        at += read as u64;
+    }
+    Ok(hasher)
+}
+
+impl FlowFile for Grown {
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(|error| {
+            failed("write", &self.path, &error).in_range(offset, offset + bytes.len() as u64)
+        })
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| failed("sync", &self.path, &error))?;
+        if let Some(dir) = &self.made_in
+            && !self.is_named.swap(true, Ordering::AcqRel)
+        {
+            dir.sync().map_err(|error| failed("sync", &self.path, &error))?;
+        }
+        Ok(())
+    }
+
+    fn complete(&self, bytes: u64) -> Result<()> {
+        let of_io = |error: &io::Error| failed("complete", &self.path, error);
+        // What an attempt that was killed wrote behind its last mark.
+        if self.file.stat().map_err(|error| of_io(&error))?.size != bytes {
+            self.file.truncate(bytes).map_err(|error| of_io(&error))?;
+        }
+        self.sync()?;
+        self.file.sync_all().map_err(|error| of_io(&error))?;
+        lock(&self.marks).end(self.number)
+    }
+}

@@ -1,0 +1,201 @@
+//! A destination for measurements: a real one, in a hidden directory that goes with it.
+//!
+//! It is kept where a job keeps what is unfinished, `.thalweg-staging/probe-<random>/`, with a lock held in it. So no name
+//! of the user's is ever made or replaced; what a killed one leaves nobody holds, and the next one here removes it, or
+//! `thalweg gc`.
+
+use super::destination::LocalDestination;
+use super::leftover::sweep;
+use super::place::{DestinationPlace, parent_words};
+use super::staging::own_dir;
+use super::{STAGING_NAME, failed_at_words, shown};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::manifest::Filter;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use thalweg_sys::{Dir, File, Links, Time};
+use thalweg_wire::message::{SourceForm, Terms};
+
+/// What its names begin with.
+const PREFIX: &str = "probe-";
+/// What is measured with takes at most this part of the room that is left.
+const ROOM_SHARE: u64 = 4;
+
+/// See the module. It goes with the value.
+pub struct Scratch {
+    top: Dir,
+    shared: Dir,
+    name: String,
+    top_mtime: Option<Time>,
+    /// Bytes that may be written into it.
+    pub bytes_max: u64,
+    // Held, not used.
+    _lock: File,
+}
+
+impl LocalDestination {
+    /// A destination below `place` that is removed when it is closed, for at most so many bytes.
+    ///
+    /// # Errors
+    /// As [`Scratch::begin`] and [`LocalDestination::open`].
+    pub fn open_scratch(
+        place: &DestinationPlace,
+        source: &SourceForm,
+        terms: Terms,
+        bytes_max: u64,
+    ) -> Result<LocalDestination> {
+        let scratch = Scratch::begin(place, bytes_max, bytes_max)?;
+        let place = DestinationPlace { path: PathBuf::new(), below: Some(scratch.tree()?) };
+        let destination = LocalDestination::open(place, source, true, terms, None, Filter::new(Vec::new())?)?;
+        *super::lock(&destination.scratch) = Some(scratch);
+        Ok(destination)
+    }
+}
+
+/// The directory named, or the nearest one above it that is there; with its words.
+///
+/// # Errors
+/// `NotFound`, `Permission`, `Conflict`.
+fn nearest(place: &DestinationPlace) -> Result<(Dir, PathBuf)> {
+    let mut words = place.path.clone();
+    loop {
+        let opened = match &place.below {
+            Some(below) => {
+                let bytes = words.as_os_str().as_bytes();
+                let slashes = bytes.iter().take_while(|&&byte| byte == b'/').count();
+                below.open_beneath(&bytes[slashes..], Links::Beneath)
+            }
+            None if words.as_os_str().is_empty() => Dir::open(Path::new(".")),
+            None => Dir::open(&words),
+        };
+        match opened {
+            Ok(dir) => return Ok((dir, words)),
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+                    && words.parent().is_some() =>
+            {
+                words = parent_words(&words);
+            }
+            Err(error) => return Err(failed_at_words("open the destination", &words, &error)),
+        }
+    }
+}
+
+impl Scratch {
+    /// Makes one below `place`, for `bytes_wanted`, or for what may be taken of the room that is left if that is at least
+    /// `bytes_min`. Where the place is not there, it is below the nearest directory above that is.
+    ///
+    /// # Errors
+    /// `Space` if that is more than a quarter of the room that is left, or it is read-only; `Permission`, `Io`, `Busy`;
+    /// `Conflict` where the staging directory is not ours.
+    pub fn begin(place: &DestinationPlace, bytes_wanted: u64, bytes_min: u64) -> Result<Scratch> {
+        let (top, words) = nearest(place)?;
+        let of_io = |error: io::Error| failed_at_words("make a scratch directory below", &words, &error);
+        let room = top.file_system().map_err(of_io)?;
+        let refused = |cause: String| Failure::new(FailureKind::Space, "measure writing", cause);
+        if room.read_only {
+            return Err(refused(format!("{} is on a file system that is read-only", shown(&words))));
+        }
+        let bytes_max = bytes_wanted.min(room.bytes_available / ROOM_SHARE);
+        if bytes_max < bytes_min {
+            return Err(refused(format!(
+                "{bytes_min} bytes are more than a quarter of the {} that are free at {}",
+                room.bytes_available,
+                shown(&words)
+            )));
+        }
+        Scratch::make(top, bytes_max).map_err(of_io)
+    }
+
+    /// The directory in it that is written to.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn tree(&self) -> Result<Dir> {
+        let tree = self.shared.open_beneath(format!("{}/tree", self.name).as_bytes(), Links::Refuse);
+        tree.map_err(|error| failure::of_io("open the scratch directory", &error))
+    }
+
+    fn make(top: Dir, bytes_max: u64) -> io::Result<Scratch> {
+        let top_mtime = top.stat_self().ok().map(|stat| stat.mtime);
+        let mut random = [0; 8];
+        aws_lc_rs::rand::fill(&mut random).map_err(|_| io::Error::other("no random numbers"))?;
+        let name = format!("{PREFIX}{:016x}", u64::from_le_bytes(random));
+        /// How often what others share may be removed under our hands.
+        const ROUNDS: usize = 16;
+        for _ in 0..ROUNDS {
+            match Scratch::try_make(&top, &name) {
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {}
+                made => {
+                    let (shared, lock) = made?;
+                    remove_left(&shared);
+                    return Ok(Scratch { top, shared, name, top_mtime, bytes_max, _lock: lock });
+                }
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "the staging directory comes and goes"))
+    }
+
+    fn try_make(top: &Dir, name: &str) -> io::Result<(Dir, File)> {
+        let shared = own_dir(top, STAGING_NAME)?;
+        let own = own_dir(&shared, name.as_bytes())?;
+        let lock = own.create_new(b"lock", 0o600)?;
+        if !lock.lock_exclusive()? {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        own.make_dir(b"tree", 0o700)?;
+        Ok((shared, lock))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove(&self.shared, self.name.as_bytes());
+        // Others may have theirs in it.
+        if self.top.remove_dir(STAGING_NAME).is_ok()
+            && let Some(mtime) = self.top_mtime
+            && let Ok(top) = self.top.as_file()
+        {
+            let _ = top.set_times(None, Some(mtime));
+        }
+    }
+}
+
+/// Removes what killed ones left: nobody holds the lock in it.
+fn remove_left(shared: &Dir) {
+    let Ok(names) = shared.entries() else { return };
+    for name in names.flatten().map(|entry| entry.name).filter(|name| is_scratch(name)) {
+        let lock = shared.open_beneath(&name, Links::Refuse).and_then(|own| open_lock(&own));
+        if let Ok(lock) = lock
+            && lock.lock_exclusive().unwrap_or(false)
+        {
+            remove(shared, &name);
+        }
+    }
+}
+
+/// Whether a job's directory is of a measurement.
+pub(super) fn is_scratch(name: &[u8]) -> bool {
+    name.starts_with(PREFIX.as_bytes())
+}
+
+/// The lock in it. One that was killed before it had one gets ours; one that is just about to make its own begins anew.
+pub(super) fn open_lock(own: &Dir) -> io::Result<File> {
+    match own.open_read_write(b"lock") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => own.create_new(b"lock", 0o600),
+        other => other,
+    }
+}
+
+fn remove(shared: &Dir, name: &[u8]) {
+    let removed = shared
+        .open_beneath(name, Links::Refuse)
+        .and_then(|own| sweep(&own, true))
+        .and_then(|_| shared.remove_dir(name));
+    if let Err(error) = removed {
+        let failure = failure::of_io("remove", &error);
+        tracing::warn!(%failure, "a scratch directory stays; `thalweg gc` removes it");
+    }
+}

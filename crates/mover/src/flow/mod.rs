@@ -1,0 +1,32 @@
+//! Flows: content that is still being made, as a pair of state machines without I/O.
+//!
+//! A *flow* is a sequence of bytes that somebody still writes: a pipe, or a file that grows. The [`sender`](sender) takes
+//! its bytes in order, as *pieces*, and keeps each until it is told that it is durable; the [`receiver`](receiver) takes
+//! pieces in any order, hands them on to be written in theirs, and moves the *mark*: so many bytes are durable, with this
+//! digest. Each piece is held against its digest when it comes; at every mark, and at the end, both sides hold the
+//! digest of all bytes so far against each other, each computed from what it read or wrote itself.
+//!
+//! Guaranteed, whatever is lost, repeated, late or restarted: a mark never goes back; no byte below it is missing, other
+//! than it was read, or written twice; what is kept in memory has a bound.
+//!
+//! Not decided here: when a source is complete, and what its name is at the destination (see [`crate::endpoint::grow`]
+//! and [`crate::endpoint::flow`]).
+
+pub mod sender;
+
+pub mod receiver;
+
+use crate::failure::{Failure, FailureKind};
+use thalweg_wire::Digest;
+
+/// Times that one piece may come damaged before the flow is given up.
+pub const DAMAGED_MAX: u8 = 8;
+
+/// BLAKE3 of no bytes: where every flow begins.
+pub fn digest_of_nothing() -> Digest {
+    Digest(*blake3::hash(b"").as_bytes())
+}
+
+fn protocol(cause: &str) -> Failure {
+    Failure::new(FailureKind::Protocol, "stream", cause)
+}

@@ -1,0 +1,530 @@
+//! The receiving side: takes pieces in any order, hands them on in theirs, and moves the mark.
+//!
+//! *Bytes, sync, record, sync, mark*: [`Action::Sync`] names how far each flow is written; only when that is durable and
+//! noted, the sender hears of it. The memory for pieces that came early has the sender's window as its bound: a sender
+//! that does not keep to it breaks the protocol.
+
+use super::{digest_of_nothing, protocol};
+use crate::failure::{Failure, FailureKind, Result};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use thalweg_wire::message::{
+    FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, Outcome, Totals, TransferMessage,
+};
+use thalweg_wire::{Digest, EntryId, limits};
+
+/// A flow at this receiver, whatever number its sender gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u64);
+
+/// What the machine wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Say this to the sender.
+    Say(TransferMessage),
+    /// Look what is there of it: answered by [`Receiver::opened`].
+    Open(Slot, FlowBegin),
+    /// Write these bytes behind those before: answered by [`Receiver::written`].
+    Write(Slot, u64, Vec<u8>),
+    /// Make durable and note that these flows have so many bytes: answered by [`Receiver::synced`]. One at a time.
+    Sync(Vec<(Slot, u64, Digest)>),
+    /// It is complete: answered by [`Receiver::completed`].
+    Complete(Slot, u64),
+    /// It is over, this way.
+    Settled(Slot, EntryId, Outcome),
+    /// All flows are settled: answered by [`Receiver::concluded`].
+    Conclude,
+    /// Everything is durable and said.
+    Finished(Totals),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Phase {
+    /// Being looked at.
+    Opening,
+    /// To be said where it stands, as soon as what was handed out is written.
+    Standing,
+    /// Pieces come.
+    Open,
+    /// Being completed.
+    Completing,
+    /// Over.
+    Settled(Outcome),
+}
+
+struct Flow {
+    begin: FlowBegin,
+    /// The sender that stands now has begun it.
+    is_bound: bool,
+    phase: Phase,
+    is_ours: bool,
+    /// What was handed out to be written.
+    handed: u64,
+    written: (u64, Digest),
+    marked: (u64, Digest),
+    held: BTreeMap<u64, Vec<u8>>,
+    end: Option<(u64, Digest)>,
+}
+
+/// See the module.
+pub struct Receiver {
+    window_bytes: usize,
+    piece_bytes_max: usize,
+    mark_every: Duration,
+    flows: BTreeMap<Slot, Flow>,
+    next_slot: u64,
+    numbers: BTreeMap<EntryId, Slot>,
+    /// Bytes in memory: held, or handed out and not written.
+    kept_bytes: usize,
+    /// Written and not marked.
+    dirty: BTreeSet<Slot>,
+    dirty_bytes: u64,
+    due: Option<Duration>,
+    is_syncing: bool,
+    is_last: bool,
+    /// Conclude was asked for, and is done.
+    end: (bool, bool),
+    totals: Totals,
+    marked_bytes: u64,
+    actions: VecDeque<Action>,
+}
+
+impl Receiver {
+    /// For a transfer by these terms, with pieces of at most so many bytes.
+    pub fn new(terms: &FlowTerms, piece_bytes_max: usize) -> Receiver {
+        Receiver {
+            window_bytes: usize::try_from(terms.window_bytes).unwrap_or(usize::MAX),
+            piece_bytes_max,
+            mark_every: Duration::from_millis(terms.mark_every_ms.into()),
+            flows: BTreeMap::new(),
+            next_slot: 0,
+            numbers: BTreeMap::new(),
+            kept_bytes: 0,
+            dirty: BTreeSet::new(),
+            dirty_bytes: 0,
+            due: None,
+            is_syncing: false,
+            is_last: false,
+            end: (false, false),
+            totals: Totals::default(),
+            marked_bytes: 0,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// The next thing to do, in order.
+    pub fn take_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Counters; `bytes_received` has repetitions in it.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Bytes verified and written, and bytes marked, by this receiver.
+    pub fn written_and_marked_bytes(&self) -> (u64, u64) {
+        (self.marked_bytes + self.dirty_bytes, self.marked_bytes)
+    }
+
+    /// Whether it waits for the sender rather than for its own disk or consumer.
+    pub fn awaits_peer(&self) -> bool {
+        let waits =
+            |flow: &Flow| flow.phase == Phase::Open && flow.end.is_some_and(|(end, _)| flow.handed < end);
+        self.flows.values().any(waits)
+    }
+
+    /// Another sender speaks from now on: what it begins is found again by name and origin.
+    pub fn rebind(&mut self) {
+        self.numbers.clear();
+        self.end = (false, false);
+        let totals = &mut self.totals;
+        self.flows.retain(|_, flow| {
+            let is_done = matches!(flow.phase, Phase::Settled(Outcome::Done { .. }));
+            if is_done {
+                // Looked at again, if it begins again: both sides state in the end what they agreed on with each other.
+                totals.done -= 1;
+                totals.bytes_done -= flow.written.0;
+            }
+            !is_done
+        });
+        // The other sender is to say the end again.
+        let under_way = |flow: &&mut Flow| matches!(flow.phase, Phase::Open | Phase::Completing);
+        for flow in self.flows.values_mut().filter(under_way) {
+            flow.phase = Phase::Standing;
+            flow.end = None;
+        }
+        self.link_up();
+    }
+
+    /// The link stands again: the sender will begin what is not settled.
+    pub fn link_up(&mut self) {
+        self.is_last = false;
+        self.flows.values_mut().for_each(|flow| flow.is_bound = false);
+    }
+
+    /// The sender said something.
+    ///
+    /// # Errors
+    /// `Protocol` for what no correct sender says.
+    pub fn hear(&mut self, message: TransferMessage, now: Duration) -> Result<()> {
+        match message {
+            TransferMessage::Flow(FlowMessage::Begin(begins)) => {
+                begins.into_iter().try_for_each(|begin| self.begin(begin))?;
+            }
+            TransferMessage::Flow(FlowMessage::End(marks)) => {
+                marks.into_iter().try_for_each(|mark| self.ends(mark, now))?;
+            }
+            TransferMessage::Flow(FlowMessage::Last) => {
+                self.is_last = true;
+                if self.end.1 {
+                    self.actions.push_back(Action::Say(TransferMessage::Finished(self.totals)));
+                }
+            }
+            TransferMessage::Withdraw(flows) => {
+                for (flow, failure) in flows {
+                    let slot = self.slot(flow)?;
+                    let failure =
+                        failure.unwrap_or_else(|| protocol("a flow was withdrawn without a reason"));
+                    self.settle(slot, Outcome::Failed(failure), false);
+                }
+            }
+            _ => return Err(protocol("the sender of flows said what it cannot say")),
+        }
+        self.conclude();
+        Ok(())
+    }
+
+    fn slot(&self, flow: EntryId) -> Result<Slot> {
+        self.numbers.get(&flow).copied().ok_or_else(|| protocol("a flow that did not begin"))
+    }
+
+    fn begin(&mut self, begin: FlowBegin) -> Result<()> {
+        if let Some(slot) = self.numbers.get(&begin.flow).copied() {
+            return self.begin_again(slot, begin);
+        }
+        let is_it = |flow: &Flow| {
+            !flow.is_bound && flow.begin.path == begin.path && flow.begin.origin == begin.origin
+        };
+        let known = self.flows.iter().find(|(_, flow)| is_it(flow)).map(|(slot, _)| *slot);
+        if let Some(slot) = known {
+            self.numbers.insert(begin.flow, slot);
+            if let Some(flow) = self.flows.get_mut(&slot) {
+                flow.begin = begin.clone();
+            }
+            return self.begin_again(slot, begin);
+        }
+        let open = self.flows.values().filter(|flow| !matches!(flow.phase, Phase::Settled(_))).count();
+        if open >= limits::FLOWS_MAX {
+            return Err(protocol("too many flows at the same time"));
+        }
+        let slot = Slot(self.next_slot);
+        self.next_slot += 1;
+        self.numbers.insert(begin.flow, slot);
+        self.actions.push_back(Action::Open(slot, begin.clone()));
+        let written = (0, digest_of_nothing());
+        self.flows.insert(
+            slot,
+            Flow {
+                begin,
+                is_bound: true,
+                phase: Phase::Opening,
+                is_ours: true,
+                handed: 0,
+                written,
+                marked: written,
+                held: BTreeMap::new(),
+                end: None,
+            },
+        );
+        Ok(())
+    }
+
+    fn begin_again(&mut self, slot: Slot, begin: FlowBegin) -> Result<()> {
+        let Some(flow) = self.flows.get_mut(&slot) else { return Ok(()) };
+        if flow.begin != begin {
+            return Err(protocol("a flow began again as another"));
+        }
+        flow.is_bound = true;
+        match &flow.phase {
+            Phase::Opening => {}
+            Phase::Completing => {}
+            Phase::Settled(outcome) => {
+                let told = vec![(flow.begin.flow, outcome.clone())];
+                self.actions.push_back(Action::Say(TransferMessage::Settled(told)));
+            }
+            Phase::Standing | Phase::Open => {
+                let dropped: usize = std::mem::take(&mut flow.held).values().map(Vec::len).sum();
+                self.kept_bytes -= dropped;
+                flow.phase = Phase::Standing;
+                flow.end = None;
+                self.stand(slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is there of a flow: so many bytes, with this digest; whether an earlier attempt left them.
+    pub fn opened(&mut self, slot: Slot, result: Result<(u64, Digest, bool)>) {
+        let Some(flow) = self.flows.get_mut(&slot).filter(|flow| flow.phase == Phase::Opening) else {
+            return;
+        };
+        match result {
+            Ok((bytes, digest, is_ours)) => {
+                (flow.handed, flow.written, flow.marked, flow.is_ours) =
+                    (bytes, (bytes, digest), (bytes, digest), is_ours);
+                flow.phase = Phase::Standing;
+                self.totals.bytes_resumed += bytes;
+                self.stand(slot);
+            }
+            Err(failure) => self.settle(slot, Outcome::Failed(failure), true),
+        }
+        self.conclude();
+    }
+
+    /// Says where it stands, once everything that was handed out is written: to the one who asked, not to one who is about
+    /// to ask over a new link.
+    fn stand(&mut self, slot: Slot) {
+        let Some(flow) = self.flows.get_mut(&slot) else { return };
+        if flow.phase == Phase::Standing && flow.is_bound && flow.written.0 == flow.handed {
+            flow.phase = Phase::Open;
+            let (bytes, digest) = flow.written;
+            let at = FlowMark { flow: flow.begin.flow, bytes, digest };
+            let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: flow.is_ours }]);
+            self.actions.push_back(Action::Say(TransferMessage::Flow(stand)));
+            // The word that these are durable may have been lost with the link.
+            let (bytes, digest) = flow.marked;
+            let mark = FlowMessage::Mark(vec![FlowMark { flow: flow.begin.flow, bytes, digest }]);
+            self.actions.push_back(Action::Say(TransferMessage::Flow(mark)));
+        }
+    }
+
+    /// A piece came, and is what its digest says.
+    ///
+    /// # Errors
+    /// `Protocol` for a piece that no correct sender sends.
+    pub fn arrived(&mut self, flow: EntryId, offset: u64, mut bytes: Vec<u8>) -> Result<()> {
+        let slot = self.slot(flow)?;
+        let Some(flow) = self.flows.get_mut(&slot) else { return Ok(()) };
+        if flow.phase != Phase::Open {
+            // Of an older link, or over.
+            return Ok(());
+        }
+        self.totals.bytes_received += bytes.len() as u64;
+        let end = offset.checked_add(bytes.len() as u64).filter(|end| *end <= limits::FILE_BYTES_MAX);
+        let Some(end) = end.filter(|_| !bytes.is_empty() && bytes.len() <= self.piece_bytes_max) else {
+            return Err(protocol("a piece of a wrong length"));
+        };
+        if flow.end.is_some_and(|(last, _)| end > last) {
+            return Err(protocol("a piece behind the end of its flow"));
+        }
+        if end <= flow.handed {
+            return Ok(());
+        }
+        let known = flow.handed.saturating_sub(offset);
+        let offset = offset + known;
+        bytes.drain(..known as usize);
+        if flow.held.contains_key(&offset) {
+            return Ok(());
+        }
+        if self.kept_bytes + bytes.len() > self.window_bytes + self.piece_bytes_max {
+            return Err(protocol("more than the window was sent"));
+        }
+        self.kept_bytes += bytes.len();
+        flow.held.insert(offset, bytes);
+        while let Some(entry) = flow.held.first_entry() {
+            let at = *entry.key();
+            if at > flow.handed {
+                break;
+            }
+            let mut bytes = entry.remove();
+            // Two senders may have cut the flow at different places.
+            let known = ((flow.handed - at) as usize).min(bytes.len());
+            bytes.drain(..known);
+            self.kept_bytes -= known;
+            if !bytes.is_empty() {
+                let offset = flow.handed;
+                flow.handed += bytes.len() as u64;
+                self.actions.push_back(Action::Write(slot, offset, bytes));
+            }
+        }
+        Ok(())
+    }
+
+    /// A piece came and is not what its digest says.
+    pub fn damaged(&mut self, flow: EntryId, offset: u64) {
+        self.totals.chunks_repaired += 1;
+        let again = FlowMessage::Again(vec![(flow, offset)]);
+        self.actions.push_back(Action::Say(TransferMessage::Flow(again)));
+    }
+
+    /// What was handed out is written up to `bytes`, with this digest of all of it.
+    pub fn written(&mut self, slot: Slot, bytes: u64, digest: Digest, now: Duration) {
+        let Some(flow) = self.flows.get_mut(&slot) else { return };
+        let grown = bytes - flow.written.0;
+        self.kept_bytes -= grown as usize;
+        flow.written = (bytes, digest);
+        if matches!(flow.phase, Phase::Settled(_)) {
+            return;
+        }
+        self.dirty_bytes += grown;
+        self.dirty.insert(slot);
+        self.due.get_or_insert(now + self.mark_every);
+        self.stand(slot);
+        self.look_at_end(slot, now);
+        self.tick(now);
+    }
+
+    /// Time passed: call often enough that marks are not late.
+    pub fn tick(&mut self, now: Duration) {
+        // By a quarter of the window the sender has the rest to go on with.
+        let is_pressed = self.dirty_bytes >= self.window_bytes as u64 / 4;
+        let is_due = self.due.is_some_and(|due| now >= due) || is_pressed;
+        if self.is_syncing || self.dirty.is_empty() || !is_due {
+            return;
+        }
+        self.is_syncing = true;
+        self.due = None;
+        self.dirty_bytes = 0;
+        let slots = std::mem::take(&mut self.dirty);
+        let marks = slots.iter().filter_map(|slot| {
+            let (bytes, digest) = self.flows.get(slot)?.written;
+            Some((*slot, bytes, digest))
+        });
+        let marks = marks.collect();
+        self.actions.push_back(Action::Sync(marks));
+    }
+
+    /// When [`Receiver::tick`] is due next.
+    pub fn due(&self) -> Option<Duration> {
+        self.due.filter(|_| !self.is_syncing)
+    }
+
+    /// What [`Action::Sync`] named is durable and noted.
+    pub fn synced(&mut self, marks: &[(Slot, u64, Digest)], now: Duration) {
+        self.is_syncing = false;
+        let mut told = Vec::new();
+        for (slot, bytes, digest) in marks {
+            let Some(flow) = self.flows.get_mut(slot) else { continue };
+            self.marked_bytes += bytes.saturating_sub(flow.marked.0);
+            if *bytes > flow.marked.0 {
+                flow.marked = (*bytes, *digest);
+            }
+            if flow.phase == Phase::Open {
+                told.push(FlowMark { flow: flow.begin.flow, bytes: *bytes, digest: *digest });
+            }
+        }
+        for batch in told.chunks(limits::OFFER_ENTRIES_MAX) {
+            self.actions.push_back(Action::Say(TransferMessage::Flow(FlowMessage::Mark(batch.to_vec()))));
+        }
+        marks.iter().for_each(|(slot, ..)| self.look_at_end(*slot, now));
+        self.tick(now);
+        self.conclude();
+    }
+
+    fn ends(&mut self, mark: FlowMark, now: Duration) -> Result<()> {
+        let slot = self.slot(mark.flow)?;
+        let Some(flow) = self.flows.get_mut(&slot) else { return Ok(()) };
+        if flow.phase != Phase::Open {
+            return Ok(());
+        }
+        if mark.bytes < flow.handed {
+            return Err(protocol("a flow ends before what was sent of it"));
+        }
+        flow.end = Some((mark.bytes, mark.digest));
+        self.look_at_end(slot, now);
+        self.tick(now);
+        Ok(())
+    }
+
+    fn look_at_end(&mut self, slot: Slot, now: Duration) {
+        let Some(flow) = self.flows.get_mut(&slot).filter(|flow| flow.phase == Phase::Open) else { return };
+        let Some((end, digest)) = flow.end.filter(|(end, _)| *end == flow.written.0) else { return };
+        if digest != flow.written.1 {
+            let cause = "what was written has another digest than what the sender read";
+            let failure = Failure::new(FailureKind::Damage, "compare the stream", cause).in_range(0, end);
+            self.settle(slot, Outcome::Failed(failure), true);
+        } else if flow.marked.0 == end {
+            flow.phase = Phase::Completing;
+            self.actions.push_back(Action::Complete(slot, end));
+        } else {
+            self.due = Some(now);
+        }
+    }
+
+    /// A complete flow has its final length and is durable, or not.
+    pub fn completed(&mut self, slot: Slot, result: Result<()>) {
+        let Some(flow) = self.flows.get(&slot).filter(|flow| flow.phase == Phase::Completing) else { return };
+        let outcome = match result {
+            Ok(()) => Outcome::Done { digest: Some(flow.written.1), losses: Vec::new() },
+            Err(failure) => Outcome::Failed(failure),
+        };
+        self.settle(slot, outcome, true);
+        self.conclude();
+    }
+
+    /// Writing, or making durable, failed: the flow is over, what is marked stays.
+    pub fn failed(&mut self, slot: Slot, failure: Failure) {
+        self.settle(slot, Outcome::Failed(failure), true);
+        self.conclude();
+    }
+
+    fn settle(&mut self, slot: Slot, outcome: Outcome, tell: bool) {
+        let Some(flow) = self.flows.get_mut(&slot) else { return };
+        if matches!(flow.phase, Phase::Settled(_)) {
+            return;
+        }
+        let outcome = match outcome {
+            Outcome::Failed(failure) if failure.path.is_none() => {
+                Outcome::Failed(failure.at(&flow.begin.path))
+            }
+            outcome => outcome,
+        };
+        let dropped: usize = std::mem::take(&mut flow.held).values().map(Vec::len).sum();
+        self.kept_bytes -= dropped;
+        flow.phase = Phase::Settled(outcome.clone());
+        match &outcome {
+            Outcome::Done { .. } => {
+                self.totals.done += 1;
+                self.totals.bytes_done += flow.written.0;
+            }
+            _ => self.totals.failed += 1,
+        }
+        if tell {
+            let told = vec![(flow.begin.flow, outcome.clone())];
+            self.actions.push_back(Action::Say(TransferMessage::Settled(told)));
+        }
+        self.actions.push_back(Action::Settled(slot, flow.begin.flow, outcome));
+    }
+
+    fn conclude(&mut self) {
+        if !self.is_last || self.is_syncing || self.end.0 {
+            return;
+        }
+        // The sender gave them up, and its word was lost with the link.
+        let is_given_up = |flow: &Flow| !flow.is_bound && !matches!(flow.phase, Phase::Settled(_));
+        let given_up: Vec<Slot> =
+            self.flows.iter().filter(|(_, flow)| is_given_up(flow)).map(|(slot, _)| *slot).collect();
+        for slot in given_up {
+            let failure = Failure::new(FailureKind::Changed, "stream", "the sender gave it up");
+            self.settle(slot, Outcome::Failed(failure), false);
+        }
+        if self.flows.values().all(|flow| matches!(flow.phase, Phase::Settled(_))) {
+            self.end.0 = true;
+            self.actions.push_back(Action::Conclude);
+        }
+    }
+
+    /// The end is durable.
+    pub fn concluded(&mut self) {
+        if !std::mem::replace(&mut self.end.1, true) {
+            self.actions.push_back(Action::Say(TransferMessage::Finished(self.totals)));
+            self.actions.push_back(Action::Finished(self.totals));
+        }
+    }
+
+    /// What a flow began with, and how many bytes of it are written.
+    pub fn flow(&self, slot: Slot) -> Option<(&FlowBegin, u64)> {
+        self.flows.get(&slot).map(|flow| (&flow.begin, flow.written.0))
+    }
+}

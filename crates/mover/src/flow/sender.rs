@@ -1,0 +1,531 @@
+//! The sending side: keeps what is not marked, and knows where to go on.
+//!
+//! A flow is *asked about* until the receiver has said where it stands. If that is inside of what is kept, the flow goes
+//! on from memory. If not (the first time, or after the receiver was restarted), the source is *rewound*: it reads its
+//! own first bytes again, and goes on only if their digest is the receiver's. A pipe can be rewound as long as nothing
+//! of it was read.
+
+use super::{DAMAGED_MAX, digest_of_nothing, protocol};
+use crate::failure::{Failure, FailureKind, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use thalweg_wire::message::{
+    FlowBegin, FlowMark, FlowMessage, FlowStand, Origin, Outcome, Totals, TransferMessage,
+};
+use thalweg_wire::{Digest, EntryId, RelativePath, limits};
+
+/// Bytes of one flow that travel together.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Of which flow.
+    pub flow: EntryId,
+    /// Where in it.
+    pub offset: u64,
+    /// At least one.
+    pub bytes: Vec<u8>,
+    /// BLAKE3 of them.
+    pub digest: Digest,
+    /// BLAKE3 of the flow up to their end.
+    pub prefix: Digest,
+}
+
+impl Piece {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+}
+
+/// What the machine wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Say this to the receiver.
+    Say(TransferMessage),
+    /// Read the flow's source up to there, compare, and go on behind it: answered by [`Sender::rewound`].
+    Rewind {
+        /// How far, and with which digest.
+        at: FlowMark,
+        /// What the receiver has is of an earlier attempt at this flow.
+        is_ours: bool,
+    },
+    /// The flow is over: its source may be let go.
+    Settled(EntryId, Outcome),
+    /// The receiver has all flows, and everything is durable.
+    Finished(Totals),
+}
+
+/// The source is not where the caller thinks: it is to be rewound, or is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elsewhere;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The receiver was asked where it stands.
+    Asked,
+    /// The source compares.
+    Rewinding(FlowMark),
+    /// Pieces go.
+    Open,
+    /// Over; whether the receiver has it.
+    Settled { is_done: bool },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carrier {
+    Waiting,
+    Stream(u16),
+}
+
+struct Kept {
+    piece: Arc<Piece>,
+    carrier: Carrier,
+    damaged: u8,
+}
+
+struct Flow {
+    begin: FlowBegin,
+    phase: Phase,
+    /// The last mark: durable at the receiver.
+    marked: u64,
+    /// Where the source was rewound to.
+    resumed: u64,
+    /// Where `kept` begins, and the digest up to there.
+    from: (u64, Digest),
+    kept: VecDeque<Kept>,
+    is_ended: bool,
+}
+
+impl Flow {
+    /// Bytes read so far, and their digest.
+    fn end(&self) -> (u64, Digest) {
+        self.kept.back().map_or(self.from, |kept| (kept.piece.end(), kept.piece.prefix))
+    }
+
+    fn is_settled(&self) -> bool {
+        matches!(self.phase, Phase::Settled { .. })
+    }
+
+    /// The digest at `bytes`, if that is a boundary of what is kept.
+    fn digest_at(&self, bytes: u64) -> Option<Digest> {
+        if bytes == self.from.0 {
+            return Some(self.from.1);
+        }
+        let index = self.kept.partition_point(|kept| kept.piece.end() < bytes);
+        self.kept.get(index).filter(|kept| kept.piece.end() == bytes).map(|kept| kept.piece.prefix)
+    }
+
+    fn mark(&self, (bytes, digest): (u64, Digest)) -> FlowMark {
+        FlowMark { flow: self.begin.flow, bytes, digest }
+    }
+}
+
+/// Counters of a sender.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Flows that began.
+    pub flows: u64,
+    /// Of these, over.
+    pub settled: u64,
+    /// Bytes read of sources.
+    pub read_bytes: u64,
+    /// Bytes marked by the receiver.
+    pub marked_bytes: u64,
+    /// Bytes kept.
+    pub kept_bytes: u64,
+}
+
+/// See the module.
+pub struct Sender {
+    window_bytes: usize,
+    flows: BTreeMap<EntryId, Flow>,
+    next_flow: u64,
+    ready: VecDeque<(EntryId, u64)>,
+    kept_bytes: usize,
+    progress: Progress,
+    is_linked: bool,
+    is_last_told: bool,
+    is_last: bool,
+    is_finished: bool,
+    actions: VecDeque<Action>,
+}
+
+impl Sender {
+    /// Keeps at most so many bytes (and one piece more).
+    pub fn new(window_bytes: u64) -> Sender {
+        Sender {
+            window_bytes: usize::try_from(window_bytes).unwrap_or(usize::MAX),
+            flows: BTreeMap::new(),
+            next_flow: 0,
+            ready: VecDeque::new(),
+            kept_bytes: 0,
+            progress: Progress::default(),
+            is_linked: false,
+            is_last_told: false,
+            is_last: false,
+            is_finished: false,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// The next thing to do, in order.
+    pub fn take_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Counters.
+    pub fn progress(&self) -> Progress {
+        Progress { kept_bytes: self.kept_bytes as u64, ..self.progress }
+    }
+
+    /// Whether something waits for the receiver's word.
+    pub fn awaits_peer(&self) -> bool {
+        let waits = |flow: &Flow| match flow.phase {
+            Phase::Asked => true,
+            Phase::Open => flow.is_ended || flow.from.0 < flow.end().0,
+            Phase::Rewinding(_) | Phase::Settled { .. } => false,
+        };
+        !self.is_finished && (self.is_last || self.flows.values().any(waits))
+    }
+
+    /// A flow begins. Pieces may be pushed after it was rewound.
+    ///
+    /// # Errors
+    /// `Unsupported` if too many are under way.
+    pub fn begin(&mut self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
+        let open = self.progress.flows - self.progress.settled;
+        if open >= limits::FLOWS_MAX as u64 {
+            let cause = format!("more than {} files grow at the same time", limits::FLOWS_MAX);
+            return Err(Failure::new(FailureKind::Unsupported, "stream", cause).at(&path));
+        }
+        let flow = EntryId(self.next_flow);
+        self.next_flow += 1;
+        self.progress.flows += 1;
+        let begin = FlowBegin { flow, path, origin, mode };
+        if self.is_linked {
+            self.say(FlowMessage::Begin(vec![begin.clone()]));
+        }
+        let from = (0, digest_of_nothing());
+        let (kept, is_ended) = (VecDeque::new(), false);
+        self.flows
+            .insert(flow, Flow { begin, phase: Phase::Asked, marked: 0, resumed: 0, from, kept, is_ended });
+        Ok(flow)
+    }
+
+    /// The source has compared its first bytes, as [`Action::Rewind`] asked: it goes on behind them, or cannot.
+    pub fn rewound(&mut self, flow: EntryId, result: Result<()>) {
+        let Some(known) = self.flows.get_mut(&flow) else { return };
+        let Phase::Rewinding(at) = known.phase else { return };
+        match result {
+            Ok(()) => {
+                known.phase = Phase::Open;
+                known.from = (at.bytes, at.digest);
+                known.resumed = at.bytes;
+            }
+            Err(failure) => self.give_up(flow, failure),
+        }
+    }
+
+    /// Whether more may be read.
+    pub fn has_room(&self) -> bool {
+        self.kept_bytes < self.window_bytes
+    }
+
+    /// Where the source goes on. `None`: not now.
+    pub fn position(&self, flow: EntryId) -> Option<u64> {
+        let known = self.flows.get(&flow).filter(|known| known.phase == Phase::Open && !known.is_ended)?;
+        Some(known.end().0)
+    }
+
+    /// The next bytes of a flow.
+    ///
+    /// # Errors
+    /// [`Elsewhere`] if it does not go on there, or not now.
+    pub fn push(&mut self, piece: Piece) -> std::result::Result<(), Elsewhere> {
+        if self.position(piece.flow) != Some(piece.offset) {
+            return Err(Elsewhere);
+        }
+        let Some(flow) = self.flows.get_mut(&piece.flow) else { return Err(Elsewhere) };
+        self.kept_bytes += piece.bytes.len();
+        self.progress.read_bytes += piece.bytes.len() as u64;
+        self.ready.push_back((piece.flow, piece.offset));
+        flow.kept.push_back(Kept { piece: Arc::new(piece), carrier: Carrier::Waiting, damaged: 0 });
+        Ok(())
+    }
+
+    /// The flow has no more bytes than were pushed.
+    pub fn end(&mut self, flow: EntryId) {
+        let Some(known) = self.flows.get_mut(&flow).filter(|known| known.phase == Phase::Open) else {
+            return;
+        };
+        if !std::mem::replace(&mut known.is_ended, true) {
+            let mark = known.mark(known.end());
+            self.say(FlowMessage::End(vec![mark]));
+        }
+    }
+
+    /// The flow cannot go on: the receiver keeps what is marked.
+    pub fn give_up(&mut self, flow: EntryId, failure: Failure) {
+        let Some(known) = self.flows.get_mut(&flow).filter(|known| !known.is_settled()) else {
+            return;
+        };
+        let failure = match failure.path {
+            Some(_) => failure,
+            None => failure.at(&known.begin.path),
+        };
+        self.actions.push_back(Action::Say(TransferMessage::Withdraw(vec![(flow, Some(failure.clone()))])));
+        self.settle(flow, Outcome::Failed(failure));
+    }
+
+    /// No other flow will begin.
+    pub fn last(&mut self) {
+        self.is_last = true;
+        self.tell_last();
+    }
+
+    /// Another receiver listens from now on, maybe the same one restarted: it is to say of complete flows too that it has
+    /// them, so that both sides state the same in the end.
+    pub fn rebind(&mut self) {
+        for flow in self.flows.values_mut() {
+            if flow.phase == (Phase::Settled { is_done: true }) {
+                flow.phase = Phase::Asked;
+                self.progress.settled -= 1;
+            }
+        }
+        self.is_finished = false;
+        self.link_up();
+    }
+
+    /// Nobody listens for now.
+    pub fn unlink(&mut self) {
+        self.is_linked = false;
+        self.ready.clear();
+        for flow in self.flows.values_mut().filter(|flow| !flow.is_settled()) {
+            flow.phase = Phase::Asked;
+            flow.kept.iter_mut().for_each(|kept| kept.carrier = Carrier::Waiting);
+        }
+    }
+
+    /// The link stands again.
+    pub fn link_up(&mut self) {
+        self.unlink();
+        self.is_linked = true;
+        self.is_last_told = false;
+        let open = self.flows.values().filter(|flow| !flow.is_settled());
+        let begins: Vec<FlowBegin> = open.map(|flow| flow.begin.clone()).collect();
+        for batch in begins.chunks(limits::OFFER_ENTRIES_MAX) {
+            self.say(FlowMessage::Begin(batch.to_vec()));
+        }
+        self.tell_last();
+    }
+
+    /// What this stream carried may be lost.
+    pub fn stream_lost(&mut self, stream: u16) {
+        let mut again = Vec::new();
+        for flow in self.flows.values_mut().filter(|flow| flow.phase == Phase::Open) {
+            for kept in flow.kept.iter_mut().filter(|kept| kept.carrier == Carrier::Stream(stream)) {
+                kept.carrier = Carrier::Waiting;
+                again.push((kept.piece.flow, kept.piece.offset));
+            }
+        }
+        again.into_iter().rev().for_each(|piece| self.ready.push_front(piece));
+    }
+
+    /// The next piece for a stream.
+    pub fn next_piece(&mut self, stream: u16) -> Option<Arc<Piece>> {
+        while let Some((flow, offset)) = self.ready.pop_front() {
+            let Some(known) = self.flows.get_mut(&flow).filter(|known| known.phase == Phase::Open) else {
+                continue;
+            };
+            let index = known.kept.partition_point(|kept| kept.piece.offset < offset);
+            if let Some(kept) = known.kept.get_mut(index)
+                && kept.piece.offset == offset
+                && kept.carrier == Carrier::Waiting
+            {
+                kept.carrier = Carrier::Stream(stream);
+                return Some(kept.piece.clone());
+            }
+        }
+        None
+    }
+
+    /// The receiver said something.
+    ///
+    /// # Errors
+    /// `Protocol` for what no correct receiver says.
+    pub fn hear(&mut self, message: TransferMessage) -> Result<()> {
+        match message {
+            TransferMessage::Flow(FlowMessage::Stand(stands)) => {
+                stands.into_iter().try_for_each(|stand| self.stands(stand))
+            }
+            TransferMessage::Flow(FlowMessage::Mark(marks)) => {
+                marks.into_iter().try_for_each(|mark| self.marked(mark))
+            }
+            TransferMessage::Flow(FlowMessage::Again(pieces)) => {
+                pieces.into_iter().for_each(|(flow, offset)| self.again(flow, offset));
+                Ok(())
+            }
+            TransferMessage::Settled(outcomes) => {
+                outcomes.into_iter().try_for_each(|(flow, outcome)| self.hear_settled(flow, outcome))
+            }
+            TransferMessage::Finished(totals) => {
+                let is_over = self.is_last && self.flows.values().all(Flow::is_settled);
+                if !is_over {
+                    return Err(protocol("the receiver has finished before all flows were settled"));
+                }
+                if !std::mem::replace(&mut self.is_finished, true) {
+                    self.actions.push_back(Action::Finished(totals));
+                }
+                Ok(())
+            }
+            _ => Err(protocol("the receiver of flows said what it cannot say")),
+        }
+    }
+
+    fn stands(&mut self, FlowStand { at, is_ours }: FlowStand) -> Result<()> {
+        let Some(flow) = self.flows.get_mut(&at.flow) else {
+            return Err(protocol("the receiver stands with a flow that there is not"));
+        };
+        if flow.phase != Phase::Asked {
+            // It crossed our word that the flow is over.
+            return match flow.phase {
+                Phase::Settled { .. } => Ok(()),
+                _ => Err(protocol("the receiver was not asked where it stands")),
+            };
+        }
+        if at.bytes < flow.marked {
+            let cause = format!(
+                "the destination had {} bytes that were durable, and has {} of them now",
+                flow.marked, at.bytes
+            );
+            let failure = Failure::new(FailureKind::Damage, "go on with the stream", cause);
+            self.give_up(at.flow, failure.in_range(at.bytes, at.bytes));
+            return Ok(());
+        }
+        match flow.digest_at(at.bytes) {
+            Some(ours) if ours == at.digest => {
+                flow.phase = Phase::Open;
+                for kept in flow.kept.iter().filter(|kept| kept.piece.offset >= at.bytes) {
+                    self.ready.push_back((at.flow, kept.piece.offset));
+                }
+                if flow.is_ended {
+                    let mark = flow.mark(flow.end());
+                    self.say(FlowMessage::End(vec![mark]));
+                }
+            }
+            Some(_) => {
+                let failure = differs(at.bytes);
+                self.give_up(at.flow, failure);
+            }
+            None => {
+                let dropped: usize = flow.kept.drain(..).map(|kept| kept.piece.bytes.len()).sum();
+                self.kept_bytes -= dropped;
+                flow.phase = Phase::Rewinding(at);
+                flow.is_ended = false;
+                self.actions.push_back(Action::Rewind { at, is_ours });
+            }
+        }
+        Ok(())
+    }
+
+    fn marked(&mut self, mark: FlowMark) -> Result<()> {
+        let Some(flow) = self.flows.get_mut(&mark.flow) else {
+            return Err(protocol("a mark of a flow that there is not"));
+        };
+        if flow.phase != Phase::Open {
+            return Ok(());
+        }
+        let Some(ours) = flow.digest_at(mark.bytes) else {
+            // One that crossed another is of the past; what was never sent cannot be marked.
+            return match mark.bytes < flow.from.0 {
+                true => Ok(()),
+                false => Err(protocol("a mark where no piece ends")),
+            };
+        };
+        if ours != mark.digest {
+            let failure = differs(mark.bytes);
+            self.give_up(mark.flow, failure);
+            return Ok(());
+        }
+        while flow.kept.front().is_some_and(|kept| kept.piece.end() <= mark.bytes) {
+            if let Some(kept) = flow.kept.pop_front() {
+                self.kept_bytes -= kept.piece.bytes.len();
+            }
+        }
+        flow.from = (mark.bytes, mark.digest);
+        self.progress.marked_bytes += mark.bytes.saturating_sub(flow.marked.max(flow.resumed));
+        flow.marked = flow.marked.max(mark.bytes);
+        Ok(())
+    }
+
+    fn again(&mut self, flow: EntryId, offset: u64) {
+        let Some(known) = self.flows.get_mut(&flow).filter(|known| known.phase == Phase::Open) else {
+            return;
+        };
+        let Some(kept) = known.kept.iter_mut().find(|kept| kept.piece.offset == offset) else { return };
+        kept.damaged += 1;
+        kept.carrier = Carrier::Waiting;
+        let end = kept.piece.end();
+        if kept.damaged < DAMAGED_MAX {
+            self.ready.push_front((flow, offset));
+            return;
+        }
+        let cause = format!("the same bytes arrived damaged {DAMAGED_MAX} times");
+        let failure = Failure::new(FailureKind::Damage, "verify", cause).in_range(offset, end);
+        self.give_up(flow, failure);
+    }
+
+    fn hear_settled(&mut self, flow: EntryId, outcome: Outcome) -> Result<()> {
+        let Some(known) = self.flows.get(&flow) else {
+            return Err(protocol("a flow that there is not was settled"));
+        };
+        if known.is_settled() {
+            return Ok(());
+        }
+        let (bytes, ours) = known.end();
+        if let Outcome::Done { digest, .. } = &outcome {
+            if !known.is_ended {
+                return Err(protocol("a flow was settled before its end"));
+            }
+            if *digest != Some(ours) {
+                let outcome = Outcome::Failed(differs(bytes).at(&known.begin.path));
+                self.settle(flow, outcome);
+                return Ok(());
+            }
+            self.progress.marked_bytes += bytes.saturating_sub(known.marked.max(known.resumed));
+        }
+        self.settle(flow, outcome);
+        Ok(())
+    }
+
+    fn settle(&mut self, flow: EntryId, outcome: Outcome) {
+        let Some(known) = self.flows.get_mut(&flow) else { return };
+        let is_done = matches!(outcome, Outcome::Done { .. });
+        known.phase = Phase::Settled { is_done };
+        // What was read stays known for the receipt.
+        known.from = known.end();
+        known.marked = known.marked.max(if is_done { known.from.0 } else { 0 });
+        let dropped: usize = known.kept.drain(..).map(|kept| kept.piece.bytes.len()).sum();
+        self.kept_bytes -= dropped;
+        self.progress.settled += 1;
+        self.actions.push_back(Action::Settled(flow, outcome));
+    }
+
+    /// What a flow began with, and how many bytes it has by now.
+    pub fn flow(&self, flow: EntryId) -> Option<(&FlowBegin, u64)> {
+        self.flows.get(&flow).map(|known| (&known.begin, known.end().0))
+    }
+
+    fn tell_last(&mut self) {
+        if self.is_last && self.is_linked && !std::mem::replace(&mut self.is_last_told, true) {
+            self.say(FlowMessage::Last);
+        }
+    }
+
+    fn say(&mut self, message: FlowMessage) {
+        self.actions.push_back(Action::Say(TransferMessage::Flow(message)));
+    }
+}
+
+fn differs(bytes: u64) -> Failure {
+    let cause = "the destination's first bytes have another digest than the source's";
+    Failure::new(FailureKind::Damage, "compare the stream", cause).in_range(0, bytes)
+}

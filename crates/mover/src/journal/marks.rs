@@ -1,0 +1,300 @@
+//! How much of each flow is durable: the file of marks of one destination.
+//!
+//! [`MARKS_MAGIC`], a header, and records, as [`thalweg_wire::journal`] describes them. It lives in the staging directory
+//! of the destination as long as a flow there is not complete, so that everybody who may read it can see how far a file
+//! that grows may be believed ([`look_up`]). It is rewritten before it gets large.
+//!
+//! Guaranteed: [`Marks::record`] returns after what it wrote is durable; replay stops at the first record that is torn or
+//! damaged, and so never shows a mark that was not recorded. Whoever goes on reads the bytes again and compares.
+
+use crate::failure::{self, Failure, FailureKind, Result};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use thalweg_sys::{Dir, File, Kind, Links, Replace};
+use thalweg_wire::journal::{LAYOUT, MARKS_MAGIC, MarkRecord};
+use thalweg_wire::message::Origin;
+use thalweg_wire::{Digest, RelativePath};
+
+/// Its name in the staging directory of a job.
+const NAME: &[u8] = b"marks";
+/// Its successor's until it is whole.
+const SUCCESSOR: &[u8] = b"marks.new";
+/// It is rewritten when it has so many bytes, or four times what it needs.
+const REWRITE_BYTES: u64 = 64 << 10;
+/// Longer files of marks are none of ours: 16,384 flows with the longest names that are usual.
+const FILE_BYTES_MAX: usize = 256 << 20;
+
+/// A flow of a transfer that is not over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its name below the source.
+    pub path: RelativePath,
+    /// What its source is.
+    pub origin: Origin,
+    /// Its name below the destination.
+    pub name: RelativePath,
+    /// Bytes that are durable.
+    pub bytes: u64,
+    /// BLAKE3 of them; `None` before the first mark.
+    pub digest: Option<Digest>,
+    /// That is all of it.
+    pub is_complete: bool,
+}
+
+/// The file of marks of a destination, open for writing. One at a time: the caller holds the staging directory's lock.
+pub struct Marks {
+    dir: Arc<Dir>,
+    file: File,
+    end: u64,
+    /// Bytes after the last rewriting.
+    floor: u64,
+    known: BTreeMap<u64, Known>,
+    /// Flows of which the file does not know that they began.
+    unwritten: Vec<u64>,
+    next: u64,
+    failed: Option<Failure>,
+}
+
+impl Marks {
+    /// Opens or creates it in a staging directory.
+    ///
+    /// # Errors
+    /// `Unsupported` for a layout of another version (left untouched), `Space`, `Permission`, `Io`.
+    pub fn open(dir: Arc<Dir>) -> Result<Marks> {
+        let of_io = |error: io::Error| failure::of_io("open the marks", &error);
+        let _ = dir.remove_file(SUCCESSOR);
+        let file = match dir.create_new(NAME, 0o600) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => dir.open_read_write(NAME),
+            other => other,
+        };
+        let file = file.map_err(of_io)?;
+        let bytes = file.read_to_end(FILE_BYTES_MAX).map_err(of_io)?;
+        let (known, end) = replay(&bytes)?;
+        let next = known.keys().next_back().map_or(1, |last| last + 1);
+        let unwritten = Vec::new();
+        let mut marks = Marks { dir, file, end, floor: end, known, unwritten, next, failed: None };
+        if end == 0 {
+            marks.rewrite().map_err(of_io)?;
+        } else {
+            // What is torn does not stand between the records.
+            marks.file.truncate(end).map_err(of_io)?;
+        }
+        Ok(marks)
+    }
+
+    /// The flow of this name and origin, if it is known.
+    pub fn find(&self, path: &RelativePath, origin: &Origin) -> Option<(u64, &Known)> {
+        let is_it = |known: &Known| known.path == *path && known.origin == *origin;
+        self.known.iter().find(|(_, known)| is_it(known)).map(|(number, known)| (*number, known))
+    }
+
+    /// Whether a flow has this name below the destination.
+    pub fn has_name(&self, name: &RelativePath) -> bool {
+        self.known.values().any(|known| known.name == *name)
+    }
+
+    /// A flow begins; says its number.
+    pub fn begin(&mut self, path: RelativePath, origin: Origin, name: RelativePath) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.known.insert(number, Known { path, origin, name, bytes: 0, digest: None, is_complete: false });
+        self.unwritten.push(number);
+        number
+    }
+
+    /// Notes marks, and flows that began, and makes the note durable.
+    ///
+    /// # Errors
+    /// `Space`, `Io`; final: every later call gives the same.
+    pub fn record(&mut self, marks: &[(u64, u64, Digest)]) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)?;
+        for (number, bytes, digest) in marks {
+            if let Some(known) = self.known.get_mut(number) {
+                (known.bytes, known.digest, known.is_complete) = (*bytes, Some(*digest), false);
+            }
+        }
+        let mut bytes = self.encode_unwritten();
+        if !marks.is_empty() {
+            MarkRecord::Marks(marks.to_vec()).encode(self.end + bytes.len() as u64, &mut bytes);
+        }
+        self.append(&bytes)
+    }
+
+    /// A flow is complete, and its bytes are durable. It stays known until the transfer is over, and its name taken.
+    ///
+    /// # Errors
+    /// As [`Marks::record`].
+    pub fn end(&mut self, number: u64) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)?;
+        let Some(known) = self.known.get_mut(&number) else { return Ok(()) };
+        known.is_complete = true;
+        let mut bytes = self.encode_unwritten();
+        MarkRecord::End { flow: number }.encode(self.end + bytes.len() as u64, &mut bytes);
+        self.append(&bytes)
+    }
+
+    /// Whether every flow that began is complete.
+    pub fn is_complete(&self) -> bool {
+        self.known.values().all(|known| known.is_complete)
+    }
+
+    fn encode_unwritten(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for number in std::mem::take(&mut self.unwritten) {
+            if let Some(known) = self.known.get(&number) {
+                begin_record(number, known).encode(self.end + bytes.len() as u64, &mut bytes);
+            }
+        }
+        bytes
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = match self.end + bytes.len() as u64 > REWRITE_BYTES.max(4 * self.floor) {
+            true => self.rewrite(),
+            false => self.file.write_all_at(bytes, self.end).and_then(|()| self.file.sync_data()).map(|()| {
+                self.end += bytes.len() as u64;
+            }),
+        };
+        written.map_err(|error| {
+            let failure = failure::of_io("write the marks", &error);
+            self.failed = Some(failure.clone());
+            failure
+        })
+    }
+
+    /// Writes what is known into a new file and puts that in the old one's place.
+    fn rewrite(&mut self) -> io::Result<()> {
+        let mut bytes = MARKS_MAGIC.to_vec();
+        let mut add = |record: MarkRecord| {
+            let at = bytes.len() as u64;
+            record.encode(at, &mut bytes);
+        };
+        add(MarkRecord::Header { layout: LAYOUT });
+        for (number, known) in &self.known {
+            add(begin_record(*number, known));
+            if let Some(digest) = known.digest {
+                add(MarkRecord::Marks(vec![(*number, known.bytes, digest)]));
+            }
+            if known.is_complete {
+                add(MarkRecord::End { flow: *number });
+            }
+        }
+        let file = self.dir.create_new(SUCCESSOR, 0o600)?;
+        file.write_all_at(&bytes, 0)?;
+        file.sync_data()?;
+        self.dir.rename(SUCCESSOR, &self.dir, NAME, Replace::Existing)?;
+        self.dir.sync()?;
+        self.file = file;
+        self.end = bytes.len() as u64;
+        self.floor = self.end;
+        Ok(())
+    }
+}
+
+fn begin_record(number: u64, known: &Known) -> MarkRecord {
+    let Known { path, origin, name, .. } = known.clone();
+    MarkRecord::Begin { flow: number, path, origin, name }
+}
+
+/// What a file of marks says, and where what it says ends; 0 if not even its head does.
+fn replay(bytes: &[u8]) -> Result<(BTreeMap<u64, Known>, u64)> {
+    let mut known = BTreeMap::new();
+    if !bytes.starts_with(MARKS_MAGIC) {
+        return Ok((known, 0));
+    }
+    let mut at = MARKS_MAGIC.len();
+    match MarkRecord::decode(at as u64, &bytes[at..]) {
+        Ok((MarkRecord::Header { layout: LAYOUT }, length)) => at += length,
+        Ok((MarkRecord::Header { layout }, _)) => {
+            let cause = format!("they have layout {layout}, this program knows layout {LAYOUT}");
+            return Err(Failure::new(FailureKind::Unsupported, "open the marks", cause));
+        }
+        _ => return Ok((known, 0)),
+    }
+    while let Ok((record, length)) = MarkRecord::decode(at as u64, &bytes[at..]) {
+        match record {
+            MarkRecord::Header { .. } => {}
+            MarkRecord::Begin { flow, path, origin, name } => {
+                known.insert(flow, Known { path, origin, name, bytes: 0, digest: None, is_complete: false });
+            }
+            MarkRecord::Marks(marks) => {
+                for (flow, bytes, digest) in marks {
+                    if let Some(known) = known.get_mut(&flow) {
+                        (known.bytes, known.digest, known.is_complete) = (bytes, Some(digest), false);
+                    }
+                }
+            }
+            MarkRecord::End { flow } => {
+                if let Some(known) = known.get_mut(&flow) {
+                    known.is_complete = true;
+                }
+            }
+        }
+        at += length;
+    }
+    Ok((known, at as u64))
+}
+
+/// What is known of a file that grows in `dir`, if a stream writes it that is not complete. `None` also where the marks
+/// may not be read.
+pub fn look_up(dir: &Dir, name: &[u8]) -> Option<Known> {
+    let staging = dir.open_beneath(crate::endpoint::local::STAGING_NAME, Links::Refuse).ok()?;
+    let jobs = staging.entries().ok()?.flatten();
+    jobs.filter(|entry| matches!(entry.kind, Kind::Dir | Kind::Unknown)).find_map(|job| {
+        let file = staging.open_beneath(&job.name, Links::Refuse).ok()?.open_read(NAME).ok()?;
+        let bytes = file.read_to_end(FILE_BYTES_MAX).ok()?;
+        let (known, _) = replay(&bytes).ok()?;
+        known.into_values().find(|known| !known.is_complete && known.name.as_bytes() == name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelativePath {
+        RelativePath::new(text.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn marks_are_found_again_wherever_the_file_is_torn() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut marks = Marks::open(dir.clone()).unwrap();
+        let log = marks.begin(path("log"), Origin([1; 16]), path("log"));
+        marks.record(&[(log, 10, Digest([1; 32]))]).unwrap();
+        marks.record(&[(log, 25, Digest([2; 32]))]).unwrap();
+        let whole = std::fs::read(scratch.path().join("marks")).unwrap();
+        let mut seen = Vec::new();
+        for length in 0..=whole.len() {
+            let (known, end) = replay(&whole[..length]).unwrap();
+            assert!(end <= length as u64);
+            seen.push(known.get(&log).map_or(0, |known| known.bytes));
+        }
+        assert!(seen.is_sorted() && seen.ends_with(&[25]), "{seen:?}");
+        std::fs::write(scratch.path().join("marks"), &whole[..whole.len() - 1]).unwrap();
+        let marks = Marks::open(dir).unwrap();
+        assert_eq!(marks.find(&path("log"), &Origin([1; 16])).unwrap().1.bytes, 10);
+        assert!(marks.find(&path("log"), &Origin([2; 16])).is_none());
+    }
+
+    #[test]
+    fn the_file_stays_small_and_forgets_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut marks = Marks::open(dir.clone()).unwrap();
+        let (a, b) = (marks.begin(path("a"), Origin([1; 16]), path("a")), 2);
+        assert_eq!(marks.begin(path("b"), Origin([2; 16]), path("b.~2~")), b);
+        marks.record(&[(b, 7, Digest([7; 32]))]).unwrap();
+        for bytes in 1..3000 {
+            marks.record(&[(a, bytes, Digest([1; 32]))]).unwrap();
+        }
+        assert!(std::fs::metadata(scratch.path().join("marks")).unwrap().len() <= REWRITE_BYTES);
+        drop(marks);
+        let marks = Marks::open(dir).unwrap();
+        assert_eq!(marks.find(&path("a"), &Origin([1; 16])).unwrap().1.bytes, 2999);
+        let (number, known) = marks.find(&path("b"), &Origin([2; 16])).unwrap();
+        assert_eq!((number, known.bytes, known.name.as_bytes()), (b, 7, &b"b.~2~"[..]));
+    }
+}

@@ -1,0 +1,79 @@
+//! A stream as others see it: to be stopped, paced, and asked how it does.
+
+use std::fmt;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_sys::socket::{self, TcpInfo};
+use thalweg_wire::account::StreamAccount;
+
+/// Ends a connection from another thread: whoever waits in it comes back at once, with a cut connection.
+#[derive(Clone)]
+pub struct StopHandle(Arc<TcpStream>);
+
+impl StopHandle {
+    pub(in crate::link) fn new(socket: Arc<TcpStream>) -> StopHandle {
+        StopHandle(socket)
+    }
+
+    /// Shuts the socket down, both ways. Never waits; does nothing the second time.
+    pub fn stop(&self) {
+        // The only error is that it is not connected any more.
+        let _ = socket::shutdown(&*self.0);
+    }
+
+    /// Bytes that the peer's kernel acknowledged, and whether more are on their way. `None` where the kernel does not
+    /// say. Bytes for which the peer has no room are not on their way.
+    pub fn delivered(&self) -> Option<(u64, bool)> {
+        let info = socket::tcp_info(&*self.0).ok()?;
+        Some((info.bytes_acked, info.unacked_packets > 0))
+    }
+
+    /// The kernel's own account. `None` where it has none.
+    pub fn info(&self) -> Option<TcpInfo> {
+        socket::tcp_info(&*self.0).ok()
+    }
+
+    /// Has the kernel send no more than so many bytes a second, packets evenly spaced; `u64::MAX` for no limit.
+    pub fn pace(&self, bytes_per_s: u64) {
+        // What is no TCP socket goes on as it did.
+        let _ = socket::set_pacing_rate(&*self.0, bytes_per_s);
+    }
+
+    /// What the kernel says about what we send. `None` where it does not say.
+    pub fn account(&self, stream: u16) -> Option<StreamAccount> {
+        let info = socket::tcp_info(&*self.0).ok()?;
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let is_path = !info.delivery_rate_app_limited;
+        let delivery = info.delivery_rate_bytes_per_s;
+        Some(StreamAccount {
+            stream,
+            acked_bytes: info.bytes_acked,
+            rtt_nanos: nanos(info.rtt),
+            rtt_min_nanos: nanos(info.rtt_min),
+            cwnd_bytes: u64::from(info.cwnd_packets) * u64::from(info.mss_bytes),
+            window_bytes: u64::from(info.send_window_bytes),
+            busy_nanos: nanos(info.busy_time),
+            rwnd_limited_nanos: nanos(info.rwnd_limited),
+            sndbuf_limited_nanos: nanos(info.sndbuf_limited),
+            sent_bytes: info.bytes_sent,
+            retransmitted_bytes: info.bytes_retrans,
+            delivery_bytes_per_s: delivery,
+            delivery_bytes_per_s_max: if is_path { delivery } else { 0 },
+            congestion: socket::congestion(&*self.0).unwrap_or_default(),
+            local: self.0.local_addr().ok().map(|address| address.ip()),
+            remote: self.0.peer_addr().ok().map(|address| address.ip()),
+        })
+    }
+
+    /// Bytes that came from the peer so far, parts of frames included. `None` where the kernel does not say.
+    pub fn arrived(&self) -> Option<u64> {
+        Some(socket::tcp_info(&*self.0).ok()?.bytes_received)
+    }
+}
+
+impl fmt::Debug for StopHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StopHandle")
+    }
+}

@@ -1,0 +1,335 @@
+//! One part of a transfer alone, on this machine: how fast it reads, digests, seals, opens, writes when nothing else of the
+//! transfer is there. Bounded in time, threads, memory and bytes; nothing of it is left behind.
+//!
+//! - *Read*: what a place holds, in the order of a scan, each thread the next segment. What was not in the page cache before
+//!   is not in it afterwards ([`SparingSource`]). Where the place holds less than the time would take, it is read once.
+//! - *Digest, seal, open*: one segment of noise, in the cache of a core.
+//! - *Write*: noise, into a file for each thread, in a directory that goes with the measurement ([`Scratch`]); past the page cache where the engine writes that way. Then the sync, with a time of its own.
+//!
+//! The rate is bytes x threads / busy time: the same as bytes / wall time where the threads do nothing else.
+
+use crate::endpoint::local::destination::DestinationPlace;
+use crate::endpoint::local::scratch::Scratch;
+use crate::endpoint::local::{LocalSource, ScanOptions, SourceRoot};
+use crate::endpoint::sparing::SparingSource;
+use crate::endpoint::synthetic::fill_with_noise;
+use crate::endpoint::{ScanSink, Source, SourceFile};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::link::sealed::{Opener, SECRET_BYTES, Sealer};
+use crate::manifest::Filter;
+use crate::plan::{IO_DEPTH, SEGMENT_BYTES};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+use thalweg_sys::{Buffer, Dir, File, FileSystemKind};
+use thalweg_wire::frame::{OUTER_BYTES, TAG_BYTES};
+use thalweg_wire::hello::Cipher;
+use thalweg_wire::message::{Direct, Measured, Part, Preserve};
+use thalweg_wire::{Entry, EntryId, Kind, RelativePath, digest, limits};
+
+/// Over so long each rate of the series is taken.
+const SLICE: Duration = Duration::from_millis(100);
+/// Files that the scan is ahead of the readers.
+const FILES_AHEAD: usize = 64;
+/// Bytes that are written at most, and at least, for a rate to say anything.
+const WRITE_BYTES_MAX: u64 = 4 << 30;
+const WRITE_BYTES_MIN: u64 = 16 << 20;
+
+/// What to measure.
+pub struct Measure {
+    /// The part.
+    pub part: Part,
+    /// Where to read or write; relative to `below` if that is given.
+    pub path: PathBuf,
+    /// Read: a trailing slash was written.
+    pub contents: bool,
+    /// The export that it must not leave.
+    pub below: Option<Dir>,
+    /// For so long.
+    pub time: Duration,
+    /// With so many threads, at least 1.
+    pub threads: u16,
+    /// What seals and opens; that of a TLS stream counts as AES-128-GCM.
+    pub cipher: Cipher,
+}
+
+/// Measures. `is_over` is asked a few times a second, and ends it.
+///
+/// # Errors
+/// `NotFound`, `Permission`, `Io` of the place; `Space` where writing would take much of what is left; `Unsupported` for a
+/// place that holds no content.
+pub fn measure(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
+    match asked.part {
+        Part::Read => read(asked, is_over),
+        Part::Write => write(asked, is_over),
+        Part::Digest | Part::Seal | Part::Open => compute(&asked, is_over),
+    }
+}
+
+/// What the threads did so far.
+#[derive(Default)]
+struct Tally {
+    bytes: AtomicU64,
+    items: AtomicU64,
+    busy_nanos: AtomicU64,
+    cached_bytes: AtomicU64,
+    is_over: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Tally {
+    fn book(&self, bytes: u64, busy: Duration) {
+        self.busy_nanos.fetch_add(nanos(busy), Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn fail(&self, failure: Failure) {
+        self.failure.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert(failure);
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Runs `work` on so many threads until the time is over or all have ended, and takes the series of rates.
+    fn run(
+        &self,
+        threads: u16,
+        time: Duration,
+        is_over: &dyn Fn() -> bool,
+        work: impl Fn(u16) -> Result<()> + Sync,
+    ) -> Result<Measured> {
+        let mut rates = Vec::new();
+        let living = AtomicU64::new(u64::from(threads));
+        std::thread::scope(|scope| -> Result<()> {
+            for number in 0..threads {
+                let (work, living) = (&work, &living);
+                let one = move || {
+                    if let Err(failure) = work(number) {
+                        self.fail(failure);
+                    }
+                    living.fetch_sub(1, Ordering::Release);
+                };
+                let spawned = std::thread::Builder::new().name("measure".into()).spawn_scoped(scope, one);
+                if let Err(error) = spawned {
+                    self.is_over.store(true, Ordering::Relaxed);
+                    return Err(failure::of_io("start a thread", &error));
+                }
+            }
+            let until = Instant::now() + time;
+            let mut seen = (0, 0);
+            while living.load(Ordering::Acquire) > 0 && !self.is_over() {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() || is_over() {
+                    self.is_over.store(true, Ordering::Relaxed);
+                }
+                std::thread::sleep(left.min(SLICE));
+                let now = (self.bytes.load(Ordering::Relaxed), self.busy_nanos.load(Ordering::Relaxed));
+                let (bytes, busy) = (now.0 - seen.0, now.1 - seen.1);
+                // A slice in which no request ended says nothing.
+                if bytes > 0 && busy > 0 && rates.len() < limits::MEASURE_RATES_MAX {
+                    rates.push((bytes as f64 * f64::from(threads) * 1e9 / busy as f64) as u64);
+                    seen = now;
+                }
+            }
+            Ok(())
+        })?;
+        if let Some(failure) = self.failure.lock().unwrap_or_else(|p| p.into_inner()).take() {
+            return Err(failure);
+        }
+        Ok(Measured {
+            bytes: self.bytes.load(Ordering::Relaxed),
+            items: self.items.load(Ordering::Relaxed),
+            threads,
+            busy_nanos: self.busy_nanos.load(Ordering::Relaxed),
+            rates,
+            ..Measured::default()
+        })
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn compute(asked: &Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
+    let tally = Tally::default();
+    tally.run(asked.threads, asked.time, is_over, |_| {
+        let mut segment = vec![0; SEGMENT_BYTES as usize + TAG_BYTES];
+        fill_with_noise(&mut segment[..SEGMENT_BYTES as usize], 0);
+        let cipher = if asked.cipher == Cipher::Tls { Cipher::Aes128Gcm } else { asked.cipher };
+        let secret = [7; SECRET_BYTES];
+        let mut sealer = Sealer::new(cipher, &secret, limits::KEY_BYTES_MAX)?;
+        let mut opener = Opener::new(cipher, &secret, limits::KEY_BYTES_MAX)?;
+        let outer = [0; OUTER_BYTES];
+        let plain = SEGMENT_BYTES as usize;
+        while !tally.is_over() {
+            let mut began = Instant::now();
+            if asked.part == Part::Digest {
+                std::hint::black_box(digest::of_piece(0, &segment[..plain], u64::from(SEGMENT_BYTES)));
+            } else {
+                let tag = sealer.seal(&outer, &mut segment[..plain])?;
+                if asked.part == Part::Open {
+                    segment[plain..].copy_from_slice(&tag);
+                    began = Instant::now();
+                    std::hint::black_box(opener.open(&outer, &mut segment)?);
+                }
+            }
+            tally.book(u64::from(SEGMENT_BYTES), began.elapsed());
+        }
+        Ok(())
+    })
+}
+
+/// Files of a scan, each with its segments handed out one after the other.
+struct Work {
+    files: mpsc::Receiver<Entry>,
+    now: Option<(Arc<dyn SourceFile>, u64, u64)>,
+}
+
+fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
+    let root = SourceRoot { path: asked.path, contents: asked.contents, below: asked.below };
+    let options = ScanOptions {
+        filter: Filter::new(Vec::new())?,
+        only: Vec::new(),
+        preserve: Preserve { owner: false, xattrs: false, ..Preserve::default() },
+        one_file_system: false,
+        follow_links: false,
+        direct: Direct::Auto,
+    };
+    let source = SparingSource::new(Arc::new(LocalSource::open(vec![root], options)?), u64::MAX);
+    let tally = Tally::default();
+    let (sender, files) = mpsc::sync_channel(FILES_AHEAD);
+    let work = Mutex::new(Work { files, now: None });
+    let says_cached = AtomicBool::new(true);
+    let mut measured = std::thread::scope(|scope| {
+        let scan = scope.spawn(|| source.scan(&mut Files { sender, tally: &tally, next: 1 }));
+        let result = tally.run(asked.threads, asked.time, is_over, |_| {
+            let mut buffer = vec![0; SEGMENT_BYTES as usize];
+            while !tally.is_over() {
+                let began = Instant::now();
+                let Some((file, offset)) = next(&work, &source, &tally, &says_cached)? else { return Ok(()) };
+                let read = file.read_at(&mut buffer, offset);
+                let read = read.map_err(|error| failure::of_io("read", &error))?;
+                // The last one to let go of it closes it, which is part of the work.
+                drop(file);
+                tally.book(read as u64, began.elapsed());
+            }
+            Ok(())
+        });
+        // Lets a scan that waits for room go on to its end.
+        tally.is_over.store(true, Ordering::Relaxed);
+        drop(work);
+        let _ = scan.join();
+        result
+    })?;
+    if measured.bytes == 0 {
+        let cause = "there is no file with content that can be read";
+        return Err(Failure::new(FailureKind::Unsupported, "measure reading", cause));
+    }
+    measured.cached_bytes =
+        says_cached.load(Ordering::Relaxed).then(|| tally.cached_bytes.load(Ordering::Relaxed));
+    Ok(measured)
+}
+
+/// The next segment. A file that cannot be opened is passed over, as a copy would: what can be read is measured.
+fn next(
+    work: &Mutex<Work>,
+    source: &SparingSource,
+    tally: &Tally,
+    says_cached: &AtomicBool,
+) -> Result<Option<(Arc<dyn SourceFile>, u64)>> {
+    let mut work = work.lock().unwrap_or_else(|p| p.into_inner());
+    loop {
+        if let Some((file, offset, bytes)) = &mut work.now
+            && *offset < *bytes
+        {
+            let at = *offset;
+            *offset += u64::from(SEGMENT_BYTES);
+            return Ok(Some((file.clone(), at)));
+        }
+        work.now = None;
+        let Ok(entry) = work.files.recv() else { return Ok(None) };
+        let Ok(file) = source.open(&entry) else { continue };
+        match file.cached_bytes() {
+            Some(cached) => drop(tally.cached_bytes.fetch_add(cached, Ordering::Relaxed)),
+            None => says_cached.store(false, Ordering::Relaxed),
+        }
+        tally.items.fetch_add(1, Ordering::Relaxed);
+        work.now = Some((file, 0, entry.evidence.size));
+    }
+}
+
+struct Files<'a> {
+    sender: mpsc::SyncSender<Entry>,
+    tally: &'a Tally,
+    next: u64,
+}
+
+impl ScanSink for Files<'_> {
+    fn entry(&mut self, mut entry: Entry) -> Option<EntryId> {
+        let id = EntryId(self.next);
+        self.next += 1;
+        entry.id = id;
+        if matches!(entry.kind, Kind::File { .. }) && entry.evidence.size > 0 {
+            self.sender.send(entry).ok()?;
+        }
+        (!self.tally.is_over()).then_some(id)
+    }
+
+    fn trouble(&mut self, _: RelativePath, _: thalweg_wire::message::Failure) {}
+
+    fn skipped(&mut self, _: RelativePath, _: &str) {}
+}
+
+fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
+    let of_io = |error: io::Error| failure::of_io("write", &error);
+    let place = DestinationPlace { path: asked.path, below: asked.below };
+    let scratch = Scratch::begin(&place, WRITE_BYTES_MAX, WRITE_BYTES_MIN)?;
+    let (directory, bytes_max) = (scratch.tree()?, scratch.bytes_max);
+    let kind = directory.file_system().map_err(of_io)?.kind;
+    let is_past = matches!(kind, FileSystemKind::Ext4 | FileSystemKind::Xfs);
+    // As many as the engine has under way: past the page cache several for each stream.
+    let depth = if is_past { IO_DEPTH } else { 1 };
+    let threads = asked.threads.saturating_mul(depth).min(limits::MEASURE_THREADS_MAX);
+    let files = (0..threads)
+        .map(|number| nameless(&directory, number, is_past))
+        .collect::<io::Result<Vec<File>>>()
+        .map_err(of_io)?;
+    let tally = Tally::default();
+    let mut measured = tally.run(threads, asked.time, is_over, |number| {
+        let file = &files[usize::from(number)];
+        let mut buffer = Buffer::new(SEGMENT_BYTES as usize).map_err(of_io)?;
+        let mut offset = 0;
+        fill_with_noise(&mut buffer, u64::from(number) << 40);
+        while !tally.is_over() && tally.bytes.load(Ordering::Relaxed) < bytes_max {
+            // No two are the same, for file systems that keep the same only once.
+            buffer[..8].copy_from_slice(&(offset | u64::from(number) << 48).to_le_bytes());
+            let began = Instant::now();
+            file.write_all_at(&buffer, offset).map_err(of_io)?;
+            tally.book(buffer.len() as u64, began.elapsed());
+            offset += buffer.len() as u64;
+        }
+        Ok(())
+    })?;
+    let began = Instant::now();
+    for file in &files {
+        file.sync_data().map_err(|error| failure::of_io("sync", &error))?;
+    }
+    measured.sync_nanos = nanos(began.elapsed());
+    Ok(measured)
+}
+
+fn nameless(directory: &Dir, number: u16, is_past: bool) -> io::Result<File> {
+    let name = number.to_string();
+    let file = directory.create_new(name.as_bytes(), 0o600)?;
+    directory.remove_file(name.as_bytes())?;
+    if is_past && file.direct_alignment()?.is_some() {
+        // Where it is refused: through the page cache.
+        let _ = file.set_direct(true);
+    }
+    Ok(file)
+}

@@ -1,0 +1,284 @@
+//! What earlier transfers of a way took, term by term: what [`super::prediction`] goes by.
+//!
+//! Of little worth and bounded: the last [`OBSERVED_MAX`] transfers of each of the last [`WAYS_MAX`] ways. What cannot be read
+//! counts as nothing. A way is known by a keyed hash only: no name of a host, an export or a path is in it.
+
+use super::prediction::{Knowledge, Known, Taken};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the format that is written and read.
+pub const VERSION: u32 = 1;
+/// Transfers of a way that are remembered.
+pub const OBSERVED_MAX: usize = 16;
+/// Ways at most; the one that was used longest ago goes first.
+pub const WAYS_MAX: usize = 128;
+/// Largest file that is read.
+pub const BYTES_MAX: usize = 1 << 20;
+/// A year: what is older says little of what disks and lines are now.
+const KEPT_FOR_S: u64 = 365 * 86400;
+
+/// Fewer bytes say nothing of the rate, fewer entries nothing of what an entry costs, less time nothing of either.
+const BYTES_MIN: f64 = 16_777_216.0;
+const ENTRIES_MIN: f64 = 64.0;
+const SECONDS_MIN: f64 = 0.2;
+
+/// What one transfer showed; costs in seconds. `None`: it was too small to show it, or something else was the bound.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Observed {
+    start_s: f64,
+    entry_s: Option<f64>,
+    byte_s: Option<f64>,
+    back_s: Option<f64>,
+    end_s: f64,
+}
+
+impl Probed {
+    /// Fewer entries say nothing of what one costs.
+    pub const ENTRIES_MIN: f64 = ENTRIES_MIN;
+}
+
+impl Observed {
+    /// From what it took for so many bytes and entries. `was_limited`: a rate limit was the bound.
+    pub fn of(taken: &Taken, bytes: f64, entries: f64, was_limited: bool) -> Observed {
+        let says = |seconds: f64, amount: f64, least: f64| {
+            (amount >= least && seconds >= SECONDS_MIN).then(|| seconds / amount)
+        };
+        Observed {
+            start_s: taken.start_s,
+            entry_s: says(taken.entries_s, entries, ENTRIES_MIN),
+            byte_s: says(taken.bytes_s, bytes, BYTES_MIN).filter(|_| !was_limited),
+            back_s: says(taken.back_s, bytes, BYTES_MIN),
+            end_s: taken.end_s,
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        let costs = [Some(self.start_s), self.entry_s, self.byte_s, self.back_s, Some(self.end_s)];
+        costs.iter().flatten().all(|cost| cost.is_finite() && *cost >= 0.0)
+    }
+}
+
+/// What a probe found, in bits a second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probed {
+    /// The five stages, by their names, as far as they were measured.
+    pub stages: Vec<(String, f64)>,
+    /// What a byte cost on the whole way, in seconds, where that was measured.
+    pub byte_s: Option<f64>,
+    /// What an entry cost, in seconds, where there were enough of them.
+    pub entry_s: Option<f64>,
+    /// The spread: half of the distance between the quarters, as a share.
+    pub spread: f64,
+    /// The narrowest stage, by its name.
+    pub narrowest: Option<String>,
+    /// Seconds since 1970.
+    pub at: u64,
+}
+
+/// One way.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Way {
+    observed: Vec<Observed>,
+    /// The narrowest stage of the last one, in words.
+    pub narrowest: Option<String>,
+    /// The last probe.
+    pub probed: Option<Probed>,
+    used_at: u64,
+}
+
+impl Way {
+    /// Transfers that it rests on.
+    pub fn count(&self) -> usize {
+        self.observed.len()
+    }
+
+    /// What is known; where no transfer says it, the last probe may know the rate.
+    pub fn knowledge(&self) -> Knowledge {
+        let known = |of: fn(&Observed) -> Option<f64>| {
+            let costs: Vec<f64> = self.observed.iter().filter_map(of).collect();
+            Known::of(&costs)
+        };
+        let probed = |of: fn(&Probed) -> Option<f64>| {
+            let probed = self.probed.as_ref()?;
+            let cost = of(probed).filter(|cost| cost.is_finite() && *cost > 0.0)?;
+            Some(Known::measured(cost, probed.spread))
+        };
+        Knowledge {
+            start: known(|o| Some(o.start_s)),
+            entry: known(|o| o.entry_s).or_else(|| probed(|p| p.entry_s)),
+            byte: known(|o| o.byte_s).or_else(|| probed(|p| p.byte_s)),
+            back: known(|o| o.back_s),
+            end: known(|o| Some(o.end_s)),
+        }
+    }
+}
+
+/// All ways, by their keyed hashes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct History {
+    version: u32,
+    /// Random: what the hashes are keyed with, so that nobody can try names against the files of all machines at once.
+    salt: [u8; 16],
+    ways: BTreeMap<String, Way>,
+}
+
+impl History {
+    /// None yet, keyed with random bytes.
+    pub fn new(salt: [u8; 16]) -> History {
+        History { version: VERSION, salt, ways: BTreeMap::new() }
+    }
+
+    /// Reads what [`History::to_json`] wrote. `None` for what cannot be read; what no transfer can have shown is left out.
+    pub fn from_json(text: &[u8]) -> Option<History> {
+        let read = (text.len() <= BYTES_MAX).then(|| serde_json::from_slice::<History>(text).ok()).flatten();
+        let mut history = read.filter(|history| history.version == VERSION)?;
+        for way in history.ways.values_mut() {
+            way.observed.retain(Observed::is_sound);
+            way.observed.truncate(OBSERVED_MAX);
+        }
+        Some(history)
+    }
+
+    /// The key of a way that these words tell from all others.
+    pub fn key(&self, words: &[String]) -> String {
+        let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 profile key");
+        hasher.update(&self.salt);
+        for word in words {
+            hasher.update(&(word.len() as u64).to_le_bytes()).update(word.as_bytes());
+        }
+        hasher.finalize().to_hex()[..32].to_owned()
+    }
+
+    /// The text of the file.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What is known of a way now (seconds since 1970).
+    pub fn of(&self, key: &str, now: u64) -> Option<&Way> {
+        self.ways.get(key).filter(|way| now.saturating_sub(way.used_at) <= KEPT_FOR_S)
+    }
+
+    /// Remembers a transfer.
+    pub fn observe(&mut self, key: &str, observed: Observed, narrowest: Option<String>, now: u64) {
+        if !observed.is_sound() {
+            return;
+        }
+        let way = self.used(key, now);
+        way.observed.push(observed);
+        let too_many = way.observed.len().saturating_sub(OBSERVED_MAX);
+        way.observed.drain(..too_many);
+        way.narrowest = narrowest;
+        self.bound(now);
+    }
+
+    /// Remembers a probe.
+    pub fn probed(&mut self, key: &str, probed: Probed, now: u64) {
+        self.used(key, now).probed = Some(probed);
+        self.bound(now);
+    }
+
+    fn used(&mut self, key: &str, now: u64) -> &mut Way {
+        let way = self.ways.entry(key.to_owned()).or_default();
+        way.used_at = now;
+        way
+    }
+
+    fn bound(&mut self, now: u64) {
+        self.ways.retain(|_, way| now.saturating_sub(way.used_at) <= KEPT_FOR_S);
+        while self.ways.len() > WAYS_MAX {
+            let oldest = self.ways.iter().min_by_key(|(_, way)| way.used_at).map(|(key, _)| key.clone());
+            let Some(oldest) = oldest else { return };
+            self.ways.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::is_near;
+
+    /// 10 GB in 10 s, 1,000 entries in 1 s.
+    const TAKEN: Taken = Taken { start_s: 0.5, entries_s: 1.0, bytes_s: 10.0, back_s: 0.0, end_s: 0.25 };
+
+    #[test]
+    fn what_was_seen_is_known_across_a_file() {
+        let mut history = History::new([7; 16]);
+        for _ in 0..3 {
+            history.observe("x", Observed::of(&TAKEN, 1e10, 1e3, false), Some("write".into()), 1000);
+        }
+        let read = History::from_json(history.to_json().as_bytes()).unwrap();
+        assert_eq!(read, history);
+        let way = read.of("x", 1000 + KEPT_FOR_S).unwrap();
+        let knowledge = way.knowledge();
+        assert!(is_near(knowledge.byte.unwrap().median(), 1e-9, 1e-9));
+        assert!(is_near(knowledge.entry.unwrap().median(), 1e-3, 1e-9));
+        assert_eq!((knowledge.back, way.count(), way.narrowest.as_deref()), (None, 3, Some("write")));
+        assert_eq!(read.of("x", 1001 + KEPT_FOR_S), None);
+        assert_eq!(read.of("y", 1000), None);
+    }
+
+    #[test]
+    fn words_are_told_apart_and_keyed() {
+        let (one, other) = (History::new([1; 16]), History::new([2; 16]));
+        let words = |words: [&str; 2]| words.map(str::to_owned);
+        assert_eq!(one.key(&words(["ab", "c"])), one.key(&words(["ab", "c"])));
+        assert_ne!(one.key(&words(["ab", "c"])), one.key(&words(["a", "bc"])));
+        assert_ne!(one.key(&words(["ab", "c"])), other.key(&words(["ab", "c"])));
+    }
+
+    #[test]
+    fn small_and_limited_transfers_say_nothing_of_the_rate() {
+        assert_eq!(Observed::of(&TAKEN, 1e10, 1e3, true).byte_s, None);
+        assert_eq!(Observed::of(&TAKEN, 1e6, 3.0, false).byte_s, None);
+        assert_eq!(Observed::of(&TAKEN, 1e6, 3.0, false).entry_s, None);
+    }
+
+    #[test]
+    fn a_probe_knows_the_rate_until_a_transfer_does() {
+        let mut history = History::new([7; 16]);
+        let probed = Probed {
+            stages: vec![("network".into(), 1e9)],
+            byte_s: Some(1e-8),
+            entry_s: None,
+            spread: 0.1,
+            narrowest: Some("network".into()),
+            at: 5,
+        };
+        history.probed("x", probed, 5);
+        assert!(is_near(history.of("x", 6).unwrap().knowledge().byte.unwrap().median(), 1e-8, 1e-9));
+        history.observe("x", Observed::of(&TAKEN, 1e10, 1e3, false), None, 7);
+        assert!(is_near(history.of("x", 8).unwrap().knowledge().byte.unwrap().median(), 1e-9, 1e-9));
+    }
+
+    #[test]
+    fn it_is_bounded_and_what_cannot_be_read_is_nothing() {
+        let mut history = History::new([7; 16]);
+        for at in 0..WAYS_MAX as u64 + 10 {
+            for _ in 0..OBSERVED_MAX + 3 {
+                history.observe(&format!("way {at}"), Observed::of(&TAKEN, 1e10, 1e3, false), None, at);
+            }
+        }
+        assert_eq!(history.ways.len(), WAYS_MAX);
+        assert!(history.of("way 9", 0).is_none() && history.of("way 10", 0).is_some());
+        assert_eq!(history.of("way 10", 0).unwrap().count(), OBSERVED_MAX);
+        assert!(history.to_json().len() <= BYTES_MAX, "{}", history.to_json().len());
+        for text in
+            ["", "{", "[]", "{\"version\":2,\"ways\":{}}", "{\"version\":1,\"ways\":{\"x\":3}}", "\u{0}"]
+        {
+            assert_eq!(History::from_json(text.as_bytes()), None, "{text}");
+        }
+        let odd = "{\"version\":1,\"salt\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0],\"ways\":{\"x\":{\"observed\":[{\"start_s\":-1.0,\"entry_s\":null,\"byte_s\":null,\
+                   \"back_s\":null,\"end_s\":0.0}],\"narrowest\":null,\"probed\":null,\"used_at\":1}}}";
+        assert_eq!(History::from_json(odd.as_bytes()).unwrap().of("x", 1).unwrap().count(), 0);
+        let nothing = Observed { start_s: f64::NAN, ..Observed::default() };
+        history.observe("nan", nothing, None, 200);
+        assert!(history.of("nan", 200).is_none());
+    }
+}

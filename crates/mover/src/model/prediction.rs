@@ -1,0 +1,435 @@
+//! How long a transfer will take, with a range: 001 Eqs 3 and 5, in the terms that a user can do something about.
+//!
+//! `T = start + entries x per entry + bytes x per byte + bytes x per byte read back + end`
+//!
+//! The unit costs are those of earlier transfers on the same way ([`super::history`]). Each is taken as log-normal, as
+//! times and rates of transfers are skewed to the slow side: with the mean m of the logarithms of n observations and their
+//! variance s^2, the next one is around m with variance `s^2 (1 + 1/n)`. So that few observations do not look certain, s^2
+//! is shrunk towards a prior as if [`PRIOR_WEIGHT`] observations with a spread of [`PRIOR_SPREAD`] had been made before.
+//! The terms are taken as independent; their sum is matched by a log-normal with the same mean and variance (L. F. Fenton,
+//! "The sum of log-normal probability distributions in scatter transmission systems", IRE Trans. Comm. Syst. 8, 1960),
+//! which is exact for one term.
+//!
+//! Valid for transfers of the kind that was observed: where no earlier transfer had many small files, nothing is known of
+//! them, and that is said ([`Missing`]).
+
+use super::{Result, not_negative};
+use serde::{Deserialize, Serialize};
+
+/// A part of the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Term {
+    /// Reaching the far side and agreeing, until the first content stood verified.
+    Start,
+    /// What each entry costs: opening, creating, naming.
+    Entries,
+    /// Content through the narrowest stage.
+    Bytes,
+    /// Reading back what was written.
+    Verification,
+    /// After the last content: the last sync, names, the receipt.
+    End,
+}
+
+impl Term {
+    /// All of them, in the order of the equation.
+    pub const ALL: [Term; 5] = [Term::Start, Term::Entries, Term::Bytes, Term::Verification, Term::End];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Term::Start => "start-up",
+            Term::Entries => "entries",
+            Term::Bytes => "bytes",
+            Term::Verification => "verification",
+            Term::End => "last sync",
+        }
+    }
+}
+
+/// What is known of a unit cost, in logarithms of seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Known {
+    /// Mean.
+    pub mean_ln: f64,
+    /// Standard deviation of the next one.
+    pub sd_ln: f64,
+    /// Observations.
+    pub count: usize,
+}
+
+/// Observations that the prior counts for.
+pub const PRIOR_WEIGHT: f64 = 2.0;
+/// Standard deviation of the logarithm before anything is known of it: times differ by a third from run to run.
+pub const PRIOR_SPREAD: f64 = 0.3;
+/// Seconds and unit costs below this are nothing: logarithms need a floor.
+const FLOOR_S: f64 = 1e-15;
+
+impl Known {
+    /// From observed unit costs, in seconds; `None` without any.
+    pub fn of(observed: &[f64]) -> Option<Known> {
+        let logs: Vec<f64> =
+            observed.iter().filter(|cost| cost.is_finite()).map(|cost| cost.max(FLOOR_S).ln()).collect();
+        let count = logs.len();
+        if count == 0 {
+            return None;
+        }
+        let n = count as f64;
+        let mean_ln = logs.iter().sum::<f64>() / n;
+        let squares: f64 = logs.iter().map(|log| (log - mean_ln).powi(2)).sum();
+        let variance = (PRIOR_WEIGHT * PRIOR_SPREAD.powi(2) + squares) / (PRIOR_WEIGHT + n - 1.0);
+        Some(Known { mean_ln, sd_ln: (variance * (1.0 + 1.0 / n)).sqrt(), count })
+    }
+
+    /// One that was measured just now, with the spread that it showed as a standard deviation of the logarithm.
+    pub fn measured(cost: f64, spread: f64) -> Known {
+        Known { mean_ln: cost.max(FLOOR_S).ln(), sd_ln: spread.max(PRIOR_SPREAD), count: 1 }
+    }
+
+    /// The median, in seconds.
+    pub fn median(&self) -> f64 {
+        self.mean_ln.exp()
+    }
+
+    fn mean(&self) -> f64 {
+        (self.mean_ln + self.sd_ln.powi(2) / 2.0).exp()
+    }
+}
+
+/// What is known of a way; costs in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Knowledge {
+    /// Start-up.
+    pub start: Option<Known>,
+    /// For each entry.
+    pub entry: Option<Known>,
+    /// For each byte.
+    pub byte: Option<Known>,
+    /// For each byte read back.
+    pub back: Option<Known>,
+    /// After the last byte.
+    pub end: Option<Known>,
+}
+
+/// What is to be moved.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Work {
+    /// Content bytes.
+    pub bytes: f64,
+    /// Standard deviation of that, if it is an estimate.
+    pub bytes_sd: f64,
+    /// Entries.
+    pub entries: f64,
+    /// Standard deviation of that, if it is an estimate.
+    pub entries_sd: f64,
+    /// What is written is read back.
+    pub reads_back: bool,
+    /// No faster than this, in bytes a second; positive.
+    pub bytes_per_s_max: Option<f64>,
+}
+
+/// A term of which nothing is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing(pub Term);
+
+/// How long it will take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// The median, in seconds.
+    pub seconds: f64,
+    /// One of forty is quicker.
+    pub low_s: f64,
+    /// One of forty is slower: between the two are 95 %.
+    pub high_s: f64,
+    /// One of a hundred is slower.
+    pub p99_s: f64,
+    /// The medians of the terms, in seconds, in the order of the equation.
+    pub terms: Vec<(Term, f64)>,
+    /// Earlier transfers that the term with the most time rests on.
+    pub rests_on: usize,
+}
+
+/// Standard normal quantiles.
+const Z_975: f64 = 1.959_964;
+const Z_99: f64 = 2.326_348;
+/// A rate limit is kept to so much, as a standard deviation of the logarithm.
+const LIMIT_SPREAD: f64 = 0.02;
+/// Entries that need no term of their own: what they cost is in the start.
+const ENTRIES_FREE: f64 = 16.0;
+/// Bytes likewise: two chunks.
+const BYTES_FREE: f64 = 8_388_608.0;
+
+/// Predicts; the inner error names what nothing is known of.
+///
+/// # Errors
+/// [`OutOfRange`](super::ModelError::OutOfRange) for what is negative.
+pub fn predict(knowledge: &Knowledge, work: &Work) -> Result<std::result::Result<Prediction, Missing>> {
+    for (what, value) in [
+        ("number of bytes", work.bytes),
+        ("spread of bytes", work.bytes_sd),
+        ("number of entries", work.entries),
+        ("spread of entries", work.entries_sd),
+    ] {
+        not_negative(what, value)?;
+    }
+    if let Some(limit) = work.bytes_per_s_max {
+        super::positive("rate limit", limit)?;
+    }
+    Ok(sum(knowledge, work))
+}
+
+fn sum(knowledge: &Knowledge, work: &Work) -> std::result::Result<Prediction, Missing> {
+    let byte = match (knowledge.byte, work.bytes_per_s_max.map(|limit| 1.0 / limit)) {
+        (Some(known), Some(limit)) if limit <= known.median() => Some(known),
+        (_, Some(limit)) => Some(Known { mean_ln: limit.ln(), sd_ln: LIMIT_SPREAD, count: 1 }),
+        (known, None) => known,
+    };
+    let is_small = work.entries <= ENTRIES_FREE;
+    let all = [
+        (Term::Start, knowledge.start, 1.0, 0.0, true),
+        (Term::Entries, knowledge.entry, work.entries, work.entries_sd, !is_small),
+        (Term::Bytes, byte, work.bytes, work.bytes_sd, work.bytes > BYTES_FREE),
+        (Term::Verification, knowledge.back, work.bytes, work.bytes_sd, work.reads_back && work.bytes > 0.0),
+        (Term::End, knowledge.end, 1.0, 0.0, true),
+    ];
+    let (mut mean, mut variance) = (0.0, 0.0);
+    let mut terms = Vec::new();
+    let mut rests_on = (0.0, 0);
+    for (term, known, amount, amount_sd, is_needed) in all {
+        let wanted = is_needed || term != Term::Verification && known.is_some() && amount > 0.0;
+        if !wanted {
+            continue;
+        }
+        let known = known.ok_or(Missing(term))?;
+        let (m, a) = (known.mean() * amount, known.sd_ln.powi(2).exp() - 1.0);
+        let share = if amount > 0.0 { (amount_sd / amount).powi(2) } else { 0.0 };
+        mean += m;
+        // Of a product of two that are independent.
+        variance += m.powi(2) * ((1.0 + a) * (1.0 + share) - 1.0);
+        let median = known.median() * amount;
+        terms.push((term, median));
+        if median > rests_on.0 {
+            rests_on = (median, known.count);
+        }
+    }
+    let spread = (1.0 + variance / mean.powi(2).max(f64::MIN_POSITIVE)).ln();
+    let middle = mean.max(FLOOR_S).ln() - spread / 2.0;
+    let at = |z: f64| (middle + z * spread.sqrt()).exp();
+    Ok(Prediction {
+        seconds: at(0.0),
+        low_s: at(-Z_975),
+        high_s: at(Z_975),
+        p99_s: at(Z_99),
+        terms,
+        rests_on: rests_on.1,
+    })
+}
+
+/// What a transfer took, by the same terms, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Taken {
+    /// Start-up.
+    pub start_s: f64,
+    /// Entries.
+    pub entries_s: f64,
+    /// Bytes.
+    pub bytes_s: f64,
+    /// Reading back.
+    pub back_s: f64,
+    /// After the last byte.
+    pub end_s: f64,
+}
+
+impl Taken {
+    /// The time of a term.
+    pub fn of(&self, term: Term) -> f64 {
+        match term {
+            Term::Start => self.start_s,
+            Term::Entries => self.entries_s,
+            Term::Bytes => self.bytes_s,
+            Term::Verification => self.back_s,
+            Term::End => self.end_s,
+        }
+    }
+
+    /// All of it.
+    pub fn seconds(&self) -> f64 {
+        Term::ALL.iter().map(|&term| self.of(term)).sum()
+    }
+}
+
+/// Predicted against actual.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// What was predicted.
+    pub predicted: Prediction,
+    /// What it took.
+    pub actual: Taken,
+    /// Whether that is within the range.
+    pub is_within: bool,
+    /// The term that was most in error.
+    pub wrong: Term,
+    /// Actual less predicted of that term, in seconds.
+    pub wrong_by_s: f64,
+}
+
+/// Predicted against actual, or why not.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Compared {
+    /// Both.
+    Told(Box<Comparison>),
+    /// Nothing is known of this way yet.
+    NoProfile,
+    /// Of this term nothing is known yet.
+    Unknown(Missing),
+}
+
+/// Compares.
+pub fn compare(predicted: Prediction, actual: Taken) -> Comparison {
+    let said =
+        |term: Term| predicted.terms.iter().find(|(of, _)| *of == term).map_or(0.0, |(_, seconds)| *seconds);
+    let errors = Term::ALL.map(|term| (term, actual.of(term) - said(term)));
+    let worst = errors.into_iter().fold((Term::Start, 0.0_f64), |worst, error| {
+        if error.1.abs() > worst.1.abs() { error } else { worst }
+    });
+    let seconds = actual.seconds();
+    Comparison {
+        is_within: (predicted.low_s..=predicted.high_s).contains(&seconds),
+        predicted,
+        actual,
+        wrong: worst.0,
+        wrong_by_s: worst.1,
+    }
+}
+
+/// Whether a time will be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deadline {
+    /// In 99 of 100 cases.
+    Holds,
+    /// More often than not, but not in 99 of 100 cases.
+    Uncertain,
+    /// Mostly not.
+    TooLate,
+}
+
+/// The verdict, at P99.
+pub fn deadline(prediction: &Prediction, seconds: f64) -> Deadline {
+    match () {
+        () if prediction.p99_s <= seconds => Deadline::Holds,
+        () if prediction.seconds <= seconds => Deadline::Uncertain,
+        () => Deadline::TooLate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::is_near;
+    use proptest::prelude::*;
+
+    fn certain(cost: f64) -> Option<Known> {
+        Some(Known { mean_ln: cost.ln(), sd_ln: 1e-6, count: 4 })
+    }
+
+    /// 001 Eq 5's form, by hand: 1 s + 10,000 x 1 ms + 10 GB at 1 GB/s + 2 s = 23 s.
+    #[test]
+    fn terms_add_up() {
+        let knowledge = Knowledge {
+            start: certain(1.0),
+            entry: certain(1e-3),
+            byte: certain(1e-9),
+            back: None,
+            end: certain(2.0),
+        };
+        let work = Work { bytes: 1e10, entries: 1e4, ..Work::default() };
+        let predicted = predict(&knowledge, &work).unwrap().unwrap();
+        assert!(is_near(predicted.seconds, 23.0, 1e-4) && is_near(predicted.p99_s, 23.0, 1e-3));
+        assert_eq!(
+            predicted.terms.iter().map(|(term, _)| *term).collect::<Vec<_>>(),
+            [Term::Start, Term::Entries, Term::Bytes, Term::End]
+        );
+        let back = Work { reads_back: true, ..work };
+        assert_eq!(predict(&knowledge, &back).unwrap(), Err(Missing(Term::Verification)));
+        let limited = Work { bytes_per_s_max: Some(1e8), ..work };
+        assert!(is_near(predict(&knowledge, &limited).unwrap().unwrap().seconds, 113.0, 0.01));
+    }
+
+    /// One term is its own log-normal: 95 % lie within e^(1.96 s) of the median.
+    #[test]
+    fn one_term_has_the_quantiles_of_the_log_normal() {
+        let known = Known { mean_ln: 10f64.ln(), sd_ln: 0.5, count: 3 };
+        let knowledge =
+            Knowledge { start: certain(1e-9), byte: Some(known), end: certain(1e-9), ..Knowledge::default() };
+        // So many bytes that the others are nothing.
+        let predicted = predict(&knowledge, &Work { bytes: 1e8, ..Work::default() }).unwrap().unwrap();
+        assert!(is_near(predicted.seconds, 1e9, 1e-6));
+        assert!(is_near(predicted.high_s, 1e9 * (0.5 * Z_975).exp(), 1e-6));
+        assert!(is_near(predicted.p99_s, 1e9 * (0.5 * Z_99).exp(), 1e-6));
+        assert_eq!(predicted.rests_on, 3);
+    }
+
+    /// By hand: one observation knows nothing of its spread, so 0.3 x sqrt(2); four equal ones 0.3 x sqrt(2/5 x 5/4).
+    #[test]
+    fn few_observations_are_not_certain() {
+        assert_eq!(Known::of(&[]), None);
+        assert!(is_near(Known::of(&[2.0]).unwrap().sd_ln, 0.3 * 2f64.sqrt(), 1e-9));
+        let four = Known::of(&[2.0; 4]).unwrap();
+        assert!(is_near(four.sd_ln, 0.3 * 0.5f64.sqrt(), 1e-9) && is_near(four.median(), 2.0, 1e-9));
+        assert!(Known::of(&[1.0, 2.0, 4.0]).unwrap().sd_ln > Known::of(&[2.0; 3]).unwrap().sd_ln);
+    }
+
+    #[test]
+    fn the_term_that_was_wrong_is_named() {
+        let knowledge =
+            Knowledge { start: certain(1.0), byte: certain(1e-9), end: certain(1.0), ..Knowledge::default() };
+        let predicted = predict(&knowledge, &Work { bytes: 1e10, ..Work::default() }).unwrap().unwrap();
+        let actual = Taken { start_s: 1.1, bytes_s: 15.0, end_s: 0.5, ..Taken::default() };
+        let compared = compare(predicted.clone(), actual);
+        assert_eq!((compared.wrong, compared.is_within), (Term::Bytes, false));
+        assert!(is_near(compared.wrong_by_s, 5.0, 1e-3));
+        assert_eq!(deadline(&predicted, 12.1), Deadline::Holds);
+        assert_eq!(deadline(&predicted, 11.9), Deadline::TooLate);
+    }
+
+    #[test]
+    fn what_is_not_known_is_said_and_what_is_next_to_nothing_needs_not_be() {
+        let knowledge = Knowledge { start: certain(1.0), end: certain(1.0), ..Knowledge::default() };
+        let few = Work { bytes: 1e3, entries: 3.0, ..Work::default() };
+        assert!(is_near(predict(&knowledge, &few).unwrap().unwrap().seconds, 2.0, 1e-4));
+        let many = Work { entries: 1e5, ..few };
+        assert_eq!(predict(&knowledge, &many).unwrap(), Err(Missing(Term::Entries)));
+        assert!(predict(&knowledge, &Work { bytes: -1.0, ..few }).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn more_is_never_quicker_and_the_range_holds_the_median(
+            bytes in 1e7..1e15_f64, entries in 20.0..1e9_f64, more in 1.0..10.0_f64, spread in 0.01..1.0_f64,
+            unit in 1e-6..1e6_f64
+        ) {
+            let known = |cost: f64| Some(Known { mean_ln: cost.ln(), sd_ln: spread, count: 5 });
+            let knowledge = Knowledge {
+                start: known(0.1), entry: known(1e-5), byte: known(1e-9), back: None, end: known(0.2),
+            };
+            let work = Work { bytes, entries, ..Work::default() };
+            let predicted = predict(&knowledge, &work).unwrap().unwrap();
+            prop_assert!(predicted.low_s <= predicted.seconds && predicted.seconds <= predicted.high_s);
+            prop_assert!(predicted.high_s <= predicted.p99_s);
+            let larger = predict(&knowledge, &Work { bytes: bytes * more, ..work }).unwrap().unwrap();
+            prop_assert!(larger.seconds >= predicted.seconds * 0.999);
+            let vague = predict(&knowledge, &Work { bytes_sd: bytes, ..work }).unwrap().unwrap();
+            prop_assert!(vague.high_s / vague.low_s >= predicted.high_s / predicted.low_s * 0.999);
+            // Another unit of time changes the numbers, and nothing else.
+            let scaled = |known: Option<Known>| known.map(|k| Known { mean_ln: k.mean_ln + unit.ln(), ..k });
+            let other = Knowledge {
+                start: scaled(knowledge.start), entry: scaled(knowledge.entry), byte: scaled(knowledge.byte),
+                back: None, end: scaled(knowledge.end),
+            };
+            let other = predict(&other, &work).unwrap().unwrap();
+            prop_assert!(is_near(other.seconds, predicted.seconds * unit, 1e-6));
+        }
+    }
+}

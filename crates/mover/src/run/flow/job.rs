@@ -1,0 +1,575 @@
+//! A stream from beginning to end: plan, link, both sides, attempts, agreement.
+//!
+//! Both sides on this machine outlive the sessions that they ride in: what was read of a pipe, or delivered to a program,
+//! is not had a second time. So only the link is begun anew after an outage that a session did not survive.
+
+use super::local::LocalFlow;
+use super::receiver::FlowReceive;
+use super::sender::FlowSend;
+use crate::basin::{self, Evidence, Verdict};
+use crate::endpoint::flow::{FlowDestination, NullFlows, PipeDestination};
+use crate::endpoint::grow::Feed;
+use crate::endpoint::grow::open::{self, GrowingPlace};
+use crate::endpoint::grow::pipe::PipeFeed;
+use crate::endpoint::local::destination::DestinationPlace;
+use crate::endpoint::local::flows::LocalFlows;
+use crate::event::Event;
+use crate::failure::{Failure, FailureKind, Result};
+use crate::link::{Fingerprint, Identity, own_system};
+use crate::manifest::filter::Filter;
+use crate::plan::{self, Asked, Path, Plan};
+use crate::run::agree::{self, Agreed, Signer};
+use crate::run::client::{Client, LinkSettings, StreamHints};
+use crate::run::copy::{Stop, Watch};
+use crate::run::expected::Expected;
+use crate::run::far::Far;
+use crate::run::ledger::{self, Settings};
+use crate::run::session::Transfer;
+use crate::run::{Ended, LineSink};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use thalweg_wire::account::SideAccounts;
+use thalweg_wire::hello::System;
+use thalweg_wire::message::{
+    Check, Direction, Disk, FlowTerms, Open, Place, Preserve, SourceForm, Terms, Totals, TransferNumber,
+    Until, VerifyLevel,
+};
+use thalweg_wire::{Digest, RelativePath};
+
+/// Name of standard input in messages and receipts.
+pub const PIPE_NAME: &[u8] = b"stdin";
+/// Streams that are opened without being asked for: pieces come one after the other, more streams only let them overtake.
+const STREAMS_MAX: u16 = 4;
+/// Time for what was read before a stop to become durable.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Where a stream comes from.
+pub enum FlowFrom {
+    /// A descriptor that is read to its end.
+    Pipe(OwnedFd),
+    /// A path of this machine: a file, a directory, a FIFO.
+    Local(PathBuf),
+    /// A place at a far mover.
+    Far(Arc<Far>, Place),
+}
+
+/// Where a stream goes.
+pub enum FlowTo {
+    /// A descriptor that is written.
+    Pipe(OwnedFd),
+    /// A path of this machine.
+    Local(PathBuf),
+    /// Nowhere.
+    Null,
+    /// A place at a far mover.
+    Far(Arc<Far>, Place),
+}
+
+/// Everything that a user can say about a stream.
+#[derive(Clone)]
+pub struct FlowWishes {
+    /// TCP connections, and bytes of a piece.
+    pub asked: Asked,
+    /// When it ends, what is kept, and how often it is marked.
+    pub terms: FlowTerms,
+    /// Send no more than so many bytes a second.
+    pub rate_bytes_per_s: Option<u64>,
+    /// The link.
+    pub link: LinkSettings,
+    /// Takes the lines of the receipt. Called whenever the receipt begins: its sink starts over.
+    pub lines: Option<Arc<dyn Fn() -> LineSink + Send + Sync>>,
+    /// Digest of the first line of the receipt, to be signed with the rest.
+    pub header: Option<Digest>,
+}
+
+impl FlowWishes {
+    /// What is usual, until then.
+    pub fn new(until: Until) -> FlowWishes {
+        FlowWishes {
+            asked: Asked::default(),
+            terms: FlowTerms { until, window_bytes: WINDOW_BYTES, mark_every_ms: MARK_EVERY_MS },
+            rate_bytes_per_s: None,
+            link: LinkSettings::default(),
+            lines: None,
+            header: None,
+        }
+    }
+}
+
+/// Bytes that are kept until they are marked, if nobody says otherwise: 1 Gbit/s over half a second.
+pub const WINDOW_BYTES: u64 = 64 << 20;
+/// Milliseconds between two marks, if nobody says otherwise.
+pub const MARK_EVERY_MS: u32 = 100;
+
+/// What a stream did.
+#[derive(Debug, Clone)]
+pub struct FlowReport {
+    /// The receiver's totals.
+    pub totals: Totals,
+    /// Both sides' statements.
+    pub agreed: Agreed,
+    /// What it went by.
+    pub plan: Plan,
+    /// From the beginning to the last word.
+    pub elapsed: Duration,
+    /// Where the time went.
+    pub evidence: Evidence,
+    /// Which stage set the rate, and why.
+    pub verdict: Option<Verdict>,
+    /// How often it needed a new session.
+    pub attempts: u32,
+}
+
+/// Streams, until the source is complete and all of it is durable (or delivered) at the destination.
+///
+/// # Errors
+/// When it could not begin, or not go on. Single flows that failed are events and counted in the totals.
+pub fn stream(
+    from: FlowFrom,
+    to: FlowTo,
+    wishes: &FlowWishes,
+    identity: &Identity,
+    watch: &Watch,
+    stop: &Stop,
+) -> Result<FlowReport> {
+    let mut job = Job {
+        wishes,
+        identity,
+        watch,
+        stop,
+        started: Instant::now(),
+        progress: (0, Instant::now()),
+        told: None,
+    };
+    match (from, to) {
+        (FlowFrom::Far(..), FlowTo::Far(..)) => {
+            let cause = "both places are far: run thalweg at one of them";
+            Err(Failure::new(FailureKind::Unsupported, "stream", cause))
+        }
+        (FlowFrom::Far(far, place), to) => job.pull(&far, &place, to),
+        (from, FlowTo::Far(far, place)) => job.push(from, &far, &place),
+        (from, to) => job.local(from, to),
+    }
+}
+
+struct Job<'a> {
+    wishes: &'a FlowWishes,
+    identity: &'a Identity,
+    watch: &'a Watch,
+    stop: &'a Stop,
+    started: Instant,
+    /// The most that was marked and settled, and when that was reached.
+    progress: (u64, Instant),
+    told: Option<Instant>,
+}
+
+/// Time between two tellings of evidence.
+const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
+
+impl Job<'_> {
+    fn local(&mut self, from: FlowFrom, to: FlowTo) -> Result<FlowReport> {
+        let here = own_system();
+        let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
+        let terms = self.terms(&plan, job_key_of(None, &to));
+        let (feed, form) = self.feed(from, &terms)?;
+        let destination = destination_of(to, &form, &terms)?;
+        let flow = self.wishes.terms.clone();
+        // Events of flows come from one side only.
+        let receiver = FlowReceive::start(destination, terms.clone(), flow.clone(), crate::event::nobody())?;
+        let sender = FlowSend::new(terms, flow, self.watch.events.clone());
+        let local = LocalFlow::start(&sender, &receiver, self.lines())?;
+        sender.start(feed)?;
+        let ended = loop {
+            let ended = sender.wait(Duration::from_millis(100));
+            self.measure_sender(&sender);
+            self.tell_evidence(&plan, || (sender.side(), receiver.side()));
+            match ended {
+                Some(ended) => break Ok(ended),
+                None if self.stop.is_asked() => break Err(self.stop_sender(&sender)),
+                None => {}
+            }
+        };
+        let agreed = ended.and_then(agree::totals_of).and_then(|totals| {
+            let signer = self.signer(self.identity.fingerprint());
+            Ok((totals, agree::as_both(&*sender, &*receiver, &signer, totals)?))
+        });
+        if let Err(failure) = &agreed {
+            sender.abort(failure.clone());
+        }
+        let rows = (sender.side(), receiver.side());
+        receiver.close();
+        local.close();
+        let (totals, agreed) = agreed.map_err(|failure| sender.read_failure().unwrap_or(failure))?;
+        Ok(self.report(totals, agreed, plan, rows, 1))
+    }
+
+    fn push(&mut self, from: FlowFrom, far: &Arc<Far>, place: &Place) -> Result<FlowReport> {
+        let mut from = Some(from);
+        let mut begun: Option<(Arc<FlowSend>, SourceForm, Plan)> = None;
+        let result = self.attempts(far, &mut |job, client, number| {
+            let (run, form, plan) = match &begun {
+                Some(begun) => begun.clone(),
+                None => {
+                    let plan = job.plan(client, Direction::Push);
+                    let key = job_key_of(Some((far, place)), &FlowTo::Null);
+                    let terms = job.terms(&plan, key);
+                    let from = from.take().ok_or_else(|| internal("the source is gone"))?;
+                    let (feed, form) = job.feed(from, &terms)?;
+                    let flow = job.wishes.terms.clone();
+                    let run = FlowSend::new(terms, flow, job.watch.events.clone());
+                    run.start(feed)?;
+                    begun.insert((run, form, plan)).clone()
+                }
+            };
+            client.open(job.opening(number, Direction::Push, place, form, &run.terms, &run.flow))?;
+            run.attach(number, client.session.outbox(), job.lines());
+            client.session.add(number, Transfer::SendFlows(run.clone()))?;
+            want_streams(client, &plan);
+            let ended = job.wait(client, |job| {
+                job.measure_sender(&run);
+                job.tell_evidence(&plan, || (run.side(), run.peer_accounts()));
+                match run.wait(Duration::from_millis(100)) {
+                    None if job.stop.is_asked() => Some(Err(job.stop_sender(&run))),
+                    ended => ended.map(Ok),
+                }
+            })?;
+            let totals = agree::totals_of(ended).map_err(|failure| run.read_failure().unwrap_or(failure))?;
+            let signer = job.signer(client.session.peer);
+            let agreed = agree::as_sender(&*run, &signer, totals, job.wishes.link.patience)?;
+            let rows = (run.side(), run.peer_accounts());
+            Ok((totals, agreed, plan, rows))
+        });
+        if let (Err(failure), Some((run, ..))) = (&result, &begun) {
+            run.abort(failure.clone());
+        }
+        self.reported(result)
+    }
+
+    fn pull(&mut self, far: &Arc<Far>, place: &Place, to: FlowTo) -> Result<FlowReport> {
+        let mut to = Some(to);
+        let mut begun: Option<(Arc<FlowReceive>, Plan)> = None;
+        let result = self.attempts(far, &mut |job, client, number| {
+            let plan = begun.as_ref().map(|(_, plan)| plan.clone());
+            let plan = plan.unwrap_or_else(|| job.plan(client, Direction::Pull));
+            let key = job_key_of(None, to.as_ref().unwrap_or(&FlowTo::Null));
+            let terms = begun.as_ref().map_or_else(|| job.terms(&plan, key), |(run, _)| run.terms.clone());
+            let flow = job.wishes.terms.clone();
+            let opening = job.opening(number, Direction::Pull, place, SourceForm::Many, &terms, &flow);
+            let opened = client.open(opening)?;
+            let expected =
+                Expected::of(std::slice::from_ref(place), &[], Filter::new(Vec::new())?, &opened.source)?;
+            let run = match &begun {
+                Some((run, _)) => run.clone(),
+                None => {
+                    let to = to.take().ok_or_else(|| internal("the destination is gone"))?;
+                    let destination = destination_of(to, &opened.source, &terms)?;
+                    let run = FlowReceive::start(destination, terms, flow, job.watch.events.clone())?;
+                    run.expect(expected);
+                    begun = Some((run.clone(), plan.clone()));
+                    run
+                }
+            };
+            run.attach(number, client.session.outbox(), job.lines());
+            client.session.add(number, Transfer::ReceiveFlows(run.clone()))?;
+            want_streams(client, &plan);
+            let ended = job.wait(client, |job| {
+                job.measure_receiver(&run);
+                job.tell_evidence(&plan, || (run.peer_accounts(), run.side()));
+                match run.wait(Duration::from_millis(100)) {
+                    None if job.stop.is_asked() => Some(Err(stopped())),
+                    ended => ended.map(Ok),
+                }
+            })?;
+            let totals = agree::totals_of(ended)?;
+            let signer = job.signer(client.session.peer);
+            let agreed = agree::as_receiver(&*run, &signer, totals, job.wishes.link.patience)?;
+            let rows = (run.peer_accounts(), run.side());
+            Ok((totals, agreed, plan, rows))
+        });
+        if let Some((run, _)) = &begun {
+            run.close();
+        }
+        self.reported(result)
+    }
+
+    /// Tries again in a session of its own after each outage, as long as there is progress within the patience.
+    fn attempts(
+        &mut self,
+        far: &Arc<Far>,
+        attempt: &mut dyn FnMut(&mut Self, &Client, TransferNumber) -> Result<Done>,
+    ) -> Result<(Done, u32)> {
+        let mut attempts = 0;
+        let mut had_link = false;
+        loop {
+            attempts += 1;
+            let mut link = self.wishes.link.clone();
+            if had_link {
+                let left = link.patience.saturating_sub(self.progress.1.elapsed());
+                link.patience = left.max(Duration::from_secs(1));
+            }
+            let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
+                had_link = true;
+                let result = attempt(self, &client, number);
+                match &result {
+                    Ok(_) => {}
+                    Err(failure) if failure.kind == FailureKind::Connection => {
+                        client.session.close(Some(failure.clone()));
+                    }
+                    Err(failure) => client.give_up(number, failure),
+                }
+                client.session.remove(number);
+                result
+            });
+            let failure = match result {
+                Ok(done) => return Ok((done, attempts)),
+                Err(failure) => failure,
+            };
+            let may_heal = had_link
+                && match failure.kind {
+                    FailureKind::Connection => true,
+                    // Our own last attempt, which its server has not given up yet.
+                    FailureKind::Busy => attempts > 1,
+                    _ => false,
+                };
+            if !may_heal || self.stop.is_asked() || self.progress.1.elapsed() > self.wishes.link.patience {
+                return Err(failure);
+            }
+            (self.watch.events)(Event::LinkLost(failure));
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn wait(
+        &mut self,
+        client: &Client,
+        mut step: impl FnMut(&mut Self) -> Option<Result<Ended>>,
+    ) -> Result<Ended> {
+        loop {
+            if let Some(ended) = step(self) {
+                return ended;
+            }
+            if client.session.is_closed() {
+                let lost = || Failure::new(FailureKind::Connection, "stream", "the session ended");
+                return Err(client.session.failure().unwrap_or_else(lost));
+            }
+        }
+    }
+
+    /// Lets what was read become durable; the flows are not complete.
+    fn stop_sender(&self, run: &FlowSend) -> Failure {
+        run.stop_reading();
+        let until = Instant::now() + STOP_PATIENCE;
+        while run.progress().kept_bytes > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        stopped()
+    }
+
+    fn feed(&self, from: FlowFrom, terms: &Terms) -> Result<(Box<dyn Feed>, SourceForm)> {
+        let piece_bytes = terms.segment_bytes as usize;
+        match from {
+            FlowFrom::Pipe(pipe) => {
+                let name =
+                    RelativePath::new(PIPE_NAME.to_vec()).map_err(|error| internal(&error.to_string()))?;
+                let feed = PipeFeed::new(pipe, name, piece_bytes);
+                Ok((Box::new(feed), SourceForm::Single { name: PIPE_NAME.to_vec() }))
+            }
+            FlowFrom::Local(path) => {
+                open::open(&GrowingPlace { path, below: None }, &self.wishes.terms.until, piece_bytes)
+            }
+            FlowFrom::Far(..) => Err(internal("the source is far")),
+        }
+    }
+
+    fn opening(
+        &self,
+        transfer: TransferNumber,
+        direction: Direction,
+        place: &Place,
+        source: SourceForm,
+        terms: &Terms,
+        flow: &FlowTerms,
+    ) -> Open {
+        Open {
+            transfer,
+            direction,
+            places: vec![place.clone()],
+            source,
+            terms: terms.clone(),
+            filter: Vec::new(),
+            only: Vec::new(),
+            trial: None,
+            flow: Some(flow.clone()),
+        }
+    }
+
+    fn plan(&self, client: &Client, direction: Direction) -> Plan {
+        let (sender, receiver): (System, System) = match direction {
+            Direction::Push => (own_system(), client.system),
+            Direction::Pull => (client.system, own_system()),
+        };
+        self.planned(Path { rtt: Some(client.rtt), sender, receiver, learned: None })
+    }
+
+    fn planned(&self, path: Path) -> Plan {
+        let rate_bits_per_s = self.wishes.rate_bytes_per_s.map(|rate| rate.saturating_mul(8));
+        let asked = Asked { rate_bits_per_s, ..self.wishes.asked.clone() };
+        let mut plan = plan::plan(&asked, &path);
+        if self.wishes.asked.streams.is_none() && plan.streams.value > STREAMS_MAX {
+            plan.streams.value = STREAMS_MAX;
+            plan.streams.why = "pieces come one after the other: more streams only let them overtake".into();
+        }
+        (self.watch.events)(Event::Planned(Box::new(plan.clone())));
+        plan
+    }
+
+    fn terms(&self, plan: &Plan, job_key: [u8; 16]) -> Terms {
+        Terms {
+            chunk_bytes: plan.chunk_bytes.value,
+            segment_bytes: plan.segment_bytes.value,
+            verify: VerifyLevel::Written,
+            check: Check::Digest,
+            preserve: Preserve::default(),
+            delete_max: None,
+            compress: false,
+            rate_bytes_per_s: self.wishes.rate_bytes_per_s,
+            dry_run: false,
+            ignore_existing: false,
+            update: false,
+            job_key,
+            concurrency: None,
+            depth: None,
+            window_bytes: plan.window_bytes.value,
+            congestion: self.wishes.link.congestion.clone(),
+            disk: Disk::default(),
+            share_bytes: plan.share_bytes,
+            dscp: self.wishes.link.dscp,
+            yields: false,
+        }
+    }
+
+    fn signer(&self, peer: Fingerprint) -> Signer<'_> {
+        Signer { identity: self.identity, peer, header: self.wishes.header }
+    }
+
+    fn lines(&self) -> Option<LineSink> {
+        self.wishes.lines.as_ref().map(|begin| begin())
+    }
+
+    fn measure_sender(&mut self, run: &FlowSend) {
+        let progress = run.progress();
+        self.measure(progress.flows, progress.settled, progress.read_bytes, progress.marked_bytes);
+    }
+
+    fn measure_receiver(&mut self, run: &FlowReceive) {
+        let progress = run.progress();
+        let settled = progress.settled_entries;
+        self.measure(settled, settled, progress.verified_bytes, progress.durable_bytes);
+    }
+
+    fn measure(&mut self, found: u64, settled: u64, read_bytes: u64, marked_bytes: u64) {
+        let meter = &self.watch.meter;
+        meter.entries_found.store(found, Ordering::Relaxed);
+        meter.entries_settled.store(settled, Ordering::Relaxed);
+        meter.bytes_found.store(read_bytes, Ordering::Relaxed);
+        meter.bytes_verified.store(marked_bytes, Ordering::Relaxed);
+        // A producer may rest: then there is nothing to wait for.
+        if settled + marked_bytes > self.progress.0 || marked_bytes == read_bytes {
+            self.progress = (settled + marked_bytes, Instant::now());
+        }
+    }
+
+    fn tell_evidence(&mut self, plan: &Plan, sides: impl FnOnce() -> (SideAccounts, SideAccounts)) {
+        let Some(sink) = &self.watch.evidence else { return };
+        if self.told.is_none_or(|at| at.elapsed() >= EVIDENCE_EVERY) {
+            sink(&self.evidence(plan, sides()));
+            self.told = Some(Instant::now());
+        }
+    }
+
+    fn evidence(&self, plan: &Plan, (sender, receiver): (SideAccounts, SideAccounts)) -> Evidence {
+        let settings = Settings {
+            is_linked: plan.streams.value > 0,
+            streams: plan.streams.value,
+            concurrency: 1,
+            depth: None,
+            rate_bytes_per_s: self.wishes.rate_bytes_per_s,
+            window_bytes: self.wishes.asked.window_bytes,
+        };
+        let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);
+        ledger::evidence(&settings, entries, sender, receiver)
+    }
+
+    fn reported(&mut self, result: Result<(Done, u32)>) -> Result<FlowReport> {
+        result
+            .map(|((totals, agreed, plan, rows), attempts)| self.report(totals, agreed, plan, rows, attempts))
+    }
+
+    fn report(
+        &mut self,
+        totals: Totals,
+        agreed: Agreed,
+        plan: Plan,
+        sides: (SideAccounts, SideAccounts),
+        attempts: u32,
+    ) -> FlowReport {
+        let evidence = Evidence { entries: totals.done + totals.failed, ..self.evidence(&plan, sides) };
+        let verdict = basin::judge(&evidence);
+        (self.watch.events)(Event::Finished(totals));
+        FlowReport { totals, agreed, plan, elapsed: self.started.elapsed(), evidence, verdict, attempts }
+    }
+}
+
+/// What an attempt that went well has to tell.
+type Done = (Totals, Agreed, Plan, (SideAccounts, SideAccounts));
+
+fn destination_of(to: FlowTo, form: &SourceForm, terms: &Terms) -> Result<Arc<dyn FlowDestination>> {
+    match to {
+        FlowTo::Null => Ok(Arc::new(NullFlows)),
+        FlowTo::Pipe(_) if *form == SourceForm::Many => {
+            let cause = "a directory does not go into a pipe: name a single file";
+            Err(Failure::new(FailureKind::Usage, "open the destination", cause))
+        }
+        FlowTo::Pipe(pipe) => Ok(Arc::new(PipeDestination::new(pipe))),
+        FlowTo::Local(path) => {
+            let slash = path.as_os_str().as_bytes().ends_with(b"/");
+            let place = DestinationPlace { path, below: None };
+            Ok(Arc::new(LocalFlows::open(place, form, slash, &terms.job_key)?))
+        }
+        FlowTo::Far(..) => Err(internal("the destination is far")),
+    }
+}
+
+/// Same destination, same key, whatever the source: one stream at a time marks what grows there.
+fn job_key_of(far: Option<(&Arc<Far>, &Place)>, to: &FlowTo) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 key of a stream");
+    if let Some((_, place)) = far {
+        hasher.update(place.export.as_deref().unwrap_or("").as_bytes()).update(b"\0").update(&place.path);
+    }
+    if let FlowTo::Local(path) = to {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        hasher.update(absolute.as_os_str().as_bytes());
+    }
+    let mut key = [0; 16];
+    key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    key
+}
+
+fn want_streams(client: &Client, plan: &Plan) {
+    let hints = StreamHints { window_bytes: plan.window_bytes.value, share_bytes: plan.share_bytes };
+    client.want_streams(plan.streams.value, hints);
+}
+
+fn stopped() -> Failure {
+    Failure::new(FailureKind::Stopped, "stream", "stopped on request; the same command resumes it")
+}
+
+fn internal(cause: &str) -> Failure {
+    Failure::new(FailureKind::Internal, "stream", cause)
+}

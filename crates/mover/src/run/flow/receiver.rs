@@ -1,0 +1,530 @@
+//! The receiving side of a transfer of flows.
+
+use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
+use crate::event::{Event, Events};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::flow::receiver::{Action, Receiver, Slot};
+use crate::link::FrameBuffer;
+use crate::run::end::{self, End};
+use crate::run::expected::Expected;
+use crate::run::flow::sender::entry_of;
+use crate::run::ledger::Ledger;
+use crate::run::{Clock, Ended, LineSink, Outbox};
+use crate::stage::send::Outlet;
+use crate::stage::{Accounts, Stage, Stopwatch};
+use std::collections::HashMap;
+use std::io;
+use std::sync::mpsc::{self, Sender as Queue};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thalweg_wire::account::SideAccounts;
+use thalweg_wire::frame::{Encoding, FrameKind, Inner};
+use thalweg_wire::message::{
+    FlowBegin, FlowMessage, FlowTerms, Heartbeat, Terms, TransferMessage, TransferNumber, WaitingFor,
+};
+use thalweg_wire::receipt::Signed;
+use thalweg_wire::{Digest, Entry};
+
+/// See the module. Shared by the stream threads, the control thread and its own three.
+pub struct FlowReceive {
+    /// What both sides agreed on.
+    pub terms: Terms,
+    /// The same, of flows.
+    pub flow: FlowTerms,
+    /// Where its time goes.
+    pub accounts: Accounts,
+    ledger: Ledger,
+    destination: Arc<dyn FlowDestination>,
+    events: Events,
+    clock: Clock,
+    state: Mutex<State>,
+    changed: Condvar,
+    opens: Queue<Job>,
+    writes: Queue<Job>,
+    rounds: Queue<Job>,
+    /// What the writing thread is doing, since when.
+    writing: Mutex<Option<Instant>>,
+    files: Mutex<HashMap<Slot, Opened>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// A pull from somebody who may lie: what it asked for.
+    expected: OnceLock<Expected>,
+}
+
+struct State {
+    machine: Receiver,
+    end: End,
+    number: TransferNumber,
+    outbox: Option<Arc<dyn Outbox>>,
+}
+
+/// A flow's number at the destination, and what takes its bytes.
+type Opened = (u64, Arc<dyn FlowFile>);
+
+enum Job {
+    Open(Slot, FlowBegin),
+    /// A flow is there: what hashes it, and how far it is written.
+    Begin(Slot, Box<blake3::Hasher>),
+    Write(Slot, u64, Vec<u8>),
+    Sync(Vec<(Slot, u64, Digest)>),
+    Complete(Slot, u64),
+    Settled(Slot),
+    /// There is a time by which a mark is due.
+    Look,
+    Stop,
+}
+
+impl FlowReceive {
+    /// By these terms, with its threads; nothing is heard before [`FlowReceive::attach`].
+    ///
+    /// # Errors
+    /// If there are no threads to be had.
+    pub fn start(
+        destination: Arc<dyn FlowDestination>,
+        terms: Terms,
+        flow: FlowTerms,
+        events: Events,
+    ) -> Result<Arc<FlowReceive>> {
+        let (opens, open_queue) = mpsc::channel();
+        let (writes, write_queue) = mpsc::channel();
+        let (rounds, round_queue) = mpsc::channel();
+        let run = Arc::new(FlowReceive {
+            accounts: Accounts::default(),
+            ledger: Ledger::begin(destination.device()),
+            destination,
+            events,
+            clock: Clock::start(),
+            state: Mutex::new(State {
+                machine: Receiver::new(&flow, terms.segment_bytes as usize),
+                end: End::new(),
+                number: TransferNumber(0),
+                outbox: None,
+            }),
+            changed: Condvar::new(),
+            opens,
+            writes,
+            rounds,
+            writing: Mutex::default(),
+            files: Mutex::default(),
+            threads: Mutex::default(),
+            expected: OnceLock::new(),
+            terms,
+            flow,
+        });
+        run.spawn("open", open_queue, FlowReceive::open)?;
+        run.spawn("write", write_queue, FlowReceive::write)?;
+        run.spawn("marks", round_queue, FlowReceive::rounds)?;
+        Ok(run)
+    }
+
+    fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        queue: mpsc::Receiver<Job>,
+        work: fn(&FlowReceive, &mpsc::Receiver<Job>),
+    ) -> Result<()> {
+        let run = self.clone();
+        let guarded = move || {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&run, &queue)));
+            if done.is_err() {
+                run.abort(Failure::new(FailureKind::Internal, "stream", "a thread that receives panicked"));
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.into()).spawn(guarded);
+        let thread = thread.map_err(|error| failure::of_io("start a thread", &error))?;
+        self.threads.lock().unwrap_or_else(|p| p.into_inner()).push(thread);
+        Ok(())
+    }
+
+    /// From now on it is transfer `number` of the session of `outbox`; who sends begins its flows anew. `lines` hears the
+    /// receipt, which begins anew.
+    pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
+        let mut state = self.lock();
+        state.number = number;
+        state.outbox = Some(outbox.into());
+        state.end.restart();
+        if let Some(lines) = lines {
+            state.end.tell_lines(lines);
+        }
+        state.machine.rebind();
+        self.pump(&mut state);
+    }
+
+    /// Its session is gone; it may go on in another.
+    pub fn detach(&self) {
+        self.lock().outbox = None;
+    }
+
+    /// Number in its session.
+    pub fn number(&self) -> TransferNumber {
+        self.lock().number
+    }
+
+    /// Bytes written and marked so far, and what holds it up.
+    pub fn progress(&self) -> Heartbeat {
+        let state = self.lock();
+        let (verified_bytes, durable_bytes) = state.machine.written_and_marked_bytes();
+        let totals = state.machine.totals();
+        drop(state);
+        let writing = *self.writing.lock().unwrap_or_else(|p| p.into_inner());
+        let what = match self.destination.is_consumer() {
+            true => WaitingFor::Consumer,
+            false => WaitingFor::Write,
+        };
+        let millis = |since: Instant| u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX);
+        Heartbeat {
+            arrived_bytes: 0,
+            verified_bytes,
+            durable_bytes,
+            settled_entries: totals.done + totals.failed,
+            waiting_for: writing.map(|_| what),
+            waiting_ms: writing.map_or(0, millis),
+        }
+    }
+
+    /// Whether it waits for the sender rather than for its own disk.
+    pub fn awaits_peer(&self) -> bool {
+        let state = self.lock();
+        state.end.ended.is_none() && state.machine.awaits_peer()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.lock().end.ended.clone()
+    }
+
+    /// Waits for the end, at most so long.
+    pub fn wait(&self, patience: Duration) -> Option<Ended> {
+        end::wait_for(&self.state, &self.changed, patience, |state| state.end.ended.clone(), |_| false)
+    }
+
+    /// Root and number of entries of its receipt. `None` before the end, and the second time.
+    pub fn take_root(&self) -> Option<(Digest, u64)> {
+        self.lock().end.take_root()
+    }
+
+    /// The sender's signed statement, once it came; waits at most so long.
+    pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
+        let receipt = |state: &State| state.end.peer_receipt.clone();
+        end::wait_for(&self.state, &self.changed, patience, receipt, |state| state.end.is_closed)
+    }
+
+    /// The sender's accounts, as it told them last.
+    pub fn peer_accounts(&self) -> SideAccounts {
+        self.lock().end.peer_accounts.clone()
+    }
+
+    /// Our accounts as they are now.
+    pub fn side(&self) -> SideAccounts {
+        let outbox = self.lock().outbox.clone();
+        self.ledger.side(&self.accounts, outbox.map(|outbox| outbox.streams()).unwrap_or_default())
+    }
+
+    /// Tells the peer our accounts.
+    pub fn tell_accounts(&self) {
+        self.say(TransferMessage::Accounts(Box::new(self.side())));
+    }
+
+    /// Says something of its own to the sender.
+    pub fn say(&self, message: TransferMessage) {
+        let state = self.lock();
+        if let Some(outbox) = &state.outbox {
+            outbox.say(state.number, message);
+        }
+    }
+
+    /// The sender said something.
+    ///
+    /// # Errors
+    /// `Protocol`; the session ends then.
+    pub fn hear(&self, message: TransferMessage) -> Result<()> {
+        let mut state = self.lock();
+        match message {
+            TransferMessage::Receipt(signed) => state.end.peer_receipt = Some(*signed),
+            TransferMessage::Accounts(accounts) => state.end.peer_accounts = *accounts,
+            TransferMessage::Abort(failure) => state.end.come(Ended::Failed(failure)),
+            message => {
+                let now = self.clock.now();
+                self.check_expected(&message)?;
+                state.machine.hear(message, now)?;
+            }
+        }
+        self.pump(&mut state);
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// From now on only these names are taken. Call before it is attached.
+    pub fn expect(&self, expected: Expected) {
+        let _ = self.expected.set(expected);
+    }
+
+    fn check_expected(&self, message: &TransferMessage) -> Result<()> {
+        match (self.expected.get(), message) {
+            (Some(expected), TransferMessage::Flow(FlowMessage::Begin(begins))) => begins
+                .iter()
+                .try_for_each(|begin| expected.check(&entry_of(begin.flow, &begin.path, begin.mode, 0))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The link stands again; the sender begins its flows again.
+    pub fn link_up(&self) {
+        self.lock().machine.link_up();
+    }
+
+    /// Takes one frame, whose payload is `payload`.
+    ///
+    /// # Errors
+    /// `Protocol` for what no correct sender sends: the session ends.
+    pub fn take(&self, inner: &Inner, payload: &[u8]) -> Result<()> {
+        if inner.kind != FrameKind::Segment || inner.encoding != Encoding::Raw {
+            let cause = "a frame that no flow has";
+            return Err(Failure::new(FailureKind::Protocol, "receive", cause));
+        }
+        let mut watch = Stopwatch::start(&self.accounts);
+        let is_sound = blake3::hash(payload).as_bytes() == &inner.digest.0;
+        let bytes = payload.to_vec();
+        watch.lap(Stage::Verify, payload.len() as u64);
+        let mut state = self.lock();
+        if state.end.is_closed {
+            return Ok(());
+        }
+        match is_sound {
+            true => state.machine.arrived(inner.entry, inner.offset, bytes)?,
+            false => {
+                (self.events)(Event::Repaired(1));
+                state.machine.damaged(inner.entry, inner.offset);
+            }
+        }
+        self.pump(&mut state);
+        Ok(())
+    }
+
+    /// Ends the transfer from this side.
+    pub fn abort(&self, failure: Failure) {
+        self.say(TransferMessage::Abort(failure.clone()));
+        self.lock().end.come(Ended::Failed(failure));
+        self.changed.notify_all();
+    }
+
+    /// Ends its threads and closes the destination: after success nothing hidden stays there, else what is marked stays
+    /// for the next attempt. Does not wait for a program that takes nothing. The second call does nothing.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.end.is_closed, true) {
+            return;
+        }
+        let success = matches!(state.end.ended, Some(Ended::Finished(_)));
+        if state.end.ended.is_none() {
+            let cause = "the transfer was closed before its end";
+            state.end.ended = Some(Ended::Failed(Failure::new(FailureKind::Stopped, "receive", cause)));
+        }
+        drop(state);
+        self.changed.notify_all();
+        for queue in [&self.opens, &self.writes, &self.rounds] {
+            let _ = queue.send(Job::Stop);
+        }
+        let is_stuck = self.destination.is_consumer()
+            && self.writing.lock().unwrap_or_else(|p| p.into_inner()).is_some();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|p| p.into_inner()));
+        for thread in threads {
+            if thread.thread().id() != std::thread::current().id() && !is_stuck {
+                let _ = thread.join();
+            }
+        }
+        self.files.lock().unwrap_or_else(|p| p.into_inner()).clear();
+        if !is_stuck {
+            self.destination.close(success);
+        }
+    }
+
+    fn open(&self, queue: &mpsc::Receiver<Job>) {
+        while let Ok(Job::Open(slot, begin)) = queue.recv() {
+            let opened = self.destination.open(&begin);
+            let standing = match opened {
+                Ok(Standing { number, bytes, hasher, is_ours, file, renamed }) => {
+                    if let Some(name) = renamed {
+                        let text =
+                            format!("{} goes to {name}", thalweg_wire::path::Escaped(begin.path.as_bytes()));
+                        (self.events)(Event::Note(text));
+                    }
+                    self.files.lock().unwrap_or_else(|p| p.into_inner()).insert(slot, (number, file));
+                    let digest = Digest(*hasher.finalize().as_bytes());
+                    let _ = self.writes.send(Job::Begin(slot, Box::new(hasher)));
+                    Ok((bytes, digest, is_ours))
+                }
+                Err(failure) => Err(failure),
+            };
+            let mut state = self.lock();
+            state.machine.opened(slot, standing);
+            self.pump(&mut state);
+        }
+    }
+
+    fn write(&self, queue: &mpsc::Receiver<Job>) {
+        self.accounts.enter(Stage::Write);
+        let mut hashers: HashMap<Slot, Box<blake3::Hasher>> = HashMap::new();
+        loop {
+            let mut watch = Stopwatch::start(&self.accounts);
+            let Ok(job) = queue.recv() else { break };
+            watch.idle(Stage::Write);
+            let (slot, offset, bytes) = match job {
+                Job::Begin(slot, hasher) => {
+                    hashers.insert(slot, hasher);
+                    continue;
+                }
+                Job::Write(slot, offset, bytes) => (slot, offset, bytes),
+                Job::Settled(slot) => {
+                    hashers.remove(&slot);
+                    continue;
+                }
+                _ => break,
+            };
+            if self.lock().end.is_closed {
+                break;
+            }
+            let file = self.file(slot);
+            let (Some(hasher), Some((_, file))) = (hashers.get_mut(&slot), file) else { continue };
+            *self.writing.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
+            let written = file.write(&bytes, offset);
+            *self.writing.lock().unwrap_or_else(|p| p.into_inner()) = None;
+            hasher.update(&bytes);
+            let digest = Digest(*hasher.finalize().as_bytes());
+            watch.lap(Stage::Write, bytes.len() as u64);
+            let mut state = self.lock();
+            let now = self.clock.now();
+            let was_due = state.machine.due();
+            if let Err(failure) = written {
+                state.machine.failed(slot, failure);
+            }
+            state.machine.written(slot, offset + bytes.len() as u64, digest, now);
+            self.pump(&mut state);
+            if was_due.is_none() && state.machine.due().is_some() {
+                let _ = self.rounds.send(Job::Look);
+            }
+        }
+        self.accounts.leave(Stage::Write);
+    }
+
+    /// Makes marks, and sees that none is late.
+    fn rounds(&self, queue: &mpsc::Receiver<Job>) {
+        self.accounts.enter(Stage::Sync);
+        loop {
+            let due = self.lock().machine.due();
+            let pause = due.map_or(IDLE, |due| due.saturating_sub(self.clock.now()));
+            let mut watch = Stopwatch::start(&self.accounts);
+            let job = queue.recv_timeout(pause.min(IDLE));
+            watch.idle(Stage::Sync);
+            let now = self.clock.now();
+            match job {
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let mut state = self.lock();
+                    state.machine.tick(now);
+                    self.pump(&mut state);
+                }
+                Ok(Job::Sync(marks)) => {
+                    let failed = self.make_durable(&marks, &mut watch);
+                    let mut state = self.lock();
+                    for (slot, failure) in failed {
+                        state.machine.failed(slot, failure);
+                    }
+                    let now = self.clock.now();
+                    state.machine.synced(&marks, now);
+                    self.pump(&mut state);
+                }
+                Ok(Job::Complete(slot, bytes)) => {
+                    let result = match self.file(slot) {
+                        Some((_, file)) => file.complete(bytes),
+                        None => Err(Failure::new(FailureKind::Internal, "complete", "the file is not open")),
+                    };
+                    watch.lap(Stage::Finish, 0);
+                    let mut state = self.lock();
+                    state.machine.completed(slot, result);
+                    self.pump(&mut state);
+                }
+                Ok(Job::Look) => {}
+                _ => break,
+            }
+        }
+        self.accounts.leave(Stage::Sync);
+    }
+
+    /// Syncs, then notes. What could not be made durable is not noted.
+    fn make_durable(&self, marks: &[(Slot, u64, Digest)], watch: &mut Stopwatch) -> Vec<(Slot, Failure)> {
+        let mut failed = Vec::new();
+        let mut noted = Vec::new();
+        for (slot, bytes, digest) in marks {
+            let Some((number, file)) = self.file(*slot) else { continue };
+            match file.sync() {
+                Ok(()) => noted.push((number, *bytes, *digest)),
+                Err(failure) => failed.push((*slot, failure)),
+            }
+        }
+        watch.lap(Stage::Sync, 0);
+        if let Err(failure) = self.destination.record(&noted) {
+            failed.extend(marks.iter().map(|(slot, ..)| (*slot, failure.clone())));
+        }
+        watch.lap(Stage::Record, 0);
+        failed
+    }
+
+    fn file(&self, slot: Slot) -> Option<Opened> {
+        self.files.lock().unwrap_or_else(|p| p.into_inner()).get(&slot).cloned()
+    }
+
+    fn pump(&self, state: &mut State) {
+        let mut done = false;
+        while let Some(action) = state.machine.take_action() {
+            match action {
+                Action::Say(message) => {
+                    if let Some(outbox) = &state.outbox {
+                        outbox.say(state.number, message);
+                    }
+                }
+                Action::Open(slot, begin) => drop(self.opens.send(Job::Open(slot, begin))),
+                Action::Write(slot, offset, bytes) => drop(self.writes.send(Job::Write(slot, offset, bytes))),
+                Action::Sync(marks) => drop(self.rounds.send(Job::Sync(marks))),
+                Action::Complete(slot, bytes) => drop(self.rounds.send(Job::Complete(slot, bytes))),
+                Action::Settled(slot, flow, outcome) => {
+                    if let Some((begin, bytes)) = state.machine.flow(slot) {
+                        let entry: Entry = entry_of(flow, &begin.path, begin.mode, bytes);
+                        state.end.settled(&entry, &outcome);
+                        (self.events)(Event::Settled(Arc::new(entry), outcome));
+                    }
+                    self.files.lock().unwrap_or_else(|p| p.into_inner()).remove(&slot);
+                    let _ = self.writes.send(Job::Settled(slot));
+                }
+                Action::Conclude => state.machine.concluded(),
+                Action::Finished(totals) => {
+                    state.end.come(Ended::Finished(totals));
+                    done = true;
+                }
+            }
+        }
+        if done {
+            self.changed.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Without anything to do.
+const IDLE: Duration = Duration::from_millis(250);
+
+/// Inside one process: straight into the receiving side.
+pub struct Inlet(pub Arc<FlowReceive>);
+
+impl Outlet for Inlet {
+    fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()> {
+        self.0.take(inner, &buffer.payload_mut()[..payload]).map_err(io::Error::other)
+    }
+
+    fn books_itself(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,443 @@
+//! The sending side of a transfer of flows.
+
+use crate::endpoint::grow::{Feed, Pushed, Taker, Wanted};
+use crate::event::{Event, Events};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::flow::sender::{Action, Piece, Progress, Sender};
+use crate::link::FrameBuffer;
+use crate::run::end::{self, End};
+use crate::run::ledger::Ledger;
+use crate::run::sender::Did;
+use crate::run::{Ended, LineSink, Outbox};
+use crate::stage::pace::Pace;
+use crate::stage::send::Outlet;
+use crate::stage::{Accounts, Stage, Stopwatch};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+use thalweg_wire::account::SideAccounts;
+use thalweg_wire::frame::{Encoding, FrameKind, Inner};
+use thalweg_wire::message::{FlowTerms, Origin, Steer, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::receipt::Signed;
+use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
+
+/// How long a feed that waits for room looks whether it is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// See the module. Shared by the thread that reads, the stream threads and the control thread.
+pub struct FlowSend {
+    /// What both sides agreed on.
+    pub terms: Terms,
+    /// The same, of flows.
+    pub flow: FlowTerms,
+    /// Where its time goes.
+    pub accounts: Accounts,
+    ledger: Ledger,
+    pace: Pace,
+    events: Events,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// What hashed each flow so far. Locked by the thread that reads, and never for long.
+    hashers: Mutex<BTreeMap<EntryId, blake3::Hasher>>,
+}
+
+struct State {
+    machine: Sender,
+    end: End,
+    number: TransferNumber,
+    outbox: Option<Arc<dyn Outbox>>,
+    wanted: VecDeque<Wanted>,
+    is_stopped: bool,
+    /// Nobody reads any more.
+    is_fed: bool,
+    /// Why reading ended for all flows.
+    failed: Option<Failure>,
+}
+
+impl FlowSend {
+    /// By these terms; nothing is said before [`FlowSend::attach`].
+    pub fn new(terms: Terms, flow: FlowTerms, events: Events) -> Arc<FlowSend> {
+        Arc::new(FlowSend {
+            accounts: Accounts::default(),
+            ledger: Ledger::begin(None),
+            pace: Pace::new(terms.rate_bytes_per_s),
+            events,
+            state: Mutex::new(State {
+                machine: Sender::new(flow.window_bytes),
+                end: End::new(),
+                number: TransferNumber(0),
+                outbox: None,
+                wanted: VecDeque::new(),
+                is_stopped: false,
+                is_fed: false,
+                failed: None,
+            }),
+            changed: Condvar::new(),
+            hashers: Mutex::default(),
+            terms,
+            flow,
+        })
+    }
+
+    /// Reads on a thread of its own.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn start(self: &Arc<Self>, feed: Box<dyn Feed>) -> Result<()> {
+        let run = self.clone();
+        let work = move || {
+            run.accounts.enter(Stage::Read);
+            let fed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| feed.run(&*run)));
+            run.accounts.leave(Stage::Read);
+            run.lock().is_fed = true;
+            if fed.is_err() {
+                run.abort(Failure::new(FailureKind::Internal, "stream", "the thread that reads panicked"));
+            }
+        };
+        let spawned = std::thread::Builder::new().name("read".into()).spawn(work);
+        spawned.map(drop).map_err(|error| failure::of_io("start a thread", &error))
+    }
+
+    /// From now on it is transfer `number` of the session of `outbox`, and begins to talk. `lines` hears the receipt, which
+    /// begins anew.
+    pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
+        let mut state = self.lock();
+        state.number = number;
+        state.outbox = Some(outbox.into());
+        state.end.restart();
+        if let Some(lines) = lines {
+            state.end.tell_lines(lines);
+        }
+        state.machine.rebind();
+        self.pump(&mut state);
+    }
+
+    /// Number in its session.
+    pub fn number(&self) -> TransferNumber {
+        self.lock().number
+    }
+
+    /// Turns its knobs.
+    pub fn steer(&self, steer: &Steer) {
+        self.pace.ask(steer.rate_bytes_per_s);
+    }
+
+    /// The rate that it is held to now, in bytes a second.
+    pub fn rate(&self) -> Option<u64> {
+        self.pace.rate()
+    }
+
+    /// Counters so far.
+    pub fn progress(&self) -> Progress {
+        self.lock().machine.progress()
+    }
+
+    /// Whether something waits for the receiver's word.
+    pub fn awaits_peer(&self) -> bool {
+        let state = self.lock();
+        state.end.ended.is_none() && state.machine.awaits_peer()
+    }
+
+    /// Ends reading: what was read goes on to the destination, and no flow is complete.
+    pub fn stop_reading(&self) {
+        self.lock().is_stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Why reading ended for all flows, if it did.
+    pub fn read_failure(&self) -> Option<Failure> {
+        self.lock().failed.clone()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.lock().end.ended.clone()
+    }
+
+    /// Waits for the end, at most so long.
+    pub fn wait(&self, patience: Duration) -> Option<Ended> {
+        end::wait_for(&self.state, &self.changed, patience, |state| state.end.ended.clone(), |_| false)
+    }
+
+    /// Root and number of entries of its receipt. `None` before the end, and the second time.
+    pub fn take_root(&self) -> Option<(Digest, u64)> {
+        self.lock().end.take_root()
+    }
+
+    /// The receiver's signed statement, once it came; waits at most so long.
+    pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
+        let receipt = |state: &State| state.end.peer_receipt.clone();
+        end::wait_for(&self.state, &self.changed, patience, receipt, |state| state.end.is_closed)
+    }
+
+    /// The receiver's accounts, as it told them last.
+    pub fn peer_accounts(&self) -> SideAccounts {
+        self.lock().end.peer_accounts.clone()
+    }
+
+    /// Our accounts as they are now.
+    pub fn side(&self) -> SideAccounts {
+        let outbox = self.lock().outbox.clone();
+        self.ledger.side(&self.accounts, outbox.map(|outbox| outbox.streams()).unwrap_or_default())
+    }
+
+    /// Tells the peer our accounts.
+    pub fn tell_accounts(&self) {
+        self.say(TransferMessage::Accounts(Box::new(self.side())));
+    }
+
+    /// Says something of its own to the receiver.
+    pub fn say(&self, message: TransferMessage) {
+        let state = self.lock();
+        if let Some(outbox) = &state.outbox {
+            outbox.say(state.number, message);
+        }
+    }
+
+    /// The receiver said something.
+    ///
+    /// # Errors
+    /// `Protocol`; the session ends then.
+    pub fn hear(&self, message: TransferMessage) -> Result<()> {
+        let mut state = self.lock();
+        match message {
+            TransferMessage::Receipt(signed) => state.end.peer_receipt = Some(*signed),
+            TransferMessage::Accounts(accounts) => state.end.peer_accounts = *accounts,
+            TransferMessage::Abort(failure) => state.end.come(Ended::Failed(failure)),
+            message => state.machine.hear(message)?,
+        }
+        self.pump(&mut state);
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Ends the transfer from this side.
+    pub fn abort(&self, failure: Failure) {
+        self.say(TransferMessage::Abort(failure.clone()));
+        let mut state = self.lock();
+        state.end.come(Ended::Failed(failure));
+        state.end.is_closed = true;
+        let outbox = state.outbox.clone();
+        drop(state);
+        self.changed.notify_all();
+        if let Some(outbox) = outbox {
+            outbox.work();
+        }
+    }
+
+    /// Its session is gone; it may go on in another.
+    pub fn detach(&self) {
+        let mut state = self.lock();
+        state.outbox = None;
+        state.machine.unlink();
+    }
+
+    /// The link stands again.
+    pub fn link_up(&self) {
+        let mut state = self.lock();
+        state.machine.link_up();
+        self.pump(&mut state);
+    }
+
+    /// A stream is gone.
+    pub fn stream_lost(&self, stream: u16) {
+        self.lock().machine.stream_lost(stream);
+    }
+
+    /// Sends the next piece on a stream, if there is one.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did> {
+        let (piece, number) = {
+            let mut state = self.lock();
+            if state.end.ended.is_some() {
+                return Ok(Did::Over);
+            }
+            let Some(piece) = state.machine.next_piece(stream) else { return Ok(Did::Nothing(None)) };
+            (piece, state.number)
+        };
+        let bytes = piece.bytes.len() as u64;
+        let mut watch = Stopwatch::start(&self.accounts);
+        if self.pace.rate().is_some() {
+            self.pace.wait(bytes, || self.ended().is_none());
+            watch.lap_out(Stage::Pace, bytes);
+        }
+        buffer.payload_mut()[..piece.bytes.len()].copy_from_slice(&piece.bytes);
+        let inner = Inner {
+            kind: FrameKind::Segment,
+            encoding: Encoding::Raw,
+            transfer: number,
+            raw_bytes: piece.bytes.len() as u32,
+            entry: piece.flow,
+            offset: piece.offset,
+            digest: piece.digest,
+            is_again: false,
+        };
+        outlet.put(buffer, piece.bytes.len(), &inner)?;
+        match outlet.books_itself() {
+            true => watch.skip(),
+            false => watch.lap(Stage::Send, bytes),
+        }
+        Ok(Did::Work)
+    }
+
+    fn pump(&self, state: &mut State) {
+        while let Some(action) = state.machine.take_action() {
+            match action {
+                Action::Say(message) => {
+                    if let Some(outbox) = &state.outbox {
+                        outbox.say(state.number, message);
+                    }
+                }
+                Action::Rewind { at, .. } if state.is_fed => {
+                    let cause = "the destination lost what it had, and the source is not read any more";
+                    let failure = Failure::new(FailureKind::Damage, "go on with the stream", cause);
+                    state.machine.rewound(at.flow, Err(failure));
+                }
+                Action::Rewind { at, is_ours } => state.wanted.push_back(Wanted::Rewind { at, is_ours }),
+                Action::Settled(flow, outcome) => {
+                    if let Some((begin, bytes)) = state.machine.flow(flow) {
+                        let entry = entry_of(flow, &begin.path, begin.mode, bytes);
+                        state.end.settled(&entry, &outcome);
+                        (self.events)(Event::Settled(Arc::new(entry), outcome));
+                    }
+                    self.hashers().remove(&flow);
+                    state.wanted.push_back(Wanted::LetGo(flow));
+                }
+                Action::Finished(totals) => state.end.come(Ended::Finished(totals)),
+            }
+        }
+        self.changed.notify_all();
+        if let Some(outbox) = &state.outbox {
+            outbox.work();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn hashers(&self) -> MutexGuard<'_, BTreeMap<EntryId, blake3::Hasher>> {
+        self.hashers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A complete flow as an entry of the receipt.
+pub(super) fn entry_of(id: EntryId, path: &RelativePath, mode: u32, bytes: u64) -> Entry {
+    Entry {
+        id,
+        path: path.clone(),
+        kind: Kind::File { sparse: false, marked: false },
+        mode,
+        uid: 0,
+        gid: 0,
+        evidence: Evidence { size: bytes, ..Evidence::default() },
+        xattrs: Vec::new(),
+    }
+}
+
+impl Taker for FlowSend {
+    fn begin(&self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
+        let mut state = self.lock();
+        let flow = state.machine.begin(path, origin, mode)?;
+        self.hashers().insert(flow, blake3::Hasher::new());
+        self.pump(&mut state);
+        Ok(flow)
+    }
+
+    fn position(&self, flow: EntryId) -> Option<u64> {
+        self.lock().machine.position(flow)
+    }
+
+    fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
+        let mut watch = Stopwatch::start(&self.accounts);
+        let digest = Digest(*blake3::hash(bytes).as_bytes());
+        let mut hasher = match self.hashers().get(&flow) {
+            Some(hasher) => hasher.clone(),
+            None => return Pushed::Elsewhere,
+        };
+        hasher.update(bytes);
+        let prefix = Digest(*hasher.finalize().as_bytes());
+        let piece = Piece { flow, offset, bytes: bytes.to_vec(), digest, prefix };
+        watch.lap(Stage::Digest, bytes.len() as u64);
+        let mut state = self.lock();
+        loop {
+            if state.end.ended.is_some() || state.is_stopped {
+                return Pushed::Over;
+            }
+            match state.machine.position(flow) {
+                Some(position) if position != offset => return Pushed::Elsewhere,
+                Some(_) if state.machine.has_room() => break,
+                // The thread that reads is to do something else first.
+                _ if !state.wanted.is_empty() => return Pushed::Elsewhere,
+                _ => {}
+            }
+            let waited = self.changed.wait_timeout(state, LOOK_AGAIN);
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        watch.lap_out(Stage::Digest, 0);
+        if state.machine.push(piece).is_err() {
+            return Pushed::Elsewhere;
+        }
+        let outbox = state.outbox.clone();
+        drop(state);
+        self.hashers().insert(flow, hasher);
+        if let Some(outbox) = outbox {
+            outbox.work();
+        }
+        Pushed::Taken
+    }
+
+    fn end(&self, flow: EntryId) {
+        let mut state = self.lock();
+        state.machine.end(flow);
+        self.pump(&mut state);
+    }
+
+    fn give_up(&self, flow: EntryId, failure: Failure) {
+        let mut state = self.lock();
+        state.machine.give_up(flow, failure);
+        self.pump(&mut state);
+    }
+
+    fn last(&self) {
+        let mut state = self.lock();
+        state.machine.last();
+        self.pump(&mut state);
+    }
+
+    fn wanted(&self, at_most: Duration) -> Vec<Wanted> {
+        let mut state = self.lock();
+        if state.wanted.is_empty() && !at_most.is_zero() {
+            // Whatever comes is news: a flow may go on now.
+            state = self.changed.wait_timeout(state, at_most).unwrap_or_else(|p| p.into_inner()).0;
+        }
+        state.wanted.drain(..).collect()
+    }
+
+    fn rewound(&self, flow: EntryId, result: Result<blake3::Hasher>) {
+        let result = result.map(|hasher| {
+            self.hashers().insert(flow, hasher);
+        });
+        let mut state = self.lock();
+        state.machine.rewound(flow, result);
+        self.pump(&mut state);
+    }
+
+    fn note(&self, text: String) {
+        (self.events)(Event::Note(text));
+    }
+
+    fn failed(&self, failure: Failure) {
+        self.lock().failed.get_or_insert(failure.clone());
+        self.abort(failure);
+    }
+
+    fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.end.ended.is_some() || state.is_stopped
+    }
+}

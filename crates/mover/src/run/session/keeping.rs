@@ -1,0 +1,217 @@
+//! What is looked at all the while a session stands: the peer told that we live, stuck streams given up, packets spaced,
+//! others given way to, accounts told.
+
+use super::{Session, State, Transfer};
+use crate::failure::{Failure, FailureKind};
+use crate::link::StopHandle;
+use crate::run::sender::SendRun;
+use crate::stage::Stage;
+use crate::tune::ledbat::Sample;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_sys::socket::TcpInfo;
+use thalweg_wire::account::StreamAccount;
+use thalweg_wire::message::Heartbeat;
+
+/// Time between two tellings of accounts.
+const ACCOUNTS_EVERY: Duration = Duration::from_secs(1);
+/// A stream that tries for so long and gets nothing across, while the peer is heard, is given up.
+const STUCK: Duration = Duration::from_secs(3);
+/// A stream's packets are not spaced wider than for this rate: a handful of them a second.
+const PACING_BYTES_PER_S_MIN: u64 = 16 << 10;
+
+impl Session {
+    pub(super) fn heartbeat(&self) -> Heartbeat {
+        let arrived = self.lock().streams.values().filter_map(|(_, handle)| handle.arrived()).sum();
+        let mut sum = Heartbeat { arrived_bytes: arrived, ..Heartbeat::default() };
+        for transfer in self.transfers() {
+            let (one, accounts) = match &transfer {
+                Transfer::Receive(run) => (run.progress(), &run.accounts),
+                Transfer::ReceiveFlows(run) => (run.progress(), &run.accounts),
+                Transfer::Send(_) | Transfer::SendFlows(_) => continue,
+            };
+            {
+                // By the segment, not by the chunk: on a slow path one chunk may take longer than a stall is borne.
+                sum.verified_bytes = sum.verified_bytes.saturating_add(accounts.bytes(Stage::Verify));
+                sum.durable_bytes = sum.durable_bytes.saturating_add(one.durable_bytes);
+                sum.settled_entries += one.settled_entries;
+                if one.waiting_for.is_some() && one.waiting_ms >= sum.waiting_ms {
+                    (sum.waiting_for, sum.waiting_ms) = (one.waiting_for, one.waiting_ms);
+                }
+            }
+        }
+        sum
+    }
+
+    /// What is done a few times a second. False when the session is closed.
+    pub(super) fn keep(&self) -> bool {
+        let (transfers, tell) = {
+            let mut state = self.lock();
+            if state.closed {
+                return false;
+            }
+            let tell = state.accounts_at.is_none_or(|at| at.elapsed() >= ACCOUNTS_EVERY);
+            if tell {
+                state.accounts_at = Some(Instant::now());
+            }
+            (state.transfers.values().cloned().collect::<Vec<_>>(), tell && state.control.is_some())
+        };
+        if tell {
+            self.give_up_stuck();
+        }
+        let yields = self.yield_to_others(&transfers);
+        if tell || yields {
+            self.space_packets(&transfers);
+        }
+        for transfer in transfers {
+            match transfer {
+                Transfer::Receive(run) => {
+                    run.tick();
+                    if tell {
+                        run.tell_accounts();
+                    }
+                }
+                Transfer::Send(run) if tell => run.tell_accounts(),
+                Transfer::SendFlows(run) if tell => run.tell_accounts(),
+                Transfer::ReceiveFlows(run) if tell => run.tell_accounts(),
+                Transfer::Send(_) | Transfer::SendFlows(_) | Transfer::ReceiveFlows(_) => {}
+            }
+        }
+        true
+    }
+
+    /// A path that died takes its streams, one that came back all of them: then the link is dialled anew.
+    pub(super) fn give_up_stuck(&self) {
+        let stuck = self.stuck_streams();
+        let Some(first) = stuck.first() else { return };
+        let cause = |stream: u16| {
+            let cause = format!("stream {stream} gets nothing across, though the peer is heard");
+            Failure::new(FailureKind::Connection, "transfer", cause)
+        };
+        if stuck.len() == self.streams().len() {
+            self.drop_link(cause(*first));
+            return;
+        }
+        for &stream in &stuck {
+            if let Ok(session) = self.strong() {
+                self.owner.on_stream_stuck(&session, stream);
+            }
+            self.lose_stream(stream, cause(stream));
+        }
+    }
+
+    /// What the kernel says about the streams that stand.
+    pub(super) fn stream_accounts(&self) -> Vec<StreamAccount> {
+        let mut state = self.lock();
+        let State { streams, fastest, .. } = &mut *state;
+        fastest.retain(|stream, _| streams.contains_key(stream));
+        let account = |(&stream, (_, handle)): (&u16, &(u64, StopHandle))| {
+            let mut account = handle.account(stream)?;
+            let fastest = fastest.entry(stream).or_default();
+            *fastest = account.delivery_bytes_per_s_max.max(*fastest);
+            account.delivery_bytes_per_s_max = *fastest;
+            Some(account)
+        };
+        streams.iter().filter_map(account).collect()
+    }
+
+    /// Streams whose bytes do not arrive while the control connection lives: after an outage the kernel tries ever
+    /// more rarely, and the path may be good again for a long time before it does.
+    pub(super) fn stuck_streams(&self) -> Vec<u16> {
+        let mut state = self.lock();
+        let is_heard = state.heard_at.is_some_and(|at| at.elapsed() < STUCK / 2);
+        let State { streams, delivered, .. } = &mut *state;
+        delivered.retain(|stream, _| streams.contains_key(stream));
+        let mut stuck = Vec::new();
+        for (&stream, (_, handle)) in streams.iter() {
+            let now = match handle.delivered() {
+                Some((bytes, true)) => bytes,
+                _ => {
+                    delivered.remove(&stream);
+                    continue;
+                }
+            };
+            let known = delivered.entry(stream).or_insert((now, Instant::now()));
+            if known.0 != now {
+                *known = (now, Instant::now());
+            } else if is_heard && known.1.elapsed() >= STUCK {
+                stuck.push(stream);
+            }
+        }
+        stuck
+    }
+
+    /// Samples of all streams for the transfers that yield; whether there are any.
+    pub(super) fn yield_to_others(&self, transfers: &[Transfer]) -> bool {
+        let yielding: Vec<&Arc<SendRun>> = transfers
+            .iter()
+            .filter_map(|transfer| match transfer {
+                Transfer::Send(run) if run.terms.yields => Some(run),
+                _ => None,
+            })
+            .collect();
+        if yielding.is_empty() {
+            return false;
+        }
+        let sample = {
+            let mut state = self.lock();
+            let State { streams, sampled, .. } = &mut *state;
+            sampled.retain(|stream, _| streams.contains_key(stream));
+            sample_of(streams, sampled)
+        };
+        if let Some(sample) = sample {
+            yielding.iter().for_each(|run| run.leave_room(&sample));
+        }
+        true
+    }
+
+    /// Has the kernel space packets where the transfers that send have a rate: what one call hands over would else leave
+    /// in one burst. Generously: the rate itself is kept by [`crate::stage::pace`].
+    pub(super) fn space_packets(&self, transfers: &[Transfer]) {
+        let mut rate = Some(0u64);
+        let mut sends = false;
+        for transfer in transfers {
+            let one = match transfer {
+                Transfer::Send(run) => run.rate(),
+                Transfer::SendFlows(run) => run.rate(),
+                Transfer::Receive(_) | Transfer::ReceiveFlows(_) => continue,
+            };
+            sends = true;
+            rate = rate.and_then(|sum| Some(sum.saturating_add(one?)));
+        }
+        let mut state = self.lock();
+        let limited = rate.filter(|_| sends);
+        if limited.is_none() && !state.is_spaced {
+            return;
+        }
+        state.is_spaced = limited.is_some();
+        let count = state.streams.len().max(1) as u64;
+        let each =
+            limited.map_or(u64::MAX, |rate| (rate.saturating_mul(2) / count).max(PACING_BYTES_PER_S_MIN));
+        state.streams.values().for_each(|(_, handle)| handle.pace(each));
+    }
+}
+
+/// What the streams together show since `sampled`, which is brought up to date. `None` if none of them is TCP.
+fn sample_of(
+    streams: &BTreeMap<u16, (u64, StopHandle)>,
+    sampled: &mut BTreeMap<u16, TcpInfo>,
+) -> Option<Sample> {
+    let mut all: Option<Sample> = None;
+    for (&stream, (_, handle)) in streams {
+        let Some(now) = handle.info() else { continue };
+        let before = sampled.insert(stream, now).filter(|before| before.bytes_acked <= now.bytes_acked);
+        let before = before.unwrap_or_default();
+        let sum = all.get_or_insert(Sample { rtt: now.rtt, rtt_min: now.rtt_min, ..Sample::default() });
+        let acked = now.bytes_acked - before.bytes_acked;
+        // A stream that carried nothing has an old idea of the path.
+        if acked > 0 {
+            sum.rtt = if sum.acked_bytes == 0 { now.rtt } else { sum.rtt.min(now.rtt) };
+        }
+        sum.rtt_min = sum.rtt_min.min(now.rtt_min);
+        sum.acked_bytes += acked;
+        sum.lost |= now.retransmits_total > before.retransmits_total;
+    }
+    all
+}

@@ -1,0 +1,123 @@
+//! What a stream's two threads do: one asks the senders for work, one hands frames to the receivers.
+
+use super::{LOOK_AGAIN, Session, payload_max};
+use crate::failure::{self, Result};
+use crate::link::{FrameBuffer, FrameReader, FrameWriter, Meanwhile, Received};
+use crate::run::receiver::ReceiveRun;
+use crate::run::sender::{Did, SendLane};
+use crate::stage::intake::Intake;
+use crate::stage::{Accounts, Booking, Stage};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use thalweg_sys::usage::thread_cpu;
+use thalweg_wire::frame::Inner;
+use thalweg_wire::message::TransferNumber;
+
+impl Session {
+    pub(super) fn send_loop(&self, stream: u16, serial: u64, mut writer: FrameWriter) -> Result<()> {
+        let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
+        let mut flow_buffer = None;
+        let broken = |error: io::Error| failure::of_io("send", &error);
+        loop {
+            if self.is_gone(stream, serial) {
+                // Only reading or the link showed it. Whoever breaks streams shall not collect threads and sockets here.
+                return Ok(());
+            }
+            let seen = self.bell.rings();
+            let mut pause = LOOK_AGAIN;
+            let mut worked = false;
+            let senders = self.senders();
+            lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
+            for run in senders {
+                if let Entry::Vacant(place) = lanes.entry(run.number()) {
+                    place.insert(SendLane::new(stream, &run.terms).map_err(broken)?);
+                }
+                let Some(lane) = lanes.get_mut(&run.number()) else { continue };
+                match run.work(lane, &mut writer).map_err(broken)? {
+                    Did::Work => worked = true,
+                    Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
+                    Did::Over => {}
+                }
+            }
+            let flows = self.flow_senders();
+            if let Some(bytes) = flows.iter().map(|run| payload_max(&run.terms)).max()
+                && flow_buffer.as_ref().is_none_or(|buffer: &FrameBuffer| buffer.payload_max() < bytes)
+            {
+                flow_buffer = Some(FrameBuffer::new(bytes).map_err(broken)?);
+            }
+            for run in flows {
+                let Some(buffer) = &mut flow_buffer else { continue };
+                worked |= matches!(run.work(stream, buffer, &mut writer).map_err(broken)?, Did::Work);
+            }
+            if !worked && !self.bell.wait(seen, pause) {
+                writer.finish().map_err(broken)?;
+                return Ok(());
+            }
+        }
+    }
+
+    pub(super) fn receive_loop(&self, stream: u16, mut reader: FrameReader) -> Result<()> {
+        let payload_max = || self.payload_max.load(Ordering::Acquire);
+        let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_io("receive", &e))?;
+        let mut intakes = Intakes::default();
+        loop {
+            let (since, cpu_since) = (Instant::now(), thread_cpu());
+            let inner = match reader.receive_up_to(&mut buffer, payload_max, &mut intakes)? {
+                Received::Frame(inner) => inner,
+                Received::End => return Ok(()),
+                Received::Cut(error) => return Err(failure::of_io("receive", &error)),
+            };
+            if let Some(run) = self.flow_receiver(inner.transfer) {
+                book_receive(&run.accounts, since, cpu_since, &inner);
+                run.take(&inner, buffer.payload())?;
+                continue;
+            }
+            let intakes = &mut intakes.0;
+            if !intakes.contains_key(&inner.transfer) {
+                // Its transfer may have been taken out meanwhile.
+                let Some(run) = self.receiver(inner.transfer) else { continue };
+                intakes.retain(|number, _| self.receiver(*number).is_some());
+                let intake = Intake::new(run.clone(), u32::from(stream));
+                intakes.insert(inner.transfer, (run, intake));
+            }
+            if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
+                book_receive(&run.accounts, since, cpu_since, &inner);
+                let payload = buffer.payload().len();
+                intake.take(&inner, &mut buffer, payload)?;
+            }
+        }
+    }
+}
+
+/// Books what a frame took, from the wait for it on.
+fn book_receive(accounts: &Accounts, since: Instant, cpu_since: Duration, inner: &Inner) {
+    let (wall, cpu) = (since.elapsed(), thread_cpu().saturating_sub(cpu_since));
+    let input = wall.saturating_sub(cpu);
+    let bytes = u64::from(inner.raw_bytes);
+    let booking = Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
+    accounts.book(Stage::Receive, booking);
+}
+
+/// Receiving stages of one stream, by transfer.
+#[derive(Default)]
+struct Intakes(HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>);
+
+/// Their writes end while the stream waits for frames.
+impl Meanwhile for Intakes {
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.0.values().filter_map(|(_, intake)| intake.fd()).collect()
+    }
+
+    fn notice(&mut self) {
+        self.0.values_mut().for_each(|(_, intake)| intake.notice());
+    }
+
+    fn settle(&mut self) {
+        self.0.values_mut().for_each(|(_, intake)| intake.settle());
+    }
+}
