@@ -231,6 +231,8 @@ async fn accept_loop(listener: TcpListener, door: Door, strangers: Arc<Strangers
 /// TLS, hello, and then to its session; a stranger's place is free again when he has proved who he is.
 async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot::Receiver<()>)>) {
     let since = Instant::now();
+    // As the other side, which waits for our answers.
+    let _ = stream.set_nodelay(true);
     let handshake = tokio::time::timeout(ADMIT_TIMEOUT, door.acceptor.accept(stream));
     let secured = match stranger {
         Some((_place, cut)) => tokio::select! {

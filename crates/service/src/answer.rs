@@ -10,8 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Removed, SurveyPlace};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::run::session::Session;
-use thalweg_wire::message::{Message, Place, Question, Reply};
+use thalweg_wire::message::{Message, Part, Place, Question, Reply};
 use thalweg_wire::{Digest, Entry, RelativePath, limits};
 
 /// Answers `question`, piece by piece.
@@ -26,6 +27,10 @@ pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Questi
         Question::Read { place, offset, bytes } => read(host, &pen, &place, offset, bytes),
         Question::Digest { place, chunk_bytes } => digest(host, &pen, &place, chunk_bytes),
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive),
+        Question::Measure { place, part, millis, threads } => {
+            let time = Duration::from_millis(u64::from(millis));
+            measure_part(host, &pen, &place, part, time, threads)
+        }
     };
     if let Err(failure) = pen.end(ended.err()) {
         tracing::debug!(%failure, "an answer was not finished");
@@ -99,6 +104,33 @@ fn remove(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool) -> Result<
         pen.say(Reply::Removed(count))
     })?;
     pen.say(Reply::Removed(count))
+}
+
+fn measure_part(
+    host: &Host,
+    pen: &Pen<'_>,
+    place: &Place,
+    part: Part,
+    time: Duration,
+    threads: u16,
+) -> Result<()> {
+    let resolved = host.exports.resolve(place, part == Part::Write)?;
+    let Ok(_alone) = host.measuring.try_lock() else {
+        let cause = "another client has this server measure itself: try again in some seconds";
+        return Err(Failure::new(FailureKind::Busy, "measure", cause));
+    };
+    let asked = Measure {
+        part,
+        path: PathBuf::from(std::ffi::OsString::from_vec(resolved.path)),
+        contents: resolved.trailing_slash,
+        below: resolved.below,
+        time,
+        threads,
+        cipher: pen.session.cipher,
+    };
+    let session = pen.session;
+    let measured = measure::measure(asked, &|| session.is_closed() || session.lost_since().is_some())?;
+    pen.say(Reply::Measured(measured))
 }
 
 fn resolve(host: &Host, place: &Place, write: bool) -> Result<SurveyPlace> {

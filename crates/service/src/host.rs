@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+use thalweg_mover::endpoint::sparing::SparingSource;
+use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
+use thalweg_mover::endpoint::{Destination, Source};
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{
@@ -25,9 +28,10 @@ use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::{Owner, Session, Transfer};
 use thalweg_mover::transfer::{receiver, sender};
+use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Steer, TransferNumber};
+use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Steer, TransferNumber, Trial};
 
 /// Bounds of a server.
 #[derive(Debug, Clone)]
@@ -78,13 +82,15 @@ const IDLE_PATIENCE: Duration = Duration::from_secs(10);
 pub struct Host {
     identity: Identity,
     pub(crate) exports: Exports,
-    state: Option<PathBuf>,
+    pub(crate) state: Option<PathBuf>,
     limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
     instances: AtomicU64,
     idle_since: Mutex<Instant>,
+    /// Held while a part is measured alone: two at once would measure each other.
+    pub(crate) measuring: Mutex<()>,
     /// Each transfer has a clone until it is concluded.
-    work: Arc<()>,
+    pub(crate) work: Arc<()>,
     this: Weak<Host>,
 }
 
@@ -104,6 +110,7 @@ impl Host {
             sessions: Mutex::default(),
             instances: AtomicU64::new(1),
             idle_since: Mutex::new(Instant::now()),
+            measuring: Mutex::default(),
             work: Arc::default(),
             this: this.clone(),
         });
@@ -302,10 +309,10 @@ impl Host {
     /// A knob of a transfer that we send. One that is over, or that we receive, has none.
     fn steer(session: &Session, number: TransferNumber, steer: &Steer) {
         for transfer in session.transfers() {
-            if let Transfer::Send(run) = transfer
-                && run.number() == number
-            {
-                run.steer(steer);
+            match transfer {
+                Transfer::Send(run) if run.number() == number => run.steer(steer),
+                Transfer::SendFlows(run) if run.number() == number => run.steer(steer),
+                _ => {}
             }
         }
     }
@@ -314,9 +321,11 @@ impl Host {
         let number = open.transfer;
         let form = open.source.clone();
         let instance = self.instances.fetch_add(1, Ordering::Relaxed);
-        let opened = match open.direction {
-            Direction::Push => self.open_push(session, open).map(|()| form.clone()),
-            Direction::Pull => self.open_pull(session, open),
+        let opened = match (open.direction, open.flow.clone()) {
+            (Direction::Push, None) => self.open_push(session, open).map(|()| form.clone()),
+            (Direction::Pull, None) => self.open_pull(session, open),
+            (Direction::Push, Some(flow)) => self.receive_flows(session, open, flow).map(|()| form.clone()),
+            (Direction::Pull, Some(flow)) => self.send_flows(session, open, flow),
         };
         let (source, refused) = match opened {
             Ok(source) => (source, None),
@@ -343,11 +352,25 @@ impl Host {
     }
 
     fn open_push(&self, session: &Arc<Session>, open: Open) -> Result<()> {
-        let destination = self.open_destination(session, &open)?;
+        let is_trial = open.trial.is_some();
+        let destination: Arc<dyn Destination> = match open.trial {
+            None => Arc::new(self.open_destination(session, &open)?),
+            Some(Trial::Scratch { bytes_max }) => {
+                let place = self.exports.resolve(&open.places[0], true)?;
+                let place = DestinationPlace { path: path_of(place.path), below: place.below };
+                let terms = open.terms.clone();
+                Arc::new(LocalDestination::open_scratch(&place, &open.source, terms, bytes_max)?)
+            }
+            Some(_) => {
+                // Nothing is written; who may not even name the place shall not measure either.
+                self.exports.resolve(&open.places[0], false)?;
+                Arc::new(NullDestination::default())
+            }
+        };
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = ReceiveRun::start(
             open.transfer,
-            Arc::new(destination),
+            destination,
             open.terms,
             receiver::Limits::default(),
             session.outbox(),
@@ -361,22 +384,10 @@ impl Host {
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         in_thread("transfer", move || {
             let _work = work;
-            let tell = |is_over: Option<bool>| {
-                let Some(told) = &told else { return };
-                let (streams, entries) = (session.streams().len(), run.progress().settled_entries);
-                let (sender, receiver) = (run.peer_accounts(), run.side());
-                match is_over {
-                    Some(is_done) => told.end(is_done, streams, entries, sender, receiver),
-                    None => told.tell(streams, entries, sender, receiver),
-                }
-            };
-            while run.wait(TELL_EVERY).is_none() && !session.is_closed() {
-                tell(None);
-            }
-            tell(Some(matches!(run.ended(), Some(Ended::Finished(_)))));
-            if let Some(ended) = run.ended() {
+            let seen = || (run.progress().settled_entries, run.peer_accounts(), run.side());
+            if let Some(ended) = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen) {
                 match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_receiver(&run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
+                    agree::as_receiver(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
                 }) {
                     Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
                     Err(failure) => tracing::warn!(%failure, "transfer failed"),
@@ -387,25 +398,35 @@ impl Host {
         })
     }
 
-    /// Where the job's lock is held by an older session of the same client that was cut off, this is that client
-    /// again under the same command: the older session ends, what it made durable stays.
     fn open_destination(&self, session: &Arc<Session>, open: &Open) -> Result<LocalDestination> {
-        let since = Instant::now();
-        loop {
+        self.when_free(session, &open.terms.job_key, || {
             let place = self.exports.resolve(&open.places[0], !open.terms.dry_run)?;
-            let opened = LocalDestination::open(
+            LocalDestination::open(
                 DestinationPlace { path: path_of(place.path), below: place.below },
                 &open.source,
                 place.trailing_slash,
                 open.terms.clone(),
                 self.state.clone(),
                 Filter::new(open.filter.clone())?,
-            );
-            let busy = match opened {
+            )
+        })
+    }
+
+    /// Where the job's lock is held by an older session of the same client that was cut off, this is that client
+    /// again under the same command: the older session ends, what it made durable stays.
+    pub(crate) fn when_free<T>(
+        &self,
+        session: &Arc<Session>,
+        job_key: &[u8; 16],
+        open: impl Fn() -> Result<T>,
+    ) -> Result<T> {
+        let since = Instant::now();
+        loop {
+            let busy = match open() {
                 Err(failure) if failure.kind == FailureKind::Busy => failure,
                 other => return other,
             };
-            match self.holder(session, &open.terms.job_key) {
+            match self.holder(session, job_key) {
                 Some(holder) if holder.lost_since().is_some() || is_silent(&holder) => {
                     tracing::info!("a client begins its job anew; its older session ends");
                     let cause = "the same client began the job anew";
@@ -429,9 +450,11 @@ impl Host {
         others.into_iter().find(|other| {
             !Arc::ptr_eq(other, session)
                 && other.peer.matches(&session.peer)
-                && other.transfers().iter().any(
-                    |transfer| matches!(transfer, Transfer::Receive(run) if run.terms.job_key == *job_key),
-                )
+                && other.transfers().iter().any(|transfer| match transfer {
+                    Transfer::Receive(run) => run.terms.job_key == *job_key,
+                    Transfer::ReceiveFlows(run) => run.terms.job_key == *job_key,
+                    Transfer::Send(_) | Transfer::SendFlows(_) => false,
+                })
         })
     }
 
@@ -459,38 +482,33 @@ impl Host {
             follow_links: false,
             direct: open.terms.disk.source.direct,
         };
-        let source = LocalSource::open(roots, options)?;
-        let form = source.form();
+        let is_trial = open.trial.is_some();
+        let (source, form): (Arc<dyn Source>, SourceForm) = match open.trial {
+            Some(Trial::Noise { bytes, file_bytes }) => {
+                (Arc::new(NoiseSource { bytes, file_bytes }), SourceForm::Many)
+            }
+            trial => {
+                let source = LocalSource::open(roots, options)?;
+                let form = source.form();
+                match trial {
+                    Some(Trial::Source { bytes_max }) => {
+                        (Arc::new(SparingSource::new(Arc::new(source), bytes_max)), form)
+                    }
+                    _ => (Arc::new(source), form),
+                }
+            }
+        };
         let limits = sender::Limits::for_terms(&open.terms);
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let run = SendRun::new(
-            open.transfer,
-            Arc::new(source),
-            open.terms,
-            limits,
-            session.outbox(),
-            event::nobody(),
-        );
+        let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), event::nobody());
         session.add(open.transfer, Transfer::Send(run.clone()))?;
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         in_thread("transfer", move || {
             let _work = work;
-            let tell = |is_over: Option<bool>| {
-                let Some(told) = &told else { return };
-                let (streams, entries) = (session.streams().len(), run.progress().entries_settled);
-                let (sender, receiver) = (run.side(), run.peer_accounts());
-                match is_over {
-                    Some(is_done) => told.end(is_done, streams, entries, sender, receiver),
-                    None => told.tell(streams, entries, sender, receiver),
-                }
-            };
-            while run.wait(TELL_EVERY).is_none() && !session.is_closed() {
-                tell(None);
-            }
-            tell(Some(matches!(run.ended(), Some(Ended::Finished(_)))));
-            if let Some(ended) = run.ended() {
+            let seen = || (run.progress().entries_settled, run.side(), run.peer_accounts());
+            if let Some(ended) = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen) {
                 match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_sender(&run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
+                    agree::as_sender(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
                 }) {
                     Ok(agreed) => tracing::info!(root = %agreed.sender.statement.root, "sent"),
                     Err(failure) => tracing::warn!(%failure, "transfer failed"),
@@ -501,11 +519,11 @@ impl Host {
         Ok(form)
     }
 
-    fn signer(&self, session: &Session) -> Signer<'_> {
+    pub(crate) fn signer(&self, session: &Session) -> Signer<'_> {
         Signer { identity: &self.identity, peer: session.peer, header: None }
     }
 
-    fn strong(&self) -> Result<Arc<Host>> {
+    pub(crate) fn strong(&self) -> Result<Arc<Host>> {
         self.this
             .upgrade()
             .ok_or_else(|| Failure::new(FailureKind::Stopped, "serve", "the server is shutting down"))
@@ -601,6 +619,8 @@ fn wanted_path(session: &Session) -> PathHints {
         let (terms, sends) = match &transfer {
             Transfer::Send(run) => (&run.terms, true),
             Transfer::Receive(run) => (&run.terms, false),
+            Transfer::SendFlows(run) => (&run.terms, true),
+            Transfer::ReceiveFlows(run) => (&run.terms, false),
         };
         path.window_bytes = path.window_bytes.or(terms.window_bytes);
         path.share_bytes = path.share_bytes.or(terms.share_bytes.filter(|_| sends));
@@ -611,7 +631,7 @@ fn wanted_path(session: &Session) -> PathHints {
 }
 
 /// Only what everybody on this machine may choose: on a client's word no module is loaded.
-fn check_congestion(name: &str) -> Result<()> {
+pub(crate) fn check_congestion(name: &str) -> Result<()> {
     let allowed = thalweg_sys::socket::allowed_congestion().unwrap_or_default();
     if allowed.iter().any(|known| known == name) {
         return Ok(());
@@ -635,14 +655,44 @@ fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
         && ours.is_ok_and(|ours| proof_matches(&ours, &hello.proof))
 }
 
-fn path_of(bytes: Vec<u8>) -> PathBuf {
+pub(crate) fn path_of(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+pub(crate) fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
         .map(drop)
         .map_err(|error| failure::of_io("start a thread", &error))
+}
+
+/// Waits until a transfer has ended, or its session, and tells meanwhile what is `seen`: entries settled, and where the
+/// time goes at the sending and at the receiving side.
+pub(crate) fn watch(
+    told: Option<&Served>,
+    session: &Session,
+    is_trial: bool,
+    wait: impl Fn(Duration) -> Option<Ended>,
+    seen: impl Fn() -> (u64, SideAccounts, SideAccounts),
+) -> Option<Ended> {
+    let tell = || {
+        if let Some(told) = told {
+            let (entries, sender, receiver) = seen();
+            told.tell(session.streams().len(), entries, sender, receiver);
+        }
+    };
+    let ended = loop {
+        match wait(TELL_EVERY) {
+            // Nobody comes back for a measurement.
+            None if is_trial && session.lost_since().is_some() => break None,
+            None if !session.is_closed() => tell(),
+            ended => break ended,
+        }
+    };
+    tell();
+    if let Some(told) = told {
+        told.end(matches!(ended, Some(Ended::Finished(_))));
+    }
+    ended
 }

@@ -9,6 +9,8 @@ pub mod accept;
 
 pub mod host;
 
+mod flows;
+
 /// What `thalweg why` reads.
 pub mod published;
 

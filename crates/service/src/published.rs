@@ -152,15 +152,7 @@ impl Served {
     }
 
     /// The last word.
-    pub fn end(
-        &self,
-        is_done: bool,
-        streams: usize,
-        entries: u64,
-        sender: SideAccounts,
-        receiver: SideAccounts,
-    ) {
-        self.tell(streams, entries, sender, receiver);
+    pub fn end(&self, is_done: bool) {
         self.publisher.over(if is_done { State::Finished } else { State::Failed });
     }
 

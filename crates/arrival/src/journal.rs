@@ -1,0 +1,165 @@
+//! What a watcher knows, on disk: one record on a line, each with its check, each synced before anything follows from it.
+//!
+//! A line that a crash tore has no end, so it can only be the last, and is dropped. Damage anywhere else is an error, because going on
+//! could analyse something twice. Only one watcher has a journal at a time. It is rewritten as a whole at each beginning,
+//! and put in place by a rename.
+
+use crate::machine::Record;
+use std::fs::{File, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+
+/// See the module.
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    _lock: File,
+}
+
+/// The first line.
+const HEAD: &str = "thalweg watch 1\n";
+/// Hexadecimal digits of BLAKE3 before each record.
+const CHECK_DIGITS: usize = 16;
+
+impl Journal {
+    /// Opens the journal in this directory, which is made, and reads what it says.
+    ///
+    /// # Errors
+    /// `Busy` while another watcher has it; `Damage` if it does not make sense; what the kernel says.
+    pub fn open(directory: &Path) -> Result<(Journal, Vec<Record>)> {
+        use std::os::unix::fs::DirBuilderExt;
+        let of_io = |error: std::io::Error| failure::of_io("open the journal", &error);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(of_io)?;
+        let lock = File::options().create(true).append(true).open(directory.join("lock")).map_err(of_io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let cause = "the same directory is watched for the same destination already";
+                return Err(Failure::new(FailureKind::Busy, "watch", cause));
+            }
+            Err(TryLockError::Error(error)) => return Err(of_io(error)),
+        }
+        let path = directory.join("journal");
+        let mut text = Vec::new();
+        let mut file = crate::own_file().read(true).append(true).open(&path).map_err(of_io)?;
+        file.read_to_end(&mut text).map_err(of_io)?;
+        let records = read(&text)?;
+        Ok((Journal { path, file, _lock: lock }, records))
+    }
+
+    /// Adds records and makes them durable.
+    ///
+    /// # Errors
+    /// What the kernel says. Then nothing may follow from them.
+    pub fn append(&mut self, records: &[Record]) -> Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let of_io = |error: std::io::Error| failure::of_io("write the journal", &error);
+        self.file.write_all(&text_of(records)?).map_err(of_io)?;
+        self.file.sync_data().map_err(of_io)
+    }
+
+    /// Replaces all of it.
+    ///
+    /// # Errors
+    /// What the kernel says. Then the old one stands.
+    pub fn rewrite(&mut self, records: &[Record]) -> Result<()> {
+        let of_io = |error: std::io::Error| failure::of_io("write the journal", &error);
+        let fresh = self.path.with_extension("new");
+        let mut file = crate::own_file().write(true).truncate(true).open(&fresh).map_err(of_io)?;
+        file.write_all(HEAD.as_bytes()).map_err(of_io)?;
+        file.write_all(&text_of(records)?).map_err(of_io)?;
+        file.sync_all().map_err(of_io)?;
+        std::fs::rename(&fresh, &self.path).map_err(of_io)?;
+        File::open(self.path.parent().unwrap_or(Path::new("."))).and_then(|d| d.sync_all()).map_err(of_io)?;
+        self.file = File::options().append(true).open(&self.path).map_err(of_io)?;
+        Ok(())
+    }
+}
+
+fn text_of(records: &[Record]) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    for record in records {
+        let json = serde_json::to_string(record)
+            .map_err(|error| Failure::new(FailureKind::Internal, "write the journal", error))?;
+        text.extend_from_slice(format!("{} {json}\n", check(json.as_bytes())).as_bytes());
+    }
+    Ok(text)
+}
+
+fn check(json: &[u8]) -> String {
+    blake3::hash(json).to_hex()[..CHECK_DIGITS].to_owned()
+}
+
+fn read(text: &[u8]) -> Result<Vec<Record>> {
+    let damage = |line: usize| {
+        let cause = format!("line {line} of the journal is not what was written; to begin anew remove it");
+        Failure::new(FailureKind::Damage, "read the journal", cause)
+    };
+    let Some(rest) = text.strip_prefix(HEAD.as_bytes()) else {
+        // Nothing but a beginning that a crash tore.
+        return if HEAD.as_bytes().starts_with(text) { Ok(Vec::new()) } else { Err(damage(1)) };
+    };
+    let mut records = Vec::new();
+    for (number, line) in rest.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        // Torn: nothing followed from it.
+        let Some(line) = line.strip_suffix(b"\n") else { break };
+        records.push(record_of(line).ok_or_else(|| damage(number + 2))?);
+    }
+    Ok(records)
+}
+
+fn record_of(line: &[u8]) -> Option<Record> {
+    let (digits, json) = line.split_at_checked(CHECK_DIGITS)?;
+    let json = json.strip_prefix(b" ")?;
+    (digits == check(json).as_bytes()).then(|| serde_json::from_slice(json).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::Version;
+    use crate::machine::{Arrived, Outcome};
+    use thalweg_wire::RelativePath;
+
+    fn records() -> Vec<Record> {
+        let name = RelativePath::new(b"a\n\"\xff\x1b[2J".to_vec()).unwrap();
+        let version = Version { bytes: 1, changed_ns: -2, mark: u64::MAX };
+        let arrived = Arrived { version, digest: "d".into(), key: "k".into(), bytes: 1 };
+        vec![
+            Record::Arrived(name.clone(), arrived),
+            Record::Started(name.clone(), 1),
+            Record::Ended(name.clone(), 1, Outcome::Failed(9)),
+            Record::Done(name),
+        ]
+    }
+
+    #[test]
+    fn a_journal_keeps_what_was_written_and_belongs_to_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut journal, known) = Journal::open(directory.path()).unwrap();
+        assert_eq!(known, []);
+        assert_eq!(Journal::open(directory.path()).map(|_| ()).unwrap_err().kind, FailureKind::Busy);
+        journal.rewrite(&records()[..1]).unwrap();
+        journal.append(&records()[1..]).unwrap();
+        drop(journal);
+        assert_eq!(Journal::open(directory.path()).unwrap().1, records());
+    }
+
+    #[test]
+    fn a_journal_cut_anywhere_keeps_what_was_whole_and_damage_is_noticed() {
+        let mut text = HEAD.as_bytes().to_vec();
+        text.extend(text_of(&records()).unwrap());
+        for end in 0..=text.len() {
+            let whole = text[..end].iter().filter(|byte| **byte == b'\n').count().saturating_sub(1);
+            assert_eq!(read(&text[..end]).unwrap(), records()[..whole], "cut at {end}");
+        }
+        for at in 0..text.len() - 1 {
+            let mut damaged = text.clone();
+            damaged[at] ^= 1;
+            assert!(read(&damaged).is_err(), "a flipped bit at {at}");
+        }
+    }
+}

@@ -1,0 +1,558 @@
+//! Decides what is done with each item, and when. Pure: looks, ends and the time go in, records and actions come out.
+//!
+//! The way of an item: *growing* until it is complete, *moved*, *run*, its results *returned*, *done*. A later version of
+//! it goes the same way once the earlier one is done.
+//!
+//! Who drives it makes records durable before he does the actions that came with or after them. [`Machine::replay`] of the
+//! records and [`Machine::begin`] then go on wherever it was killed.
+
+use crate::item::{Complete, Order, Version, by_name, name_text};
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+use thalweg_wire::RelativePath;
+
+/// Time before the first repetition; each further one waits twice as long.
+pub const BACKOFF_MIN: Duration = Duration::from_secs(1);
+/// The longest that is waited between two attempts.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// What was asked for.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// When an item is complete.
+    pub complete: Complete,
+    /// In which order items are analysed.
+    pub order: Order,
+    /// Items copied, or their results sent back, at the same time.
+    pub moves_max: usize,
+    /// Commands at the same time; one where there is an order.
+    pub runs_max: usize,
+    /// Failed attempts of the command, in one life of the watcher, after which an item is given up.
+    pub attempts_max: u32,
+    /// Whether there is a command.
+    pub runs_command: bool,
+    /// Whether results are sent back.
+    pub returns_results: bool,
+}
+
+/// An item in a look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its name.
+    pub name: RelativePath,
+    /// What it is now.
+    pub version: Version,
+    /// Whether its marker is there.
+    pub is_marked: bool,
+}
+
+/// What arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrived {
+    /// The version that was seen when it was begun to copy.
+    pub version: Version,
+    /// BLAKE3 of the file; of a directory over what is in it.
+    pub digest: String,
+    /// [`crate::item::key_of`].
+    pub key: String,
+    /// Content bytes.
+    pub bytes: u64,
+}
+
+/// How a run of the command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// With exit code 0.
+    Succeeded,
+    /// With another one.
+    Failed(i32),
+    /// By a signal.
+    Killed(i32),
+    /// It could not be started, and why.
+    NotStarted(String),
+    /// Nobody knows: its keeper was killed, or the machine went down.
+    Unknown,
+}
+
+/// What must be durable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// A new content of the item arrived.
+    Arrived(#[serde(with = "name_text")] RelativePath, Arrived),
+    /// Content that is done came again, in another version.
+    Same(#[serde(with = "name_text")] RelativePath, Version),
+    /// The command is about to run.
+    Started(#[serde(with = "name_text")] RelativePath, u32),
+    /// It ended.
+    Ended(#[serde(with = "name_text")] RelativePath, u32, Outcome),
+    /// Nothing is left to do.
+    Done(#[serde(with = "name_text")] RelativePath),
+    /// All that is known of an item at once: what a journal begins with after it was rewritten.
+    Known(#[serde(with = "name_text")] RelativePath, Known),
+}
+
+/// What is known of an item that arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// What arrived last.
+    pub arrived: Arrived,
+    /// Number of the last run for this name, from 1; 0 if there was none. It never begins again, so that what became of
+    /// one run is never taken for the end of another.
+    pub attempt: u32,
+    /// How far it is.
+    pub stage: Stage,
+}
+
+/// How far what arrived is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// It waits for the command.
+    Arrived,
+    /// The command was started, and did not end yet as far as is known.
+    Running,
+    /// The command succeeded; its results are not back yet.
+    Succeeded,
+    /// Nothing is left to do.
+    Done,
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// All that is there now.
+    Looked(Vec<Seen>),
+    /// A copy ended.
+    Moved(RelativePath, Result<Arrived, Trouble>),
+    /// A run ended.
+    Ended(RelativePath, u32, Outcome),
+    /// Results are back, or not.
+    Returned(RelativePath, Result<(), Trouble>),
+}
+
+/// Why something was not done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// It may go better another time.
+    Passing,
+    /// It will not.
+    Lasting,
+    /// The item is gone.
+    Gone,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Copy it.
+    Move(RelativePath, Version),
+    /// Run the command for it, with this number of the attempt.
+    Run(RelativePath, u32),
+    /// Find out what became of this run, and wait for its end if it lives.
+    Recover(RelativePath, u32),
+    /// Send its results back.
+    Return(RelativePath),
+}
+
+/// What is being done with an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Nothing.
+    Rest,
+    /// Something; its end will be told.
+    Busy,
+    /// Nothing before this time.
+    Later(Duration),
+    /// A run of which is to be found out what became.
+    Recover,
+    /// Nothing any more, in this life, for this version.
+    GivenUp,
+}
+
+struct Item {
+    seen: Option<Look>,
+    known: Option<Known>,
+    work: Work,
+    /// Failures since the last success of anything.
+    tries: u32,
+    line: Line,
+}
+
+#[derive(Clone, Copy)]
+struct Look {
+    version: Version,
+    since: Duration,
+    is_marked: bool,
+}
+
+/// Place in the order.
+#[derive(Clone, PartialEq, Eq)]
+struct Line {
+    first: i64,
+    name: RelativePath,
+}
+
+impl Ord for Line {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.first.cmp(&other.first).then_with(|| by_name(&self.name, &other.name))
+    }
+}
+
+impl PartialOrd for Line {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// See the module.
+pub struct Machine {
+    rules: Rules,
+    items: HashMap<RelativePath, Item>,
+    /// Items with something left to do, in order.
+    open: BTreeSet<Line>,
+    moves: usize,
+    runs: usize,
+    met: i64,
+    /// Before that nobody knows whose turn it is.
+    has_looked: bool,
+}
+
+impl Machine {
+    /// Nothing is known yet.
+    pub fn new(rules: Rules) -> Machine {
+        Machine {
+            rules,
+            items: HashMap::new(),
+            open: BTreeSet::new(),
+            moves: 0,
+            runs: 0,
+            met: 0,
+            has_looked: false,
+        }
+    }
+
+    /// Takes a record of an earlier life; in the order in which they were made.
+    pub fn replay(&mut self, record: Record) {
+        self.apply(&record);
+    }
+
+    /// All records are replayed: runs whose end is not known are to be found out about.
+    pub fn begin(&mut self) {
+        for item in self.items.values_mut() {
+            if item.known.as_ref().is_some_and(|known| known.stage == Stage::Running) {
+                item.work = Work::Recover;
+            }
+        }
+    }
+
+    /// All that is known, as a journal would begin with it; by name.
+    pub fn snapshot(&self) -> Vec<Record> {
+        let mut all: Vec<(&RelativePath, &Known)> =
+            self.items.iter().filter_map(|(name, item)| Some((name, item.known.as_ref()?))).collect();
+        all.sort_unstable_by_key(|(name, _)| *name);
+        all.into_iter().map(|(name, known)| Record::Known(name.clone(), known.clone())).collect()
+    }
+
+    /// What arrived of an item last.
+    pub fn arrived(&self, name: &RelativePath) -> Option<&Arrived> {
+        self.items.get(name)?.known.as_ref().map(|known| &known.arrived)
+    }
+
+    /// Items that were given up.
+    pub fn given_up(&self) -> Vec<&RelativePath> {
+        let all = self.open.iter().filter(|line| self.work_of(&line.name) == Some(Work::GivenUp));
+        all.map(|line| &line.name).collect()
+    }
+
+    /// The item that was given up, and for which all others would wait for ever.
+    pub fn blocked_by(&self) -> Option<&RelativePath> {
+        let first = self.open.first().filter(|_| self.is_ordered())?;
+        (self.work_of(&first.name) == Some(Work::GivenUp)).then_some(&first.name)
+    }
+
+    /// Whether nothing is left to do but what was given up.
+    pub fn is_idle(&self) -> bool {
+        self.open.iter().all(|line| self.work_of(&line.name) == Some(Work::GivenUp))
+    }
+
+    /// When there may be something to do that no input tells of.
+    pub fn wakes_at(&self) -> Option<Duration> {
+        let at = |line: &Line| {
+            let item = self.items.get(&line.name)?;
+            match (item.work, &self.rules.complete, item.seen) {
+                (Work::Later(at), ..) => Some(at),
+                (Work::Rest, Complete::Stable(time), Some(look)) => Some(look.since.saturating_add(*time)),
+                _ => None,
+            }
+        };
+        self.open.iter().filter_map(at).min()
+    }
+
+    /// Takes what happened. The records come first, then whatever [`Machine::decide`] says.
+    #[must_use]
+    pub fn take(&mut self, now: Duration, input: Input) -> Vec<Record> {
+        let records = match input {
+            Input::Looked(all) => {
+                self.looked(now, all);
+                self.has_looked = true;
+                Vec::new()
+            }
+            Input::Moved(name, result) => self.moved(now, name, result),
+            Input::Ended(name, attempt, outcome) => self.ended(now, name, attempt, outcome),
+            Input::Returned(name, result) => self.returned(now, name, result),
+        };
+        records.iter().for_each(|record| self.apply(record));
+        records
+    }
+
+    /// What is to be done now. Records come before actions.
+    #[must_use]
+    pub fn decide(&mut self, now: Duration) -> (Vec<Record>, Vec<Action>) {
+        let (mut records, mut actions) = (Vec::new(), Vec::new());
+        for (place, line) in self.open.iter().enumerate() {
+            let is_turn = !self.is_ordered() || (place == 0 && self.has_looked);
+            let runs_max = if self.is_ordered() { 1 } else { self.rules.runs_max };
+            let Some(item) = self.items.get_mut(&line.name) else { continue };
+            match item.work {
+                Work::Rest => {}
+                Work::Later(at) if at <= now => {}
+                Work::Recover => {
+                    item.work = Work::Busy;
+                    self.runs += 1;
+                    let attempt = item.known.as_ref().map_or(0, |known| known.attempt);
+                    actions.push(Action::Recover(line.name.clone(), attempt));
+                    continue;
+                }
+                Work::Later(_) | Work::Busy => continue,
+                // Another version of it may do better.
+                Work::GivenUp => continue,
+            }
+            match item.known.as_ref().map(|known| (known.stage, known.attempt)) {
+                Some((Stage::Arrived, _)) if !self.rules.runs_command => {
+                    records.push(Record::Done(line.name.clone()));
+                }
+                Some((Stage::Arrived, attempt)) => {
+                    if is_turn && self.runs < runs_max {
+                        item.work = Work::Busy;
+                        self.runs += 1;
+                        records.push(Record::Started(line.name.clone(), attempt + 1));
+                        actions.push(Action::Run(line.name.clone(), attempt + 1));
+                    }
+                }
+                Some((Stage::Succeeded, _)) if !self.rules.returns_results => {
+                    records.push(Record::Done(line.name.clone()));
+                }
+                Some((Stage::Succeeded, _)) if self.moves >= self.rules.moves_max => {}
+                Some((Stage::Succeeded, _)) => {
+                    item.work = Work::Busy;
+                    self.moves += 1;
+                    actions.push(Action::Return(line.name.clone()));
+                }
+                Some((Stage::Running, _)) => {}
+                Some((Stage::Done, _)) | None => {
+                    let Some(look) = item.seen else { continue };
+                    let is_complete = match self.rules.complete {
+                        Complete::Stable(time) => now.saturating_sub(look.since) >= time,
+                        Complete::Marker(_) => look.is_marked,
+                    };
+                    if is_complete && self.moves < self.rules.moves_max {
+                        item.work = Work::Busy;
+                        self.moves += 1;
+                        actions.push(Action::Move(line.name.clone(), look.version));
+                    }
+                }
+            }
+        }
+        records.iter().for_each(|record| self.apply(record));
+        (records, actions)
+    }
+
+    fn looked(&mut self, now: Duration, all: Vec<Seen>) {
+        let mut there: HashSet<RelativePath> = HashSet::with_capacity(all.len());
+        for Seen { name, version, is_marked } in all {
+            let rules = &self.rules;
+            let met = &mut self.met;
+            let item = self.items.entry(name.clone()).or_insert_with(|| {
+                *met += 1;
+                Item::new(line_of(rules, &name, *met, version.changed_ns))
+            });
+            match &mut item.seen {
+                Some(look) if look.version == version => look.is_marked = is_marked,
+                seen => {
+                    *seen = Some(Look { version, since: now, is_marked });
+                    if rules.order == Order::Time && item.known.is_none() {
+                        self.open.remove(&item.line);
+                        item.line.first = version.changed_ns;
+                    }
+                    // What failed was another version.
+                    if item.work == Work::GivenUp {
+                        item.work = Work::Rest;
+                        item.tries = 0;
+                    }
+                }
+            }
+            self.settle(&name);
+            there.insert(name);
+        }
+        let gone: Vec<RelativePath> = self
+            .items
+            .iter()
+            .filter(|(name, item)| item.seen.is_some() && !there.contains(*name))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            self.gone(&name);
+        }
+    }
+
+    fn moved(&mut self, now: Duration, name: RelativePath, result: Result<Arrived, Trouble>) -> Vec<Record> {
+        self.moves = self.moves.saturating_sub(1);
+        match result {
+            Ok(arrived) => {
+                self.rest(&name);
+                let known = self.items.get(&name).and_then(|item| item.known.as_ref());
+                let is_done = known.is_some_and(|k| k.stage == Stage::Done && k.arrived.key == arrived.key);
+                vec![match is_done {
+                    true => Record::Same(name, arrived.version),
+                    false => Record::Arrived(name, arrived),
+                }]
+            }
+            Err(Trouble::Gone) => {
+                self.rest(&name);
+                self.gone(&name);
+                Vec::new()
+            }
+            Err(trouble) => {
+                self.failed(now, &name, if trouble == Trouble::Lasting { 1 } else { u32::MAX });
+                Vec::new()
+            }
+        }
+    }
+
+    fn ended(&mut self, now: Duration, name: RelativePath, attempt: u32, outcome: Outcome) -> Vec<Record> {
+        self.runs = self.runs.saturating_sub(1);
+        match outcome {
+            Outcome::Succeeded => self.rest(&name),
+            _ => self.failed(now, &name, self.rules.attempts_max),
+        }
+        vec![Record::Ended(name, attempt, outcome)]
+    }
+
+    fn returned(&mut self, now: Duration, name: RelativePath, result: Result<(), Trouble>) -> Vec<Record> {
+        self.moves = self.moves.saturating_sub(1);
+        match result {
+            Ok(()) => {
+                self.rest(&name);
+                vec![Record::Done(name)]
+            }
+            Err(_) => {
+                self.failed(now, &name, u32::MAX);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Later once more, unless it failed `tries_max` times.
+    fn failed(&mut self, now: Duration, name: &RelativePath, tries_max: u32) {
+        let Some(item) = self.items.get_mut(name) else { return };
+        item.tries = item.tries.saturating_add(1);
+        let doublings = item.tries.saturating_sub(1).min(16);
+        let pause = BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX);
+        item.work =
+            if item.tries >= tries_max { Work::GivenUp } else { Work::Later(now.saturating_add(pause)) };
+        if item.seen.is_none() && item.known.is_none() {
+            item.work = Work::Rest;
+            self.gone(name);
+        }
+    }
+
+    fn rest(&mut self, name: &RelativePath) {
+        if let Some(item) = self.items.get_mut(name) {
+            (item.tries, item.work) = (0, Work::Rest);
+        }
+    }
+
+    /// The source has it no more: what did not arrive is forgotten, what arrived goes its way.
+    fn gone(&mut self, name: &RelativePath) {
+        let Some(item) = self.items.get_mut(name) else { return };
+        item.seen = None;
+        if item.known.is_none() && item.work != Work::Busy {
+            self.open.remove(&item.line);
+            self.items.remove(name);
+            return;
+        }
+        self.settle(name);
+    }
+
+    /// What a record says, now as in a later life.
+    fn apply(&mut self, record: &Record) {
+        let (name, fresh) = match record {
+            Record::Arrived(name, arrived) => {
+                let before = self.items.get(name).and_then(|item| item.known.as_ref());
+                let attempt = before.map_or(0, |known| known.attempt);
+                (name, Some(Known { arrived: arrived.clone(), attempt, stage: Stage::Arrived }))
+            }
+            Record::Known(name, known) => (name, Some(known.clone())),
+            Record::Same(name, _)
+            | Record::Started(name, _)
+            | Record::Ended(name, ..)
+            | Record::Done(name) => (name, None),
+        };
+        if let Some(known) = fresh {
+            self.met += 1;
+            let line = line_of(&self.rules, name, self.met, known.arrived.version.changed_ns);
+            self.items.entry(name.clone()).or_insert_with(|| Item::new(line)).known = Some(known);
+        } else if let Some(known) = self.items.get_mut(name).and_then(|item| item.known.as_mut()) {
+            match record {
+                Record::Same(_, version) => known.arrived.version = *version,
+                Record::Started(_, attempt) => (known.attempt, known.stage) = (*attempt, Stage::Running),
+                Record::Ended(_, _, Outcome::Succeeded) => known.stage = Stage::Succeeded,
+                Record::Ended(..) => known.stage = Stage::Arrived,
+                Record::Done(_) => known.stage = Stage::Done,
+                Record::Arrived(..) | Record::Known(..) => {}
+            }
+        }
+        self.settle(&name.clone());
+    }
+
+    /// Keeps the list of what is left to do.
+    fn settle(&mut self, name: &RelativePath) {
+        let Some(item) = self.items.get(name) else { return };
+        let is_over = item.work == Work::Rest
+            && item.known.as_ref().is_some_and(|known| {
+                known.stage == Stage::Done
+                    && item.seen.is_none_or(|look| look.version == known.arrived.version)
+            });
+        match is_over {
+            true => self.open.remove(&item.line),
+            false => self.open.insert(item.line.clone()),
+        };
+    }
+
+    fn work_of(&self, name: &RelativePath) -> Option<Work> {
+        self.items.get(name).map(|item| item.work)
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.rules.order != Order::Arrival
+    }
+}
+
+impl Item {
+    fn new(line: Line) -> Item {
+        Item { seen: None, known: None, work: Work::Rest, tries: 0, line }
+    }
+}
+
+fn line_of(rules: &Rules, name: &RelativePath, met: i64, changed_ns: i64) -> Line {
+    let first = match rules.order {
+        Order::Arrival => met,
+        Order::Name => 0,
+        Order::Time => changed_ns,
+    };
+    Line { first, name: name.clone() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,326 @@
+use super::*;
+use crate::item::key_of;
+use std::collections::BTreeMap;
+use thalweg_wire::Digest;
+
+fn path(text: &str) -> RelativePath {
+    RelativePath::new(text.into()).unwrap()
+}
+
+fn version(number: u64) -> Version {
+    Version { bytes: number, changed_ns: number as i64, mark: number }
+}
+
+fn rules(order: Order) -> Rules {
+    Rules {
+        complete: Complete::Stable(Duration::from_secs(2)),
+        order,
+        moves_max: 3,
+        runs_max: 2,
+        attempts_max: 3,
+        runs_command: true,
+        returns_results: true,
+    }
+}
+
+fn seen(files: &BTreeMap<String, u64>) -> Vec<Seen> {
+    let one = |(name, content): (&String, &u64)| Seen {
+        name: path(name),
+        version: version(*content),
+        is_marked: false,
+    };
+    files.iter().map(one).collect()
+}
+
+fn arrived(name: &RelativePath, version: Version) -> Arrived {
+    let digest = Digest([version.mark as u8; 32]);
+    Arrived { version, digest: digest.to_string(), key: key_of(name, &digest), bytes: version.bytes }
+}
+
+/// A world in which everything may be killed at every step: what is durable, what runs, and what really happened.
+struct World {
+    rules: Rules,
+    machine: Machine,
+    journal: Vec<Record>,
+    now: Duration,
+    files: BTreeMap<String, u64>,
+    moves: Vec<(RelativePath, Version)>,
+    /// Runs that live below their keepers, and outlive the watcher.
+    alive: Vec<(RelativePath, u32, u64)>,
+    /// What keepers recorded.
+    ends: HashMap<(RelativePath, u32), Outcome>,
+    /// Runs that the watcher waits for.
+    awaited: Vec<(RelativePath, u32)>,
+    returns: Vec<RelativePath>,
+    /// Name and content of each run that succeeded, in order.
+    analysed: Vec<(String, u64)>,
+    random: fastrand::Rng,
+    /// Of 1000 steps so many kill the watcher.
+    kills: u32,
+    lives: u32,
+}
+
+struct Killed;
+
+impl World {
+    fn new(seed: u64, order: Order, kills: u32) -> World {
+        let rules = rules(order);
+        World {
+            machine: Machine::new(rules.clone()),
+            rules,
+            journal: Vec::new(),
+            now: Duration::ZERO,
+            files: BTreeMap::new(),
+            moves: Vec::new(),
+            alive: Vec::new(),
+            ends: HashMap::new(),
+            awaited: Vec::new(),
+            returns: Vec::new(),
+            analysed: Vec::new(),
+            random: fastrand::Rng::with_seed(seed),
+            kills,
+            lives: 1,
+        }
+    }
+
+    fn may_die(&mut self) -> Result<(), Killed> {
+        if self.random.u32(0..1000) < self.kills { Err(Killed) } else { Ok(()) }
+    }
+
+    fn write(&mut self, records: Vec<Record>) -> Result<(), Killed> {
+        for record in records {
+            self.may_die()?;
+            self.journal.push(record);
+            self.may_die()?;
+        }
+        Ok(())
+    }
+
+    fn input(&mut self, input: Input) -> Result<(), Killed> {
+        let records = self.machine.take(self.now, input);
+        self.write(records)
+    }
+
+    fn act(&mut self) -> Result<(), Killed> {
+        loop {
+            let (records, actions) = self.machine.decide(self.now);
+            if records.is_empty() && actions.is_empty() {
+                return Ok(());
+            }
+            self.write(records)?;
+            for action in actions {
+                self.may_die()?;
+                match action {
+                    Action::Move(name, version) => self.moves.push((name, version)),
+                    Action::Return(name) => self.returns.push(name),
+                    Action::Run(name, attempt) => {
+                        let content = self.machine.arrived(&name).unwrap().bytes;
+                        assert!(
+                            !self.alive.iter().any(|(other, ..)| *other == name),
+                            "{name} runs twice at once"
+                        );
+                        self.alive.push((name.clone(), attempt, content));
+                        self.awaited.push((name, attempt));
+                    }
+                    Action::Recover(name, attempt) => self.awaited.push((name, attempt)),
+                }
+            }
+        }
+    }
+
+    /// The next life goes by what is durable.
+    fn restart(&mut self) {
+        self.lives += 1;
+        (self.moves, self.returns, self.awaited) = (Vec::new(), Vec::new(), Vec::new());
+        self.machine = Machine::new(self.rules.clone());
+        if self.random.bool() {
+            // A journal may be rewritten as a snapshot at any beginning.
+            self.journal.drain(..).for_each(|record| self.machine.replay(record));
+            self.journal = self.machine.snapshot();
+            self.machine = Machine::new(self.rules.clone());
+        }
+        self.journal.iter().cloned().for_each(|record| self.machine.replay(record));
+        self.machine.begin();
+    }
+
+    fn step(&mut self, may_fail: bool) -> Result<(), Killed> {
+        let fails = may_fail && self.random.u32(0..4) == 0;
+        match self.random.u32(0..6) {
+            0 => {
+                let all = seen(&self.files);
+                self.input(Input::Looked(all))?;
+            }
+            1 => self.now += Duration::from_millis(self.random.u64(0..3000)),
+            2 if !self.moves.is_empty() => {
+                let (name, was) = self.moves.swap_remove(self.random.usize(0..self.moves.len()));
+                // What is copied is what is there now, whatever was seen.
+                let result = match self.files.get(&name.to_string()) {
+                    None => Err(Trouble::Gone),
+                    Some(_) if fails => Err(Trouble::Passing),
+                    Some(content) => Ok(Arrived { version: was, ..arrived(&name, version(*content)) }),
+                };
+                self.input(Input::Moved(name, result))?;
+            }
+            3 if !self.alive.is_empty() => {
+                let (name, attempt, content) = self.alive.swap_remove(self.random.usize(0..self.alive.len()));
+                let outcome = if fails { Outcome::Failed(1) } else { Outcome::Succeeded };
+                if !fails {
+                    self.analysed.push((name.to_string(), content));
+                }
+                self.ends.insert((name, attempt), outcome);
+            }
+            4 if !self.awaited.is_empty() => {
+                let place = self.random.usize(0..self.awaited.len());
+                let (name, attempt) = self.awaited[place].clone();
+                let is_alive =
+                    self.alive.iter().any(|(other, number, _)| (other, *number) == (&name, attempt));
+                if !is_alive {
+                    self.awaited.swap_remove(place);
+                    // A run that was recorded and never begun has no end.
+                    let outcome =
+                        self.ends.get(&(name.clone(), attempt)).cloned().unwrap_or(Outcome::Unknown);
+                    self.input(Input::Ended(name, attempt, outcome))?;
+                }
+            }
+            5 if !self.returns.is_empty() => {
+                let name = self.returns.swap_remove(self.random.usize(0..self.returns.len()));
+                let result = if fails { Err(Trouble::Passing) } else { Ok(()) };
+                self.input(Input::Returned(name, result))?;
+            }
+            _ => {}
+        }
+        self.act()
+    }
+
+    fn run(&mut self, steps: u32, may_fail: bool) {
+        for _ in 0..steps {
+            if self.step(may_fail).is_err() {
+                self.restart();
+            }
+        }
+    }
+
+    /// No more kills, failures or changes; all that is left to do is done.
+    fn calm_down(&mut self) {
+        self.kills = 0;
+        // What was given up gets a new life.
+        self.restart();
+        let mut looks = 0;
+        while looks < 3 || !self.machine.is_idle() {
+            assert!(self.now < Duration::from_secs(1_000_000), "it never ends");
+            looks += 1;
+            let all = seen(&self.files);
+            let _ = self.input(Input::Looked(all));
+            self.run(50, false);
+            self.now += Duration::from_secs(3);
+        }
+    }
+}
+
+#[test]
+fn whatever_is_killed_each_content_is_analysed_once_and_none_is_lost() {
+    let mut lives = 0;
+    for seed in 0..400 {
+        let order = [Order::Arrival, Order::Name, Order::Time][seed as usize % 3];
+        let mut world = World::new(seed, order, 60);
+        let mut content = 0;
+        for _ in 0..12 {
+            if world.random.u32(0..3) > 0 {
+                content += 1;
+                let name = format!("run{}", world.random.u32(0..6));
+                world.files.insert(name, content);
+            }
+            world.run(60, true);
+        }
+        world.calm_down();
+        let mut once = HashSet::new();
+        for pair in &world.analysed {
+            assert!(once.insert(pair.clone()), "seed {seed}: {pair:?} was analysed twice");
+        }
+        for pair in world.files.clone() {
+            assert!(once.contains(&pair), "seed {seed}: {pair:?} was lost");
+        }
+        lives += world.lives;
+    }
+    assert!(lives > 2000, "only {lives} lives: nothing was killed");
+}
+
+#[test]
+fn in_order_the_next_waits_for_the_one_before_whatever_is_killed_or_fails() {
+    for seed in 0..200 {
+        for order in [Order::Name, Order::Time] {
+            let mut world = World::new(seed, order, 20);
+            for number in 0..8u64 {
+                world.files.insert(format!("snapshot{number}"), 1 + number);
+            }
+            // All are seen before anything is done.
+            let all = seen(&world.files);
+            let _ = world.input(Input::Looked(all));
+            world.run(600, true);
+            world.calm_down();
+            let contents: Vec<u64> = world.analysed.iter().map(|(_, content)| *content).collect();
+            assert_eq!(contents, (1..=8).collect::<Vec<u64>>(), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn what_grows_is_left_alone_until_it_has_rested() {
+    let mut machine = Machine::new(rules(Order::Arrival));
+    let look = |content| Input::Looked(seen(&BTreeMap::from([("a".to_owned(), content)])));
+    let at = Duration::from_secs;
+    for second in 0..5 {
+        assert!(machine.take(at(second), look(second)).is_empty());
+        assert_eq!(machine.decide(at(second)), (Vec::new(), Vec::new()));
+    }
+    assert_eq!(machine.wakes_at(), Some(at(6)));
+    assert_eq!(machine.decide(at(6)).1, [Action::Move(path("a"), version(4))]);
+}
+
+#[test]
+fn an_item_that_fails_again_and_again_is_given_up_and_in_order_holds_the_others() {
+    let mut machine = Machine::new(Rules { order: Order::Name, ..rules(Order::Name) });
+    let files = BTreeMap::from([("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    let mut now = Duration::ZERO;
+    let _ = machine.take(now, Input::Looked(seen(&files)));
+    now += Duration::from_secs(2);
+    let (_, moves) = machine.decide(now);
+    assert_eq!(moves.len(), 2);
+    for name in ["b", "a"] {
+        let moved = Input::Moved(path(name), Ok(arrived(&path(name), version(files[name]))));
+        let _ = machine.take(now, moved);
+    }
+    for attempt in 1..=3 {
+        assert_eq!(machine.decide(now).1, [Action::Run(path("a"), attempt)], "attempt {attempt}");
+        let _ = machine.take(now, Input::Ended(path("a"), attempt, Outcome::Failed(9)));
+        assert!(machine.decide(now).1.is_empty(), "it is tried again at once");
+        now += BACKOFF_MAX;
+    }
+    assert_eq!(machine.blocked_by(), Some(&path("a")));
+    assert!(machine.decide(now).1.is_empty());
+    // A new version is another chance.
+    let _ =
+        machine.take(now, Input::Looked(seen(&BTreeMap::from([("a".to_owned(), 7), ("b".to_owned(), 2)]))));
+    assert_eq!(machine.blocked_by(), None);
+}
+
+#[test]
+fn a_touch_without_new_content_runs_nothing_again() {
+    let mut machine = Machine::new(Rules { returns_results: false, ..rules(Order::Arrival) });
+    let mut now = Duration::ZERO;
+    for (touch, runs) in [(1, true), (2, false), (3, false)] {
+        let all = vec![Seen { name: path("a"), version: version(touch), is_marked: false }];
+        let _ = machine.take(now, Input::Looked(all));
+        now += Duration::from_secs(2);
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(touch))]);
+        let same = Arrived { version: version(touch), ..arrived(&path("a"), version(1)) };
+        let _ = machine.take(now, Input::Moved(path("a"), Ok(same)));
+        let (_, actions) = machine.decide(now);
+        assert_eq!(!actions.is_empty(), runs);
+        if runs {
+            let _ = machine.take(now, Input::Ended(path("a"), 1, Outcome::Succeeded));
+            assert_eq!(machine.decide(now).0, [Record::Done(path("a"))]);
+        }
+        assert!(machine.is_idle());
+    }
+}

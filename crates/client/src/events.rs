@@ -1,0 +1,197 @@
+//! Events as JSON objects: docs/reference/json.md is their schema. `--json` prints them, Python gets them as dictionaries.
+
+use crate::hint;
+use crate::receipt_file::{hex, totals};
+use serde_json::{Map, Value, json};
+use thalweg_mover::basin::{Evidence, Verdict, width};
+use thalweg_mover::model::prediction::{Compared, Prediction};
+use thalweg_mover::plan::{Chosen, Plan};
+use thalweg_mover::run::copy::{Meter, Report};
+use thalweg_wire::message::{Failure, Outcome};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{Entry, Kind, RelativePath};
+
+/// An object `{"event": …, …}` about a path: `path` escaped, so that it can always be read back, and `path_bytes`
+/// in hexadecimal where the name is no UTF-8.
+pub fn about(event: &str, path: &RelativePath) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("event".into(), event.into());
+    put_path(&mut object, path);
+    object
+}
+
+fn put_path(object: &mut Map<String, Value>, path: &RelativePath) {
+    object.insert("path".into(), path.to_string().into());
+    if std::str::from_utf8(path.as_bytes()).is_err() {
+        object.insert("path_bytes".into(), hex(path.as_bytes()).into());
+    }
+}
+
+/// How an entry ended; `entry` if it was offered.
+pub fn settled(entry: Option<&Entry>, path: &RelativePath, outcome: &Outcome) -> Map<String, Value> {
+    let mut object = about("entry", path);
+    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
+    match outcome {
+        Outcome::Done { digest, losses } => {
+            put("outcome", "done".into());
+            put("blake3", digest.map(|digest| digest.to_string()).into());
+            put("losses", losses.iter().map(|loss| json!({"what": loss.what, "why": loss.why})).collect());
+        }
+        Outcome::Unchanged { digest } => {
+            put("outcome", "unchanged".into());
+            put("blake3", digest.map(|digest| digest.to_string()).into());
+        }
+        Outcome::Skipped(why) => {
+            put("outcome", "skipped".into());
+            put("why", why.as_str().into());
+        }
+        Outcome::Failed(failure) => {
+            put("outcome", "failed".into());
+            put("kind", kind(failure).into());
+            put("operation", failure.operation.as_str().into());
+            put("range", json!(failure.range));
+            put("why", failure.cause.as_str().into());
+        }
+    }
+    if let Some(entry) = entry {
+        object.insert("type".into(), kind_word(entry).into());
+        object.insert("bytes".into(), entry.content_bytes().into());
+    }
+    object
+}
+
+/// A failure of the whole, or of an entry that a listing could not look at.
+pub fn error(failure: &Failure) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("event".into(), "error".into());
+    if let Some(path) = &failure.path {
+        put_path(&mut object, path);
+    }
+    object.insert("kind".into(), kind(failure).into());
+    object.insert("operation".into(), failure.operation.as_str().into());
+    object.insert("range".into(), json!(failure.range));
+    object.insert("why".into(), failure.cause.as_str().into());
+    object.insert("hint".into(), hint::of(failure).into());
+    object
+}
+
+/// The class of a failure, in lower case.
+pub fn kind(failure: &Failure) -> String {
+    format!("{:?}", failure.kind).to_lowercase()
+}
+
+/// What an entry is, in one word.
+pub fn kind_word(entry: &Entry) -> &'static str {
+    match entry.kind {
+        Kind::File { .. } => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink { .. } => "symlink",
+        Kind::HardLink { .. } => "hardlink",
+        Kind::Fifo => "fifo",
+        Kind::Device { .. } => "device",
+    }
+}
+
+/// A line of a listing.
+pub fn listed(entry: &Entry) -> Value {
+    let mut object = about("listed", &entry.path);
+    object.insert("kind".into(), kind_word(entry).into());
+    object.insert("bytes".into(), entry.content_bytes().into());
+    object.insert("mode".into(), format!("{:04o}", entry.mode).into());
+    object.insert("uid".into(), entry.uid.into());
+    object.insert("gid".into(), entry.gid.into());
+    let mtime = entry.evidence.mtime;
+    object.insert("mtime".into(), format!("{}.{:09}", mtime.seconds, mtime.nanos).into());
+    if let Kind::Symlink { target } = &entry.kind {
+        object.insert("target".into(), Escaped(target).to_string().into());
+    }
+    Value::Object(object)
+}
+
+/// Where a copy is, once a second.
+pub fn progress(meter: &Meter) -> Value {
+    use std::sync::atomic::Ordering::Relaxed;
+    json!({
+        "event": "progress", "entries_found": meter.entries_found.load(Relaxed),
+        "bytes_found": meter.bytes_found.load(Relaxed), "scan_over": meter.scan_over.load(Relaxed),
+        "entries_settled": meter.entries_settled.load(Relaxed),
+        "bytes_verified": meter.bytes_verified.load(Relaxed),
+    })
+}
+
+/// The last event of a copy.
+pub fn finished(report: &Report, dry_run: bool) -> Map<String, Value> {
+    let mut object = totals(&report.totals);
+    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
+    put("event", "finished".into());
+    put("dry_run", dry_run.into());
+    put("seconds", report.elapsed.as_secs_f64().into());
+    put("root", report.agreed.receiver.statement.root.to_string().into());
+    put("attempts", report.attempts.into());
+    put("plan", plan(&report.plan));
+    if let Some(told) = &report.compared {
+        put("prediction", Value::Object(compared(told)));
+    }
+    object.extend(why(report.verdict.as_ref(), &report.evidence));
+    object
+}
+
+/// Which stage was the narrowest, and all that this was judged by.
+pub fn why(verdict: Option<&Verdict>, evidence: &Evidence) -> Map<String, Value> {
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
+    put("narrowest", json!(verdict.map(|verdict| &verdict.narrowest)));
+    put("next", json!(verdict.map(|verdict| &verdict.next)));
+    put("factor", json!(verdict.map(|verdict| verdict.factor)));
+    put("factor_low", json!(verdict.map(|verdict| verdict.factor_low)));
+    put("knob", json!(verdict.map(|verdict| &verdict.knob)));
+    put("sentence", json!(verdict.map(|verdict| &verdict.sentence)));
+    put("stages", json!(width::widths(evidence)));
+    put("evidence", json!(evidence));
+    object
+}
+
+/// Predicted against actual.
+pub fn compared(compared: &Compared) -> Map<String, Value> {
+    let value = match compared {
+        Compared::NoProfile => json!({"missing": "profile"}),
+        Compared::Unknown(missing) => json!({"missing": missing.0}),
+        Compared::Told(told) => json!({
+            "seconds": told.predicted.seconds, "low_s": told.predicted.low_s, "high_s": told.predicted.high_s,
+            "p99_s": told.predicted.p99_s, "rests_on": told.predicted.rests_on,
+            "terms": terms(&told.predicted),
+            "actual_s": told.actual.seconds(), "actual": told.actual, "within": told.is_within,
+            "wrong": told.wrong, "wrong_by_s": told.wrong_by_s,
+        }),
+    };
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+/// Medians of the terms, in seconds.
+pub fn terms(prediction: &Prediction) -> Value {
+    prediction.terms.iter().map(|(term, seconds)| json!({"term": term, "seconds": seconds})).collect()
+}
+
+/// What a copy goes by: each knob with its value and the reason.
+pub fn plan(plan: &Plan) -> Value {
+    json!({
+        "streams": {"value": plan.streams.value, "why": plan.streams.why},
+        "chunk_bytes": {"value": plan.chunk_bytes.value, "why": plan.chunk_bytes.why},
+        "segment_bytes": {"value": plan.segment_bytes.value, "why": plan.segment_bytes.why},
+        "concurrency": {"value": plan.concurrency.value, "why": plan.concurrency.why},
+        "depth": {"value": plan.depth.value, "why": plan.depth.why},
+        "io_depth": {"value": plan.disk.io_depth.value, "why": plan.disk.io_depth.why},
+        "engine": {"value": plan.disk.engine.value, "why": plan.disk.engine.why},
+        "direct": sides(&plan.disk.direct),
+        "order": sides(&plan.disk.order),
+        "window_bytes": {"value": plan.window_bytes.value, "why": plan.window_bytes.why},
+    })
+}
+
+fn sides(of_both: &[Chosen<&'static str>; 2]) -> Value {
+    let one = |chosen: &Chosen<&'static str>| json!({"value": chosen.value, "why": chosen.why});
+    json!({"source": one(&of_both[0]), "destination": one(&of_both[1])})
+}

@@ -1,0 +1,205 @@
+//! Far movers that a command needs: places at the same daemon or ssh host share one.
+
+use crate::place::{Named, Places};
+use crate::ssh;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_mover::event::{self, Events};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
+use thalweg_mover::run::client::TcpConnect;
+use thalweg_mover::run::far::Far;
+use thalweg_mover::run::spread::Local;
+use thalweg_wire::message::Place;
+
+/// How far movers are reached.
+#[derive(Clone)]
+pub struct How {
+    /// Places that have names.
+    pub places: Places,
+    /// Whom to expect at a daemon that has no ticket of its own, and who we are.
+    pub ticket: Option<PathBuf>,
+    /// How to start one by ssh.
+    pub ssh: SshOptions,
+    /// For how long one started by ssh keeps a session without a link.
+    pub patience: Duration,
+    /// After how long a silent link counts as lost there.
+    pub stall_timeout: Duration,
+    /// Where our own identity is, which copies are signed with: by ssh we are it. Without, we are nobody in particular.
+    pub state: Option<PathBuf>,
+    /// Hears notes about the way, before there is a copy.
+    pub events: Events,
+    /// Addresses of the far side for data streams.
+    pub via: Vec<String>,
+    /// Addresses and cards of this machine for them.
+    pub bind: Vec<Local>,
+}
+
+/// How a far mover is started by the user's own ssh.
+#[derive(Debug, Clone)]
+pub struct SshOptions {
+    /// The ssh to start, with its options; split into words, never given to a shell. Default: `ssh`.
+    pub rsh: OsString,
+    /// Port of sshd. Default: ssh's own choice.
+    pub port: Option<u16>,
+    /// The thalweg to start at the far side. Default: `thalweg`.
+    pub far_path: OsString,
+    /// Ports that the far side may listen at, the lowest and the highest. Default: any.
+    pub far_ports: Option<(u16, u16)>,
+    /// If the far side has no thalweg, place our own static one in its user's cache. Default: no.
+    pub bootstrap: bool,
+    /// Data ride in ssh. Default: only where every port is shut.
+    pub via_ssh: bool,
+}
+
+impl Default for SshOptions {
+    fn default() -> SshOptions {
+        SshOptions {
+            rsh: "ssh".into(),
+            port: None,
+            far_path: "thalweg".into(),
+            far_ports: None,
+            bootstrap: false,
+            via_ssh: false,
+        }
+    }
+}
+
+/// For how long a far mover that ssh started waits for who only asks: an answer that was cut off is not resumed.
+const ASKING_PATIENCE: Duration = Duration::from_secs(30);
+
+impl How {
+    /// For who only asks, and copies nothing: what the way to data streams costs is no concern of his.
+    pub fn to_ask(places: &Places, ticket: Option<&Path>, ssh: SshOptions) -> How {
+        How {
+            places: places.clone(),
+            ticket: ticket.map(Path::to_owned),
+            ssh,
+            patience: ASKING_PATIENCE,
+            stall_timeout: ASKING_PATIENCE,
+            state: None,
+            events: event::nobody(),
+            via: Vec::new(),
+            bind: Vec::new(),
+        }
+    }
+}
+
+/// What tells one far mover from another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whom {
+    /// A daemon at this address, with this ticket.
+    Daemon(String, Option<PathBuf>),
+    /// An ssh host, and its port.
+    Ssh(String, Option<u16>),
+}
+
+/// A far mover that was reached.
+#[derive(Clone)]
+pub struct Reached {
+    /// The far mover.
+    pub far: Arc<Far>,
+    /// Who we are there.
+    pub identity: Arc<Identity>,
+}
+
+/// See the module. They are closed with the value.
+pub struct Fars {
+    how: How,
+    known: Vec<(Whom, Reached)>,
+}
+
+impl Whom {
+    /// The far mover that a place is at; `None` for places of this machine.
+    pub fn of(place: &Named) -> Option<Whom> {
+        match place {
+            Named::Daemon { address, ticket, .. } => Some(Whom::Daemon(address.clone(), ticket.clone())),
+            Named::Ssh { host, port, .. } => Some(Whom::Ssh(host.clone(), *port)),
+            Named::Local(_) | Named::Zero(_) | Named::Dataset(_) | Named::Simulated(_) | Named::Null => None,
+        }
+    }
+}
+
+/// A place as its far mover knows it; `None` for places of this machine.
+pub fn place_there(place: &Named) -> Option<Place> {
+    match place {
+        Named::Daemon { export, path, .. } => {
+            Some(Place { export: Some(export.clone()), path: path.clone() })
+        }
+        Named::Ssh { path, .. } => Some(ssh::place(path.clone())),
+        Named::Local(_) | Named::Zero(_) | Named::Dataset(_) | Named::Simulated(_) | Named::Null => None,
+    }
+}
+
+impl Fars {
+    /// None yet.
+    pub fn new(how: How) -> Fars {
+        Fars { how, known: Vec::new() }
+    }
+
+    /// Reads a place.
+    ///
+    /// # Errors
+    /// As [`Named::parse`].
+    pub fn named(&self, text: &OsStr) -> Result<Named> {
+        Named::parse(text, &self.how.places)
+    }
+
+    /// The far mover there. By ssh it is started, the first time; its user may be asked for a password, so this comes
+    /// before anything that draws on the terminal.
+    ///
+    /// # Errors
+    /// `Permission` without a ticket; by ssh as [`ssh::far`].
+    pub fn reach(&mut self, whom: &Whom) -> Result<Reached> {
+        if let Some((_, reached)) = self.known.iter().find(|(known, _)| known == whom) {
+            return Ok(reached.clone());
+        }
+        let reached = match whom {
+            Whom::Daemon(address, ticket) => {
+                daemon(address, ticket.as_deref().or(self.how.ticket.as_deref()), &self.how)?
+            }
+            Whom::Ssh(host, port) => {
+                if self.how.via.iter().any(|via| via == TICKET) {
+                    let cause = "`--via ticket` is for daemons: by ssh there is no ticket";
+                    return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+                }
+                let (far, identity) = ssh::far(host, *port, &self.how)?;
+                let far = far.spread(self.how.via.clone(), self.how.bind.clone())?;
+                Reached { far: Arc::new(far), identity: Arc::new(identity) }
+            }
+        };
+        self.known.push((whom.clone(), reached.clone()));
+        Ok(reached)
+    }
+}
+
+impl Drop for Fars {
+    fn drop(&mut self) {
+        for (_, reached) in &self.known {
+            reached.far.close();
+        }
+    }
+}
+
+/// In `--via`: all addresses of the ticket.
+const TICKET: &str = "ticket";
+
+fn daemon(address: &str, ticket: Option<&Path>, how: &How) -> Result<Reached> {
+    let path = ticket.ok_or_else(|| {
+        let cause =
+            "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
+        Failure::new(FailureKind::Permission, "connect", cause)
+    })?;
+    let ticket = Ticket::read(path)?;
+    let identity = ticket.identity()?;
+    let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;
+    let connect = Arc::new(TcpConnect { addresses: vec![address.to_owned()] });
+    let via = how.via.iter().flat_map(|via| match via.as_str() {
+        TICKET => ticket.addresses.clone(),
+        _ => vec![via.clone()],
+    });
+    let far = Far::new(connect, tls, "thalweg").spread(via.collect(), how.bind.clone())?;
+    Ok(Reached { far: Arc::new(far), identity: Arc::new(identity) })
+}

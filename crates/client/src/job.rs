@@ -1,0 +1,203 @@
+//! One copy, from places as they are written to its report: what every caller does the same way.
+
+use crate::fars::{self, Fars, Whom};
+use crate::place::{Named, Places};
+use crate::profiles::{Foreknown, Profiles};
+use crate::{identity, routes};
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use thalweg_lab::dataset;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::link::Identity;
+use thalweg_mover::model::prediction::Compared;
+use thalweg_mover::run::copy::{self, EvidenceSink, From, Report, Stop, To, Watch, Wishes};
+use thalweg_mover::run::far::Far;
+use thalweg_service::published::{Publisher, State};
+use thalweg_wire::message::Place;
+use thalweg_wire::{RelativePath, limits};
+
+/// A copy as it was asked for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    sources: Vec<Named>,
+    destination: Named,
+}
+
+/// A copy whose places are reached.
+pub struct Job {
+    /// Where it reads.
+    pub from: From,
+    /// Where it writes.
+    pub to: To,
+    /// Who signs.
+    pub signer: Arc<Identity>,
+    /// Source and destination as they are shown.
+    pub names: (String, String),
+}
+
+impl Asked {
+    /// Of one source.
+    ///
+    /// # Errors
+    /// `Unsupported` if both places are far.
+    pub fn new(source: Named, destination: Named) -> Result<Asked> {
+        let asked = Asked { sources: vec![source], destination };
+        if Whom::of(&asked.sources[0]).is_some() && Whom::of(&asked.destination).is_some() {
+            return Err(both_far());
+        }
+        Ok(asked)
+    }
+
+    /// Reads the places of one copy, sources first, and refuses what cannot be copied, before anybody is asked for a
+    /// password. `only`: names of a list, which are below the sources.
+    ///
+    /// # Errors
+    /// `Usage`, `Unsupported`.
+    pub fn read(typed: &[OsString], only: Option<&[RelativePath]>, places: &Places) -> Result<Asked> {
+        let mut sources = typed.iter().map(|text| Named::parse(text, places)).collect::<Result<Vec<_>>>()?;
+        let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
+        let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
+        let at = Whom::of(first);
+        let is_made =
+            |place: &Named| matches!(place, Named::Zero(_) | Named::Dataset(_) | Named::Simulated(_));
+        if sources.iter().any(|source| matches!(source, Named::Null)) {
+            return Err(usage("`null:` is no source"));
+        }
+        if sources.iter().any(|source| Whom::of(source) != at || is_made(source) != is_made(first))
+            || is_made(first) && sources.len() > 1
+        {
+            return Err(usage("all sources must be at one place"));
+        }
+        if matches!(destination, Named::Zero(_) | Named::Dataset(_)) {
+            return Err(usage("`zero:` and `data:` are no destinations"));
+        }
+        if at.is_some() && Whom::of(&destination).is_some() {
+            return Err(both_far());
+        }
+        if at.is_some() && sources.len() > limits::PLACES_MAX {
+            return Err(usage("a far place takes at most 1024 sources: name the directory that they are in"));
+        }
+        if let Some(only) = only {
+            if at.is_some() && only.len() > limits::MESSAGE_DIGESTS_MAX {
+                return Err(usage(
+                    "a far source takes at most 32768 names of --files-from: run thalweg at the source",
+                ));
+            }
+            sources.iter_mut().for_each(Named::mean_contents);
+        }
+        Ok(Asked { sources, destination })
+    }
+
+    /// Source and destination as they are shown.
+    pub fn names(&self) -> (String, String) {
+        let from: Vec<String> = self.sources.iter().map(Named::to_string).collect();
+        (from.join(" "), self.destination.to_string())
+    }
+
+    /// Reaches them.
+    ///
+    /// # Errors
+    /// As [`Fars::reach`]; if our own identity cannot be read or made.
+    pub fn reach(self, fars: &mut Fars, state: &Path) -> Result<Job> {
+        let names = self.names();
+        let mut identity = None;
+        let mut reach = |place: &Named| -> Result<Option<(Arc<Far>, Place)>> {
+            let Some((whom, there)) = Whom::of(place).zip(fars::place_there(place)) else { return Ok(None) };
+            let reached = fars.reach(&whom)?;
+            identity.get_or_insert(reached.identity);
+            Ok(Some((reached.far, there)))
+        };
+        let to = match (reach(&self.destination)?, self.destination) {
+            (Some((far, place)), _) => To::Far(far, place),
+            (None, Named::Local(path)) => To::Local(path),
+            (None, Named::Simulated(spec)) => To::Simulated(spec),
+            (None, _) => To::Null,
+        };
+        let mut from: Option<From> = None;
+        for source in self.sources {
+            match (reach(&source)?, source, &mut from) {
+                (Some((_, place)), _, Some(From::Far(_, places))) => places.push(place),
+                (Some((far, place)), ..) => from = Some(From::Far(far, vec![place])),
+                (None, Named::Local(path), Some(From::Local(paths))) => paths.push(path),
+                (None, Named::Local(path), _) => from = Some(From::Local(vec![path])),
+                (None, Named::Zero(bytes), _) => from = Some(From::Zero(bytes)),
+                (None, Named::Dataset(spec), _) => {
+                    let description = dataset::describe(&spec);
+                    from = Some(From::Dataset(spec, description));
+                }
+                (None, Named::Simulated(spec), _) => from = Some(From::Simulated(spec)),
+                (None, ..) => return Err(usage("this is no source")),
+            }
+        }
+        let signer = match identity {
+            Some(identity) => identity,
+            None => Arc::new(identity::own(state)?),
+        };
+        Ok(Job { from: from.ok_or_else(|| usage("the source is missing"))?, to, signer, names })
+    }
+}
+
+impl Job {
+    /// Whether data travel to a far mover.
+    pub fn is_push(&self) -> bool {
+        matches!(self.to, To::Far(..))
+    }
+
+    /// Whether the destination keeps what it gets.
+    pub fn is_kept(&self) -> bool {
+        !matches!(self.to, To::Null | To::Simulated(_))
+    }
+
+    /// Copies: begins with what its route did best with, tells what it does in the state directory, and remembers what it
+    /// learned there; says how long it was predicted to take, and remembers how long it took. See [`copy::copy`] for what it does to `watch` (whose `evidence` is taken for the telling) and when
+    /// it stops.
+    ///
+    /// # Errors
+    /// As [`copy::copy`].
+    pub fn run(&self, wishes: &Wishes, state: &Path, watch: &Watch, stop: &Stop) -> Result<Report> {
+        let (from, to) = &self.names;
+        // A dry run moves nothing.
+        let told = Publisher::begin(state, from, to, false).filter(|_| !wishes.dry_run).map(Arc::new);
+        let evidence = told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) });
+        let watch = Watch { evidence, ..watch.clone() };
+        let route = routes::of(&self.from, &self.to).filter(|_| !wishes.holds_still);
+        let learned = route.as_ref().and_then(|route| routes::known(state, route));
+        let wishes = Wishes { learned, ..wishes.clone() };
+        let is_profiled = !wishes.no_profile && !wishes.dry_run;
+        let known = is_profiled.then(|| Profiles::read(state));
+        let known = known.as_ref().and_then(|profiles| profiles.of(&self.from, &self.to));
+        let foreknown = Foreknown::of(known, wishes.verify, wishes.rate.bytes_per_s());
+        let mut result = copy::copy(&self.from, &self.to, &wishes, &self.signer, &watch, stop);
+        // One that mostly found everything there is of another kind than those that are predicted.
+        if let Ok(report) = &mut result
+            && is_profiled
+            && report.totals.done > report.totals.unchanged
+        {
+            report.compared = Some(foreknown.map_or(Compared::NoProfile, |known| known.compare(report)));
+            // One that was cut off and began again shows how long the outage was.
+            if report.attempts == 1 {
+                Profiles::observe(state, &self.from, &self.to, report);
+            }
+        }
+        if let (Some(route), Ok(Report { learned: Some(learned), .. })) = (route, &result) {
+            routes::learn(state, &route, *learned);
+        }
+        if let Some(told) = told {
+            if let Ok(report) = &result {
+                told.tell(&report.evidence);
+            }
+            told.over(if result.is_ok() { State::Finished } else { State::Failed });
+        }
+        result
+    }
+}
+
+fn both_far() -> Failure {
+    let cause = "both places are far: run thalweg at one of them";
+    Failure::new(FailureKind::Unsupported, "copy", cause)
+}
+
+fn usage(cause: &str) -> Failure {
+    Failure::new(FailureKind::Usage, "read the places", cause)
+}

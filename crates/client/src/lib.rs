@@ -1,0 +1,38 @@
+//! What everybody needs who asks for copies, whatever he looks like: the program `thalweg`, its Python module, a watched
+//! directory.
+//!
+//! Places are read, far movers reached, keys found; a [`job`] copies, a [`receipt`] says what was copied, and [`verify`]
+//! whether it is still there. Nothing here prints, reads a command line, or waits for a signal.
+#![forbid(unsafe_code)]
+
+pub mod units;
+
+pub mod dataset;
+
+pub mod place;
+
+pub mod identity;
+
+pub mod ssh;
+
+pub mod fars;
+
+pub mod reach;
+
+/// What routes did best with.
+pub mod routes;
+
+pub mod profiles;
+
+pub mod job;
+
+pub mod receipt_file;
+
+pub mod receipt;
+
+pub mod verify;
+
+pub mod events;
+
+/// What to do about a failure.
+pub mod hint;

@@ -1,0 +1,392 @@
+//! Places as users write them.
+
+use crate::{dataset, units};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use thalweg_mover::endpoint::dataset::DatasetSpec;
+use thalweg_mover::endpoint::simulated::ArraySpec;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_wire::path::Escaped;
+
+/// Port of a daemon if none is given.
+pub const DEFAULT_PORT: u16 = 8487;
+
+/// A place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// A path of this machine.
+    Local(PathBuf),
+    /// `zero:SIZE`.
+    Zero(u64),
+    /// `data:`, with what the set is like.
+    Dataset(DatasetSpec),
+    /// `null:`.
+    Null,
+    /// `sim:`, with what the array is like.
+    Simulated(ArraySpec),
+    /// `tw://host[:port]/export/path`.
+    Daemon {
+        /// `host:port`.
+        address: String,
+        /// Export.
+        export: String,
+        /// Path in it, bytes.
+        path: Vec<u8>,
+        /// The ticket that the configuration gives for it.
+        ticket: Option<PathBuf>,
+    },
+    /// `[user@]host:path` or `ssh://[user@]host[:port]/path`.
+    Ssh {
+        /// `[user@]host`.
+        host: String,
+        /// Port, if not ssh's own choice.
+        port: Option<u16>,
+        /// Path at the host, bytes.
+        path: Vec<u8>,
+    },
+}
+
+/// A place that the configuration gives a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configured {
+    /// As a user would write it; of a daemon the export may be missing.
+    pub url: String,
+    /// The daemon's ticket.
+    pub ticket: Option<PathBuf>,
+}
+
+/// Places by their names in the configuration: `@NAME/path`.
+#[derive(Debug, Clone, Default)]
+pub struct Places(BTreeMap<String, Configured>);
+
+impl Places {
+    /// Whether this can be a name.
+    pub fn is_name(text: &str) -> bool {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        !text.is_empty() && text.bytes().all(is_plain)
+    }
+
+    /// Adds one, or replaces it.
+    pub fn insert(&mut self, name: &str, place: Configured) {
+        self.0.insert(name.to_owned(), place);
+    }
+
+    /// What `NAME` or `NAME/path` means.
+    fn named(&self, text: &[u8]) -> Result<Named> {
+        let (name, path) = text.split_at(text.iter().position(|&b| b == b'/').unwrap_or(text.len()));
+        let known = std::str::from_utf8(name).ok().and_then(|name| self.0.get(name));
+        let unknown = || {
+            let shown = thalweg_wire::path::Escaped(name);
+            let cause = format!(
+                "`@{shown}`: the configuration has no [place.{shown}] (a path that begins with `@` is written `./@`)"
+            );
+            Failure::new(FailureKind::Usage, "read place", cause)
+        };
+        known.ok_or_else(unknown)?.join(OsStr::from_bytes(path))
+    }
+}
+
+impl Configured {
+    /// Whether places can be made of it.
+    ///
+    /// # Errors
+    /// `Usage`, saying what is wrong.
+    pub fn check(&self) -> Result<()> {
+        match self.join(OsStr::new("/x")) {
+            Ok(Named::Daemon { .. } | Named::Ssh { .. }) => Ok(()),
+            Ok(_) => Err(Failure::new(
+                FailureKind::Usage,
+                "read place",
+                "a place is tw://HOST[:PORT][/EXPORT/PATH] or [USER@]HOST:PATH",
+            )),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The place itself (`path` is empty), or one below it (`path` begins with a slash).
+    ///
+    /// # Errors
+    /// As [`Named::parse`].
+    pub fn join(&self, path: &OsStr) -> Result<Named> {
+        let mut text = OsString::from(&self.url);
+        if !path.is_empty() {
+            text = self.url.strip_suffix('/').unwrap_or(&self.url).into();
+            // `host:` is the home there; with a slash it would be the root.
+            let is_home = self.url.ends_with(':') && !self.url.contains('/');
+            let below = path.as_bytes();
+            text.push(OsStr::from_bytes(if is_home { &below[1..] } else { below }));
+        }
+        let mut named = Named::parse(&text, &Places::default())?;
+        if let Named::Daemon { ticket, .. } = &mut named {
+            ticket.clone_from(&self.ticket);
+        }
+        Ok(named)
+    }
+}
+
+/// As a user would write it, escaped.
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        use std::os::unix::ffi::OsStrExt;
+        match self {
+            Named::Local(path) => Escaped(path.as_os_str().as_bytes()).fmt(f),
+            Named::Zero(bytes) => write!(f, "zero:{bytes}"),
+            Named::Dataset(spec) => write!(f, "data:{}", dataset::words(spec)),
+            Named::Null => f.write_str("null:"),
+            Named::Simulated(array) => write!(
+                f,
+                "sim:seek={}ms,rate={}B/s,devices={},stripe={},size={}",
+                array.seek.as_millis(),
+                array.bytes_per_s,
+                array.devices,
+                array.stripe_bytes,
+                array.bytes
+            ),
+            Named::Daemon { address, export, path, .. } => {
+                write!(
+                    f,
+                    "tw://{}/{}/{}",
+                    Escaped(address.as_bytes()),
+                    Escaped(export.as_bytes()),
+                    Escaped(path)
+                )
+            }
+            Named::Ssh { host, path, .. } => write!(f, "{}:{}", Escaped(host.as_bytes()), Escaped(path)),
+        }
+    }
+}
+
+impl Named {
+    /// As if it ended with a slash: its contents are meant.
+    pub fn mean_contents(&mut self) {
+        match self {
+            Named::Local(local) if !local.as_os_str().as_bytes().ends_with(b"/") => {
+                local.as_mut_os_string().push("/")
+            }
+            Named::Daemon { path, .. } | Named::Ssh { path, .. } if !path.ends_with(b"/") => path.push(b'/'),
+            _ => {}
+        }
+    }
+
+    /// The place of this name below, as bytes: nothing in a name is read as part of a place. Places that are not of a
+    /// tree stay as they are.
+    #[must_use]
+    pub fn below(&self, name: &[u8]) -> Named {
+        let mut named = self.clone();
+        match &mut named {
+            Named::Local(local) => {
+                let bytes = std::mem::take(local).into_os_string().into_vec();
+                *local = PathBuf::from(OsString::from_vec(joined(bytes, name)));
+            }
+            Named::Daemon { path, .. } | Named::Ssh { path, .. } => {
+                *path = joined(std::mem::take(path), name);
+            }
+            Named::Zero(_) | Named::Dataset(_) | Named::Null | Named::Simulated(_) => {}
+        }
+        named
+    }
+
+    /// Reads a place.
+    ///
+    /// # Errors
+    /// `Usage`, saying what is wrong with it.
+    pub fn parse(text: &OsStr, places: &Places) -> Result<Named> {
+        let bytes = text.as_bytes();
+        let usage = |cause: &str| {
+            let shown = thalweg_wire::path::Escaped(bytes);
+            Failure::new(FailureKind::Usage, "read place", format!("`{shown}`: {cause}"))
+        };
+        if bytes.is_empty() {
+            return Err(usage("a place cannot be empty"));
+        }
+        if let Some(rest) = bytes.strip_prefix(b"@") {
+            return places.named(rest);
+        }
+        if let Some(rest) = bytes.strip_prefix(b"tw://") {
+            return daemon(rest).map_err(usage);
+        }
+        if let Some(rest) = bytes.strip_prefix(b"ssh://") {
+            let (authority, path) = match rest.iter().position(|&b| b == b'/') {
+                Some(at) => (&rest[..at], &rest[at..]),
+                None => (rest, &b"."[..]),
+            };
+            let authority = std::str::from_utf8(authority).map_err(|_| usage("the host is not text"))?;
+            let (host, port) = match authority.rsplit_once(':') {
+                // Colons in brackets are an IPv6 address's own.
+                Some((host, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => {
+                    (host, Some(port.parse().map_err(|_| usage("the port is out of range"))?))
+                }
+                _ => (authority, None),
+            };
+            return ssh(host, port, path).map_err(usage);
+        }
+        if let Some(size) = bytes.strip_prefix(b"zero:") {
+            let size = std::str::from_utf8(size).map_err(|_| usage("the size is not text"))?;
+            return crate::units::parse_size(size).map(Named::Zero).map_err(|cause| usage(&cause));
+        }
+        if let Some(set) = bytes.strip_prefix(b"data:") {
+            let set = std::str::from_utf8(set).map_err(|_| usage("the words are not text"))?;
+            return dataset::parse_spec(set).map(Named::Dataset).map_err(|cause| usage(&cause));
+        }
+        if bytes == b"null:" {
+            return Ok(Named::Null);
+        }
+        if let Some(array) = bytes.strip_prefix(b"sim:") {
+            let array = std::str::from_utf8(array).map_err(|_| usage("the numbers are not text"))?;
+            return simulated(array).map(Named::Simulated).map_err(|cause| usage(&cause));
+        }
+        if bytes.starts_with(b"s3://") {
+            return Err(usage("this kind of place is not supported yet"));
+        }
+        // The first colon that is not in brackets, as in `[::1]:path`.
+        let bracketed = match bytes.iter().position(|&b| b == b'[') {
+            Some(open) if !bytes[..open].iter().any(|b| b":/".contains(b)) => {
+                bytes.windows(2).position(|pair| pair == b"]:").map_or(0, |at| at + 1)
+            }
+            _ => 0,
+        };
+        if let Some(colon) = bytes[bracketed..].iter().position(|&b| b == b':').map(|at| at + bracketed)
+            && !bytes[..colon].contains(&b'/')
+        {
+            let host = std::str::from_utf8(&bytes[..colon]).map_err(|_| usage("the host is not text"))?;
+            return ssh(host, None, &bytes[colon + 1..]).map_err(usage);
+        }
+        Ok(Named::Local(PathBuf::from(OsString::from_vec(bytes.to_vec()))))
+    }
+}
+
+/// A name below a path, both bytes.
+pub(crate) fn joined(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
+    if !path.is_empty() && !path.ends_with(b"/") && !name.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+/// `seek=8ms,rate=100MB,devices=4,stripe=64KiB,size=1GiB,seed=1,scattered`, each with a default.
+fn simulated(text: &str) -> std::result::Result<ArraySpec, String> {
+    let mut spec = ArraySpec::default();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let number = || value.parse::<u64>().map_err(|_| format!("`{part}`: a number"));
+        match key {
+            "seek" => spec.seek = units::parse_time(value)?,
+            "rate" => spec.bytes_per_s = units::parse_size(value.strip_suffix("/s").unwrap_or(value))?,
+            "devices" => spec.devices = u32::try_from(number()?).unwrap_or(u32::MAX),
+            "stripe" => spec.stripe_bytes = units::parse_size(value)?,
+            "size" => spec.bytes = units::parse_size(value)?,
+            "seed" => spec.seed = number()?,
+            "scattered" if value.is_empty() => spec.is_scattered = true,
+            _ => {
+                let known = "seek=, rate=, devices=, stripe=, size=, seed=, scattered";
+                return Err(format!("`{part}` is not one of {known}"));
+            }
+        }
+    }
+    spec.check()?;
+    Ok(spec)
+}
+
+fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
+    let (authority, path) = match rest.iter().position(|&b| b == b'/') {
+        Some(at) => (&rest[..at], &rest[at + 1..]),
+        None => return Err("expected tw://host[:port]/export/path"),
+    };
+    let authority = std::str::from_utf8(authority).map_err(|_| "the host is not text")?;
+    let has_port = match authority.rsplit_once(':') {
+        Some((host, port)) => !port.contains(']') && !host.is_empty() && port.parse::<u16>().is_ok(),
+        None => false,
+    };
+    if authority.is_empty() || authority.starts_with(':') {
+        return Err("the host is missing");
+    }
+    let address = if has_port { authority.to_owned() } else { format!("{authority}:{DEFAULT_PORT}") };
+    let (export, path) = match path.iter().position(|&b| b == b'/') {
+        Some(at) => (&path[..at], path[at + 1..].to_vec()),
+        None => (path, Vec::new()),
+    };
+    let export = std::str::from_utf8(export).map_err(|_| "the export is not text")?.to_owned();
+    if export.is_empty() {
+        return Err("the export is missing: tw://host[:port]/export/path");
+    }
+    Ok(Named::Daemon { address, export, path, ticket: None })
+}
+
+fn ssh(host: &str, port: Option<u16>, path: &[u8]) -> std::result::Result<Named, &'static str> {
+    // ssh takes an IPv6 address without brackets.
+    let (user, bare) = host.rsplit_once('@').map_or(("", host), |(user, bare)| (user, bare));
+    let host = match bare.strip_prefix('[').and_then(|bare| bare.strip_suffix(']')) {
+        Some(address) if host.contains('@') => format!("{user}@{address}"),
+        Some(address) => address.to_owned(),
+        None => host.to_owned(),
+    };
+    thalweg_mover::link::ssh::check_destination(&host)?;
+    let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };
+    Ok(Named::Ssh { host, port, path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Named {
+        Named::parse(OsStr::new(text), &Places::default()).unwrap()
+    }
+
+    #[test]
+    fn places_are_read_as_rsync_users_write_them() {
+        assert_eq!(parse("a/b:c"), Named::Local("a/b:c".into()));
+        assert_eq!(parse("./a:b"), Named::Local("./a:b".into()));
+        assert_eq!(
+            parse("me@host:dir/"),
+            Named::Ssh { host: "me@host".into(), port: None, path: b"dir/".to_vec() }
+        );
+        assert_eq!(parse("host:"), Named::Ssh { host: "host".into(), port: None, path: b".".to_vec() });
+        assert_eq!(
+            parse("ssh://h:2222/x"),
+            Named::Ssh { host: "h".into(), port: Some(2222), path: b"/x".to_vec() }
+        );
+        let six = |host: &str, port| Named::Ssh { host: host.into(), port, path: b"/x".to_vec() };
+        assert_eq!(parse("ssh://me@[::1]:2222/x"), six("me@::1", Some(2222)));
+        assert_eq!(parse("ssh://[::1]/x"), six("::1", None));
+        assert_eq!(parse("me@[fe80::1%eth0]:/x"), six("me@fe80::1%eth0", None));
+        let daemon = |address: &str, path: &[u8]| Named::Daemon {
+            address: address.into(),
+            export: "data".into(),
+            path: path.to_vec(),
+            ticket: None,
+        };
+        assert_eq!(parse("tw://h/data"), daemon("h:8487", b""));
+        assert_eq!(parse("tw://h:9/data/x/"), daemon("h:9", b"x/"));
+        assert_eq!(parse("tw://[::1]:9/data/x"), daemon("[::1]:9", b"x"));
+        assert_eq!(parse("tw://[::1]/data/x"), daemon("[::1]:8487", b"x"));
+        assert_eq!(parse("zero:4MiB"), Named::Zero(4 << 20));
+        assert_eq!(parse("null:"), Named::Null);
+        let array = ArraySpec { devices: 4, bytes: 2 << 30, is_scattered: true, ..ArraySpec::default() };
+        assert_eq!(parse("sim:devices=4,size=2GiB,scattered"), Named::Simulated(array));
+        assert_eq!(parse("sim:"), Named::Simulated(ArraySpec::default()));
+        for bad in ["sim:devices=0", "sim:speed=9", "sim:rate=0", "sim:seek=8x", "sim:seed=x"] {
+            assert!(Named::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_below_a_place_are_bytes_and_nothing_else() {
+        for name in ["@x", "a:b", "tw:", "-rf", "x/y"] {
+            assert_eq!(parse("/data").below(name.as_bytes()), Named::Local(format!("/data/{name}").into()));
+            assert_eq!(parse("h:").below(name.as_bytes()), parse(&format!("h:./{name}")));
+            assert_eq!(parse("tw://h/data").below(name.as_bytes()), parse(&format!("tw://h/data/{name}")));
+        }
+        assert_eq!(parse("/data/").below(b""), parse("/data/"));
+    }
+
+    #[test]
+    fn hosts_that_are_options_are_refused() {
+        for bad in ["-oProxyCommand=x:y", "ssh://-x/y", "tw://h", "tw:///x", "tw://h/", "", ":x", "a b:c"] {
+            assert!(Named::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
+        }
+    }
+}

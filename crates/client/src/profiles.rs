@@ -1,0 +1,207 @@
+//! What is known of a way from earlier transfers and probes, kept in the state directory: `profiles.json`.
+//!
+//! A way is where content is read, where it is written, and how it gets there: of a place here its file system, of a far one
+//! the mover and its export. In the file stands a hash of that, keyed with random bytes of the file's own, and no name.
+//! Written as a whole or not at all; of two programs that write at once one is not remembered.
+
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_mover::basin::{Cause, Place, terms};
+use thalweg_mover::model::history::{BYTES_MAX, History, Observed, Probed, Way};
+use thalweg_mover::model::prediction::{self, Compared, Knowledge, Taken, Work};
+use thalweg_mover::run::copy::{From, Report, To};
+use thalweg_mover::run::far::Far;
+use thalweg_wire::message::VerifyLevel;
+
+const NAME: &str = "profiles.json";
+
+/// Copies of this process learn one after the other.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// The profiles of this user.
+pub struct Profiles {
+    path: PathBuf,
+    history: History,
+}
+
+impl Profiles {
+    /// Reads them; what cannot be read is nothing.
+    pub fn read(state: &Path) -> Profiles {
+        let path = state.join(NAME);
+        let history = start_of(&path, BYTES_MAX).ok().and_then(|bytes| History::from_json(&bytes));
+        let history = history.unwrap_or_else(|| {
+            let mut salt = [0; 16];
+            // Without randomness the hashes are as good for us, and hide names less well.
+            if let Ok(random) = start_of(Path::new("/dev/urandom"), salt.len()) {
+                salt.iter_mut().zip(random).for_each(|(to, from)| *to = from);
+            }
+            History::new(salt)
+        });
+        Profiles { path, history }
+    }
+
+    /// What is known of a way.
+    pub fn of(&self, from: &From, to: &To) -> Option<&Way> {
+        self.history.of(&self.key(from, to)?, now())
+    }
+
+    /// Remembers a transfer that came to its end.
+    pub fn observe(state: &Path, from: &From, to: &To, report: &Report) {
+        let limited = report.verdict.as_ref().is_some_and(|why| why.narrowest.cause == Cause::RateLimit);
+        let bytes = report.evidence.bytes.saturating_sub(report.passage.first_bytes) as f64;
+        let observed = Observed::of(&taken(report), bytes, report.totals.done as f64, limited);
+        let narrowest = report.verdict.as_ref().map(|why| match why.narrowest.place {
+            Place::Path => "the path".to_owned(),
+            Place::Both => format!("{} of this machine", why.narrowest.stage),
+            place => format!("{} at the {}", why.narrowest.stage, place.name()),
+        });
+        Profiles::change(state, |profiles| {
+            if let Some(key) = profiles.key(from, to) {
+                profiles.history.observe(&key, observed, narrowest, now());
+            }
+        });
+    }
+
+    /// Remembers a probe.
+    pub fn probed(state: &Path, from: &From, to: &To, probed: Probed) {
+        Profiles::change(state, |profiles| {
+            if let Some(key) = profiles.key(from, to) {
+                profiles.history.probed(&key, probed, now());
+            }
+        });
+    }
+
+    /// What cannot be written is not worth a word: the next prediction knows less.
+    fn change(state: &Path, change: impl FnOnce(&mut Profiles)) {
+        let _writing = WRITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut profiles = Profiles::read(state);
+        change(&mut profiles);
+        if let Err(error) = profiles.write() {
+            tracing::info!(%error, "what this transfer showed is not kept");
+        }
+    }
+
+    fn write(&self) -> std::io::Result<()> {
+        use std::io::Write;
+        let fresh = self.path.with_extension(format!("json.{}", std::process::id()));
+        let made =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh);
+        let written = made
+            .and_then(|mut file| file.write_all(self.history.to_json().as_bytes()))
+            .and_then(|()| std::fs::rename(&fresh, &self.path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&fresh);
+        }
+        written
+    }
+
+    /// `None` for what nobody learns from: simulated arrays are as they were asked to be.
+    fn key(&self, from: &From, to: &To) -> Option<String> {
+        let at = |far: &Far, place: &thalweg_wire::message::Place| {
+            format!("{}/{}", far.name(), place.export.as_deref().unwrap_or(""))
+        };
+        let source = match from {
+            From::Local(paths) => file_system(paths.first()?),
+            From::Zero(_) | From::Noise(..) | From::Dataset(..) => "zero:".to_owned(),
+            From::Far(far, places) => at(far, places.first()?),
+            From::Simulated(_) => return None,
+        };
+        let destination = match to {
+            To::Local(path) | To::Scratch(path, _) => file_system(path),
+            To::Null => "null:".to_owned(),
+            To::Far(far, place) => at(far, place),
+            To::Simulated(_) => return None,
+        };
+        Some(self.history.key(&[source, destination]))
+    }
+}
+
+/// The first bytes of a file, and one more if there are more than `bytes_max`.
+fn start_of(path: &Path, bytes_max: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The file system that a path is on, or would be.
+fn file_system(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let device = absolute.ancestors().find_map(|above| Some(std::fs::metadata(above).ok()?.dev()));
+    format!("device {}", device.unwrap_or(0))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// What a transfer took, by the terms of its prediction.
+pub fn taken(report: &Report) -> Taken {
+    terms::taken(&report.evidence, &report.passage)
+}
+
+/// What was known when a copy began.
+#[derive(Debug, Clone, Copy)]
+pub struct Foreknown {
+    knowledge: Knowledge,
+    reads_back: bool,
+    bytes_per_s_max: Option<f64>,
+}
+
+impl Foreknown {
+    /// `None` without a profile.
+    pub fn of(way: Option<&Way>, verify: VerifyLevel, bytes_per_s_max: Option<u64>) -> Option<Foreknown> {
+        Some(Foreknown {
+            knowledge: way?.knowledge(),
+            reads_back: verify != VerifyLevel::Written,
+            bytes_per_s_max: bytes_per_s_max.map(|rate| rate.max(1) as f64),
+        })
+    }
+
+    /// For what it came to be. The costs are those that were known at the start; what there was to move the scan told.
+    pub fn compare(self, report: &Report) -> Compared {
+        let work = Work {
+            bytes: report.evidence.bytes as f64,
+            entries: report.totals.done as f64,
+            reads_back: self.reads_back,
+            bytes_per_s_max: self.bytes_per_s_max,
+            ..Work::default()
+        };
+        match prediction::predict(&self.knowledge, &work) {
+            Ok(Ok(predicted)) => Compared::Told(Box::new(prediction::compare(predicted, taken(report)))),
+            Ok(Err(missing)) => Compared::Unknown(missing),
+            Err(_) => Compared::NoProfile,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_holds_no_names_and_survives_what_cannot_be_read() {
+        let state = tempfile::tempdir().unwrap();
+        let (from, to) = (From::Local(vec![state.path().join("secret-project")]), To::Null);
+        let probed = Probed {
+            stages: Vec::new(),
+            byte_s: Some(1e-9),
+            entry_s: None,
+            spread: 0.1,
+            narrowest: None,
+            at: now(),
+        };
+        Profiles::probed(state.path(), &from, &to, probed);
+        let text = std::fs::read_to_string(state.path().join(NAME)).unwrap();
+        assert!(!text.contains("secret") && !text.contains("tmp"), "{text}");
+        assert!(Profiles::read(state.path()).of(&from, &to).is_some());
+        assert!(Profiles::read(state.path()).of(&From::Zero(1), &to).is_none());
+        assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);
+        for bad in ["", "{", "null", "{\"salt\":[1],\"history\":{}}"] {
+            std::fs::write(state.path().join(NAME), bad).unwrap();
+            assert!(Profiles::read(state.path()).of(&from, &to).is_none(), "{bad}");
+        }
+    }
+}

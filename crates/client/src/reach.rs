@@ -1,0 +1,250 @@
+//! A place that questions are asked about, here or at a far mover: one face for both.
+
+use crate::fars::{self, Fars, Whom};
+use crate::place::{Named, joined};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Removed, SurveyPlace};
+use thalweg_mover::event;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::run::client::{Answers, Client, LinkSettings};
+use thalweg_wire::message::{Place, Question, Reply};
+use thalweg_wire::{Digest, Entry};
+
+/// See the module.
+pub enum Reach {
+    /// A path of this machine.
+    Local(PathBuf),
+    /// A place at a far mover.
+    Far(Arc<Client>, Place),
+}
+
+/// Bytes asked for at once, the next such piece being under way: bounds the memory of a slow reader.
+const WINDOW_BYTES: u64 = 8 << 20;
+
+impl Reach {
+    /// Reads a place and reaches it.
+    ///
+    /// # Errors
+    /// `Usage` for what is no place to ask about; `Connection`, `Permission` if it cannot be reached.
+    pub fn open(text: &OsStr, fars: &mut Fars) -> Result<Reach> {
+        Reach::of(fars.named(text)?, fars)
+    }
+
+    /// Reaches a place.
+    ///
+    /// # Errors
+    /// As [`Reach::open`].
+    pub fn of(named: Named, fars: &mut Fars) -> Result<Reach> {
+        if let Some((whom, place)) = Whom::of(&named).zip(fars::place_there(&named)) {
+            let client = fars.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
+            return Ok(Reach::Far(Arc::new(client), place));
+        }
+        match named {
+            Named::Local(path) => Ok(Reach::Local(path)),
+            _ => {
+                let cause = "`zero:` and `null:` have nothing in them";
+                Err(Failure::new(FailureKind::Usage, "read place", cause))
+            }
+        }
+    }
+
+    /// Lists it; see [`survey::list`].
+    ///
+    /// # Errors
+    /// As there, and what the connection says.
+    pub fn list(&self, recursive: bool, sink: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
+        match self {
+            Reach::Local(path) => survey::list(&local(path), recursive, sink),
+            Reach::Far(client, place) => {
+                for reply in client.ask(Question::List { place: place.clone(), recursive })? {
+                    match reply? {
+                        Reply::Entries(entries) => {
+                            entries.into_iter().try_for_each(|entry| sink(Found::Entry(entry)))?;
+                        }
+                        Reply::Trouble(failure) => sink(Found::Trouble(failure))?,
+                        _ => return Err(unexpected()),
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Digests the files in it; see [`survey::digest`].
+    ///
+    /// # Errors
+    /// As there, and what the connection says.
+    pub fn digest(&self, how: DigestAs, sink: &mut dyn FnMut(Digested) -> Result<()>) -> Result<()> {
+        match self {
+            Reach::Local(path) => survey::digest(&local(path), how, sink),
+            Reach::Far(client, place) => {
+                let chunk_bytes = match how {
+                    DigestAs::Plain => 0,
+                    DigestAs::Marked { segment_bytes } => segment_bytes,
+                };
+                for reply in client.ask(Question::Digest { place: place.clone(), chunk_bytes })? {
+                    match reply? {
+                        Reply::Digests(digests) => {
+                            digests.into_iter().try_for_each(|(path, bytes, digest)| {
+                                sink(Digested::File(path, bytes, digest))
+                            })?
+                        }
+                        Reply::Trouble(failure) => sink(Digested::Trouble(failure))?,
+                        _ => return Err(unexpected()),
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Digest of the one file that this place is.
+    ///
+    /// # Errors
+    /// As [`Reach::digest`], and the trouble with that file.
+    pub fn digest_of_file(&self, how: DigestAs) -> Result<(u64, Digest)> {
+        let mut found = None;
+        self.digest(how, &mut |digested| match digested {
+            Digested::File(path, bytes, digest) if path.depth() <= 1 => {
+                found = Some((bytes, digest));
+                Ok(())
+            }
+            Digested::Trouble(failure) => Err(failure),
+            Digested::File(..) | Digested::Alive => Ok(()),
+        })?;
+        found.ok_or_else(|| Failure::new(FailureKind::NotFound, "digest", "it is no regular file"))
+    }
+
+    /// What stands here, without what is in it.
+    ///
+    /// # Errors
+    /// `NotFound` and others.
+    pub fn entry(&self) -> Result<Entry> {
+        let mut first = None;
+        let mut trouble = None;
+        // Heard to the end: a server works on a bounded number of questions at a time.
+        let looked = self.list(false, &mut |found| {
+            match found {
+                Found::Entry(entry) => drop(first.get_or_insert(entry)),
+                Found::Trouble(failure) => drop(trouble.get_or_insert(failure)),
+            }
+            Ok(())
+        });
+        match (first, looked, trouble) {
+            (Some(entry), ..) => Ok(entry),
+            (None, Err(failure), _) | (None, Ok(()), Some(failure)) => Err(failure),
+            (None, Ok(()), None) => {
+                Err(Failure::new(FailureKind::Unsupported, "look", "it is of a kind that is not listed"))
+            }
+        }
+    }
+
+    /// Reads the file that this place is.
+    ///
+    /// # Errors
+    /// As [`survey::read`], and what the connection says.
+    pub fn read(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let Reach::Far(client, place) = self else { return self.read_range(0, u64::MAX, sink) };
+        let ask = |offset| client.ask(Question::Read { place: place.clone(), offset, bytes: WINDOW_BYTES });
+        let mut offset = 0;
+        let mut next = ask(offset)?;
+        loop {
+            let answers = std::mem::replace(&mut next, ask(offset + WINDOW_BYTES)?);
+            let got = hear_bytes(answers, sink)?;
+            if got < WINDOW_BYTES {
+                return Ok(());
+            }
+            offset += WINDOW_BYTES;
+        }
+    }
+
+    /// Reads at most `bytes` of the file that this place is, from `offset` on; fewer where it ends.
+    ///
+    /// # Errors
+    /// As [`Reach::read`].
+    pub fn read_range(
+        &self,
+        offset: u64,
+        bytes: u64,
+        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        // 0 means all in the question.
+        if bytes == 0 {
+            return Ok(());
+        }
+        match self {
+            Reach::Local(path) => survey::read(&local(path), offset, bytes, sink),
+            Reach::Far(client, place) => {
+                let question = Question::Read { place: place.clone(), offset, bytes };
+                hear_bytes(client.ask(question)?, sink).map(drop)
+            }
+        }
+    }
+
+    /// Removes it. Returns how many entries went; what could not go is told.
+    ///
+    /// # Errors
+    /// As [`survey::remove`], and what the connection says.
+    pub fn remove(&self, recursive: bool, trouble: &mut dyn FnMut(Failure)) -> Result<u64> {
+        let mut count = 0;
+        match self {
+            Reach::Local(path) => survey::remove(&local(path), recursive, &mut |removed| {
+                match removed {
+                    Removed::One => count += 1,
+                    Removed::Trouble(failure) => trouble(failure),
+                }
+                Ok(())
+            })?,
+            Reach::Far(client, place) => {
+                for reply in client.ask(Question::Remove { place: place.clone(), recursive })? {
+                    match reply? {
+                        Reply::Removed(so_far) => count = so_far,
+                        Reply::Trouble(failure) => trouble(failure),
+                        _ => return Err(unexpected()),
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// A place below this one, by the same connection; `path` is bytes, relative.
+    #[must_use]
+    pub fn below(&self, path: &[u8]) -> Reach {
+        match self {
+            Reach::Local(base) => {
+                let base = base.clone().into_os_string().into_vec();
+                Reach::Local(OsString::from_vec(joined(base, path)).into())
+            }
+            Reach::Far(client, place) => {
+                let path = joined(place.path.clone(), path);
+                Reach::Far(client.clone(), Place { export: place.export.clone(), path })
+            }
+        }
+    }
+}
+
+fn hear_bytes(answers: Answers, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<u64> {
+    let mut got = 0;
+    for reply in answers {
+        match reply? {
+            Reply::Bytes(bytes) => {
+                got += bytes.len() as u64;
+                sink(&bytes)?;
+            }
+            _ => return Err(unexpected()),
+        }
+    }
+    Ok(got)
+}
+
+fn local(path: &Path) -> SurveyPlace {
+    SurveyPlace { path: path.to_owned(), below: None }
+}
+
+fn unexpected() -> Failure {
+    Failure::new(FailureKind::Protocol, "ask", "the server answered another question")
+}

@@ -1,0 +1,210 @@
+//! Receipts and reports as they are written.
+//!
+//! The form of a receipt is that of [`receipt_file`]. It is written under a hidden name, made durable, and renamed:
+//! under its own name stands a whole receipt or none.
+
+use crate::receipt_file;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::run::agree::Agreed;
+use thalweg_mover::run::{LineSink, Told};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{Digest, limits};
+
+/// What the header of a receipt says was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Sources, escaped.
+    pub from: Vec<String>,
+    /// Destination, escaped.
+    pub to: String,
+    /// Compress where it pays.
+    pub compress: bool,
+    /// Remove what the source lacks.
+    pub delete: bool,
+}
+
+/// A receipt that is being written.
+pub struct ReceiptFile {
+    path: PathBuf,
+    hidden: PathBuf,
+    header: String,
+    inner: Arc<Mutex<Inner>>,
+}
+
+struct Inner {
+    file: BufWriter<File>,
+    /// The first error; told at the end, since copying goes on.
+    error: Option<io::Error>,
+}
+
+impl ReceiptFile {
+    /// Begins it: so that a place that cannot be written is known before anything is copied.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn begin(path: &Path, asked: &Asked) -> Result<ReceiptFile> {
+        if path.symlink_metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_symlink()) {
+            let name = Escaped(path.as_os_str().as_encoded_bytes());
+            let cause = format!("`{name}` is no regular file: a receipt is renamed into its place");
+            return Err(Failure::new(FailureKind::Usage, "write the receipt", cause));
+        }
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!(".{}.tmp", std::process::id()));
+        let hidden = path.with_file_name(name);
+        let file = for_user().read(true).open(&hidden);
+        let file = file.map_err(|error| of_io(path, &error))?;
+        let file = BufWriter::with_capacity(256 << 10, file);
+        Ok(ReceiptFile {
+            path: path.to_owned(),
+            hidden,
+            header: header(asked).to_string(),
+            inner: Arc::new(Mutex::new(Inner { file, error: None })),
+        })
+    }
+
+    /// What our side signs of the header.
+    pub fn header_digest(&self) -> Digest {
+        Digest(*blake3::hash(self.header.as_bytes()).as_bytes())
+    }
+
+    /// What makes a sink for each attempt; an attempt starts over.
+    pub fn lines(&self) -> Arc<dyn Fn() -> LineSink + Send + Sync> {
+        let (inner, header) = (self.inner.clone(), self.header.clone());
+        Arc::new(move || {
+            lock(&inner).attempt(|file| {
+                file.flush()?;
+                file.get_ref().set_len(0)?;
+                file.rewind()?;
+                writeln!(file, "{header}")
+            });
+            let inner = inner.clone();
+            Box::new(move |told| {
+                lock(&inner).attempt(|file| match told {
+                    Told::Block(block) => {
+                        writeln!(file, "{}", receipt_file::block(block.number))?;
+                        block.lines.iter().try_for_each(|line| writeln!(file, "{}", receipt_file::line(line)))
+                    }
+                    Told::Pieces(path, pieces) => writeln!(file, "{}", receipt_file::pieces(&path, &pieces)),
+                });
+            })
+        })
+    }
+
+    /// Completes it.
+    ///
+    /// # Errors
+    /// What went wrong with any line, or does now.
+    pub fn finish(self, agreed: &Agreed) -> Result<()> {
+        self.write(agreed).map_err(|error| of_io(&self.path, &error))
+    }
+
+    fn write(&self, agreed: &Agreed) -> io::Result<()> {
+        let mut inner = lock(&self.inner);
+        let footer = receipt_file::footer(&agreed.sender, &agreed.receiver);
+        inner.attempt(|file| {
+            writeln!(file, "{footer}")?;
+            file.flush()?;
+            file.get_ref().sync_all()?;
+            std::fs::rename(&self.hidden, &self.path)?;
+            let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+        });
+        inner.error.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for ReceiptFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.hidden);
+    }
+}
+
+impl Inner {
+    fn attempt(&mut self, work: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
+        if self.error.is_none() {
+            self.error = work(&mut self.file).err();
+        }
+    }
+}
+
+/// One line for each entry with its outcome.
+pub struct ReportFile {
+    path: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+impl ReportFile {
+    /// Begins it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn begin(path: &Path) -> Result<ReportFile> {
+        let file = for_user().open(path).map_err(|error| of_io(path, &error))?;
+        let file = BufWriter::with_capacity(256 << 10, file);
+        Ok(ReportFile { path: path.to_owned(), inner: Mutex::new(Inner { file, error: None }) })
+    }
+
+    /// Writes a line.
+    pub fn line(&self, value: &Value) {
+        let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        inner.attempt(|file| writeln!(file, "{value}"));
+    }
+
+    /// Makes it durable.
+    ///
+    /// # Errors
+    /// What went wrong with any line, or does now.
+    pub fn finish(&self) -> Result<()> {
+        let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        inner.attempt(|file| {
+            file.flush()?;
+            match file.get_ref().sync_all() {
+                // A pipe or terminal.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+                other => other,
+            }
+        });
+        inner.error.take().map_or(Ok(()), |error| Err(of_io(&self.path, &error)))
+    }
+}
+
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A file of the user's own, begun anew.
+fn for_user() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(thalweg_sys::usage::user_mode());
+    options
+}
+
+fn of_io(path: &Path, error: &io::Error) -> thalweg_mover::Failure {
+    let mut failure = failure::of_io("write", error);
+    failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_encoded_bytes()), failure.cause);
+    failure
+}
+
+fn header(asked: &Asked) -> Value {
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    json!({
+        "thalweg_receipt": receipt_file::VERSION,
+        "began": began.as_secs(),
+        "from": asked.from,
+        "to": asked.to,
+        "digest": "blake3",
+        "program": format!("thalweg {}", env!("CARGO_PKG_VERSION")),
+        "protocol": [limits::VERSION_MIN, limits::VERSION_MAX],
+        "compress": asked.compress,
+        "delete": asked.delete,
+    })
+}

@@ -1,0 +1,70 @@
+//! What routes did best with, kept in the state directory: `routes.json`.
+
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_mover::plan::Learned;
+use thalweg_mover::run::copy::{From, To};
+use thalweg_mover::tune::profile::{BYTES_MAX, Profiles};
+
+/// The route of a copy: which far mover, and which way. `None` on this machine.
+pub fn of(from: &From, to: &To) -> Option<String> {
+    match (from, to) {
+        (From::Far(far, _), _) => Some(format!("{} to here", far.name())),
+        (_, To::Far(far, _)) => Some(format!("here to {}", far.name())),
+        _ => None,
+    }
+}
+
+/// What is known of a route.
+pub fn known(state: &Path, route: &str) -> Option<Learned> {
+    read(state).of(route, now())
+}
+
+/// Remembers it. What cannot be written is not worth a word: the next copy starts as this one did.
+pub fn learn(state: &Path, route: &str, learned: Learned) {
+    let mut profiles = read(state);
+    profiles.learn(route, learned, now());
+    let (path, fresh) = (state.join(NAME), state.join(format!("{NAME}.{}", std::process::id())));
+    let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh);
+    let written = made
+        .and_then(|mut file| file.write_all(profiles.to_json().as_bytes()))
+        .and_then(|()| std::fs::rename(&fresh, path));
+    if let Err(error) = written {
+        tracing::info!(%error, "what the route taught is not kept");
+        let _ = std::fs::remove_file(&fresh);
+    }
+}
+
+const NAME: &str = "routes.json";
+
+fn read(state: &Path) -> Profiles {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(state.join(NAME))
+        .and_then(|file| file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(_) => Profiles::from_json(&bytes),
+        Err(_) => Profiles::default(),
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learned_is_known_the_next_time() {
+        let state = tempfile::tempdir().unwrap();
+        assert_eq!(known(state.path(), "here to there"), None);
+        let learned = Learned { streams: 6, rate_bits_per_s: 940_000_000 };
+        learn(state.path(), "here to there", learned);
+        assert_eq!(known(state.path(), "here to there"), Some(learned));
+        assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);
+    }
+}

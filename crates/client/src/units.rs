@@ -1,0 +1,368 @@
+//! Numbers with units, read and written. Sizes are bytes, rates decimal bits per second; a bare number as a
+//! rate is an error.
+
+/// Reads a size: `4096`, `64K`, `64KiB`, `10MB`, `1.5GiB`. `K`, `M`, `G`, `T`, `P` alone are binary, as everywhere.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text)?;
+    let factor: f64 = match unit {
+        "" | "B" => 1.0,
+        "K" | "k" | "KiB" => 1024.0,
+        "M" | "MiB" => 1_048_576.0,
+        "G" | "GiB" => 1_073_741_824.0,
+        "T" | "TiB" => 1_099_511_627_776.0,
+        "P" | "PiB" => 1_125_899_906_842_624.0,
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "TB" => 1e12,
+        "PB" => 1e15,
+        _ => {
+            return Err(format!(
+                "`{unit}` is not a unit of size (B, KiB, MiB, GiB, TiB, PiB, kB, MB, GB, TB, PB)"
+            ));
+        }
+    };
+    whole(number * factor)
+}
+
+/// Reads a rate in bits per second: `100Mbit/s`, `10Gbit`, `1.25GB/s`, rsync's `1.5M` (MiB/s).
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let (number, unit) = split(text)?;
+    let factor: f64 = match unit.strip_suffix("/s").unwrap_or(unit) {
+        "bit" => 1.0,
+        "kbit" | "Kbit" => 1e3,
+        "Mbit" => 1e6,
+        "Gbit" => 1e9,
+        "B" => 8.0,
+        "kB" | "KB" => 8e3,
+        "MB" => 8e6,
+        "GB" => 8e9,
+        "KiB" => 8.0 * 1024.0,
+        "MiB" => 8.0 * 1_048_576.0,
+        "GiB" => 8.0 * 1_073_741_824.0,
+        // As rsync takes them: bytes, in powers of 1024.
+        "K" | "k" => 8.0 * 1024.0,
+        "M" | "m" => 8.0 * 1_048_576.0,
+        "G" | "g" => 8.0 * 1_073_741_824.0,
+        "" => {
+            return Err(
+                "a rate needs a unit, for instance `100Mbit/s` or `10MB/s` (rsync's `1000` is `1000KiB/s`)"
+                    .into(),
+            );
+        }
+        _ => {
+            return Err(format!("`{unit}` is not a unit of rate (kbit/s, Mbit/s, Gbit/s, kB/s, MB/s, GB/s)"));
+        }
+    };
+    whole(number * factor)
+}
+
+/// Reads a rate as [`parse_rate`], or `none` or `0` for no limit.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_limit(text: &str) -> Result<Option<u64>, String> {
+    match text {
+        "none" | "0" => Ok(None),
+        text => parse_rate(text).map(Some),
+    }
+}
+
+/// Reads a mark of packets: a number from 0 to 63, or a name of RFC 2474 (CS), 2597 (AF), 3246 (EF), 5865 (VA), 8622 (LE).
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_dscp(text: &str) -> Result<u8, String> {
+    let odd =
+        || format!("`{text}` is no DSCP: a number from 0 to 63, or BE, LE, EF, VA, CS0 to CS7, AF11 to AF43");
+    let name = text.to_ascii_uppercase();
+    let digits = |prefix: &str| name.strip_prefix(prefix).map(|digits| digits.as_bytes().to_vec());
+    match (name.as_str(), digits("CS").as_deref(), digits("AF").as_deref()) {
+        ("BE" | "DF", ..) => Ok(0),
+        ("LE", ..) => Ok(1),
+        ("EF", ..) => Ok(46),
+        ("VA", ..) => Ok(44),
+        (_, Some([class @ b'0'..=b'7']), _) => Ok((class - b'0') * 8),
+        (_, _, Some([class @ b'1'..=b'4', drop @ b'1'..=b'3'])) => Ok((class - b'0') * 8 + (drop - b'0') * 2),
+        _ => name.parse().ok().filter(|dscp| *dscp <= thalweg_wire::limits::DSCP_MAX).ok_or_else(odd),
+    }
+}
+
+/// Reads a time: `30`, `30s`, `10min`, `2h`, `500ms`, `280us`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+    let (number, unit) = split(text)?;
+    let seconds = match unit {
+        "us" | "µs" => number / 1e6,
+        "ms" => number / 1e3,
+        "" | "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        "d" => number * 86400.0,
+        _ => return Err(format!("`{unit}` is not a unit of time (us, ms, s, min, h, d)")),
+    };
+    std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Reads a share: `0.001`, `1e-5`, `0.1%`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_share(text: &str) -> Result<f64, String> {
+    let (number, factor) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
+    let share: f64 = number.trim().parse().map_err(|_| format!("`{text}` is not a number"))?;
+    match (0.0..=1.0).contains(&(share * factor)) {
+        true => Ok(share * factor),
+        false => Err("a share is from 0 to 1, or 0% to 100%".into()),
+    }
+}
+
+/// Reads work of a computer in floating-point operations: `34TFLOP`, `0.5PFLOP`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_work(text: &str) -> Result<f64, String> {
+    let (number, unit) = split(text)?;
+    let factor = match unit {
+        "FLOP" => 1.0,
+        "kFLOP" => 1e3,
+        "MFLOP" => 1e6,
+        "GFLOP" => 1e9,
+        "TFLOP" => 1e12,
+        "PFLOP" => 1e15,
+        "EFLOP" => 1e18,
+        _ => return Err(format!("`{unit}` is not a unit of work (GFLOP, TFLOP, PFLOP, ...)")),
+    };
+    Ok(number * factor)
+}
+
+/// Reads the speed of a computer in floating-point operations a second: `10TFLOP/s`, `10TFLOPS`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_speed(text: &str) -> Result<f64, String> {
+    let work = text.trim().strip_suffix("/s").or_else(|| text.trim().strip_suffix('S'));
+    parse_work(work.ok_or("a speed is work in a second, for instance `10TFLOP/s`")?)
+}
+
+/// A size for people: `1.50 GiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.2} {}", UNITS[unit]) }
+}
+
+/// A size for people in decimal units: `1.08 PB`.
+pub fn decimal_size(bytes: f64) -> String {
+    scaled(bytes, "B")
+}
+
+/// A rate for people, both ways: `3.21 Gbit/s (401 MB/s)`.
+pub fn rate(bytes: u64, seconds: f64) -> String {
+    let per_second = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    format!("{} ({})", scaled(per_second * 8.0, "bit/s"), scaled(per_second, "B/s"))
+}
+
+/// A rate of bits a second for people: `3.21 Gbit/s`.
+pub fn bit_rate(bits_per_s: f64) -> String {
+    scaled(bits_per_s, "bit/s")
+}
+
+/// A time for people: `1.20 s`, `23.0 ms`, `29.0 h`.
+pub fn time(seconds: f64) -> String {
+    let (value, unit) = match seconds.abs() {
+        s if s >= 172_800.0 => (seconds / 86_400.0, "d"),
+        s if s >= 7200.0 => (seconds / 3600.0, "h"),
+        s if s >= 600.0 => (seconds / 60.0, "min"),
+        s if s >= 1.0 || s == 0.0 => (seconds, "s"),
+        s if s >= 1e-3 => (seconds * 1e3, "ms"),
+        s if s >= 1e-6 => (seconds * 1e6, "us"),
+        _ => (seconds * 1e9, "ns"),
+    };
+    let digits = if value.abs() >= 100.0 { 0 } else { 2 };
+    format!("{value:.digits$} {unit}")
+}
+
+/// A share for people: `64 %`, `0.0046 %`.
+pub fn share(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent.abs() {
+        p if p >= 10.0 => format!("{percent:.0} %"),
+        p if p >= 0.1 || p == 0.0 => format!("{percent:.1} %"),
+        p => {
+            let digits = (1.0 - p.log10().floor()).min(12.0) as usize;
+            format!("{percent:.digits$} %")
+        }
+    }
+}
+
+/// So many entries, in words.
+pub fn entries(number: u64) -> String {
+    format!("{} {}", count(number), if number == 1 { "entry" } else { "entries" })
+}
+
+/// A whole number with thousands set apart.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A moment for people and programs, in UTC: `2026-11-20T17:55:54Z`.
+pub fn moment(seconds_since_1970: i64) -> String {
+    // Howard Hinnant, "chrono-compatible low-level date algorithms": civil from days, years beginning in March.
+    let (days, second) = (seconds_since_1970.div_euclid(86400), seconds_since_1970.rem_euclid(86400));
+    let shifted = days + 719_468;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day - day / 1460 + day / 36524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+fn scaled(value: f64, unit: &str) -> String {
+    let (value, prefix) = match value {
+        v if v >= 1e15 => (v / 1e15, "P"),
+        v if v >= 1e12 => (v / 1e12, "T"),
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e3 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    let digits = if value >= 100.0 { 0 } else { 2 };
+    format!("{value:.digits$} {prefix}{unit}")
+}
+
+fn split(text: &str) -> Result<(f64, &str), String> {
+    let text = text.trim();
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..at].parse().map_err(|_| format!("`{text}` does not begin with a number"))?;
+    Ok((number, text[at..].trim()))
+}
+
+fn whole(value: f64) -> Result<u64, String> {
+    if value.is_finite() && (0.0..=9e18).contains(&value) {
+        Ok(value as u64)
+    } else {
+        Err("out of range".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_binary_unless_they_say_otherwise() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64K"), Ok(65536));
+        assert_eq!(parse_size("1.5 GiB"), Ok(1_610_612_736));
+        assert_eq!(parse_size("10MB"), Ok(10_000_000));
+        assert_eq!((parse_size("1PB"), parse_size("1PiB")), (Ok(1_000_000_000_000_000), Ok(1 << 50)));
+        assert!(parse_size("10 parsecs").is_err());
+        assert!(parse_size("-1").is_err());
+    }
+
+    #[test]
+    fn a_rate_has_a_unit() {
+        assert_eq!(parse_rate("100Mbit/s"), Ok(100_000_000));
+        assert_eq!(parse_rate("10 MB/s"), Ok(80_000_000));
+        assert!(parse_rate("100").is_err());
+        assert!(parse_rate("100Mb").is_err());
+        assert_eq!(parse_rate("1.5m"), Ok(12_582_912));
+        assert_eq!(parse_limit("none"), Ok(None));
+        assert_eq!(parse_limit("1kbit"), Ok(Some(1000)));
+    }
+
+    #[test]
+    fn marks_have_names_and_numbers() {
+        let named = [
+            ("ef", 46),
+            ("AF11", 10),
+            ("AF43", 38),
+            ("CS1", 8),
+            ("cs7", 56),
+            ("LE", 1),
+            ("63", 63),
+            ("be", 0),
+        ];
+        for (name, dscp) in named {
+            assert_eq!(parse_dscp(name), Ok(dscp), "{name}");
+        }
+        for odd in ["64", "-1", "AF44", "AF51", "CS8", "CS", "", "EF1"] {
+            assert!(parse_dscp(odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_a_part_of_one_or_of_a_hundred() {
+        assert_eq!(parse_share("1e-5"), Ok(1e-5));
+        assert_eq!(parse_share("50%"), Ok(0.5));
+        for bad in ["1.5", "-0.1", "101%", "nan", "x"] {
+            assert!(parse_share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn work_and_speed_have_units() {
+        assert_eq!(parse_work("34TFLOP"), Ok(34e12));
+        assert_eq!(parse_speed("10 TFLOP/s"), Ok(10e12));
+        assert_eq!(parse_speed("10TFLOPS"), Ok(10e12));
+        for bad in ["34", "34T", "10TFLOP/h"] {
+            assert!(parse_work(bad).is_err() && parse_speed(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_are_shown_in_the_unit_that_fits() {
+        for (seconds, shown) in
+            [(0.0, "0.00 s"), (1.2, "1.20 s"), (0.023, "23.00 ms"), (104_400.0, "29.00 h"), (3e-7, "300 ns")]
+        {
+            assert_eq!(time(seconds), shown);
+        }
+    }
+
+    #[test]
+    fn shares_are_shown_with_two_digits() {
+        for (value, shown) in [(1.28, "128 %"), (0.021, "2.1 %"), (4.6e-5, "0.0046 %"), (0.0, "0.0 %")] {
+            assert_eq!(share(value), shown);
+        }
+    }
+
+    #[test]
+    fn moments_are_those_of_date() {
+        assert_eq!(moment(0), "1970-01-01T00:00:00Z");
+        assert_eq!(moment(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(moment(-1), "1969-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn numbers_are_shown_with_units() {
+        assert_eq!(size(1536), "1.50 KiB");
+        assert_eq!(rate(125_000_000, 1.0), "1.00 Gbit/s (125 MB/s)");
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+}

@@ -1,0 +1,400 @@
+//! Is what a receipt says still there?
+//!
+//! 1. Both signatures, both statements against each other, and the root against the lines.
+//! 2. Every entry of the receipt at the place; every file is read past the page cache and digested.
+//! 3. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
+//! 4. If asked: nothing is there that the receipt does not have.
+//!
+//! Not checked: modes, owners, times, link targets; the receipt does not hold them. Files of which the receipt has no
+//! digest (found unchanged by evidence, never read) are compared by size and counted.
+
+use crate::reach::Reach;
+use crate::receipt_file::{self, Part, Reader, Seal, Signer, hex};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::BufReader;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Mutex;
+use thalweg_mover::endpoint::local::survey::{DigestAs, Found as Listed};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::run::copy::Stop;
+use thalweg_wire::digest::{PieceHasher, Pieces};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::receipt::Line;
+use thalweg_wire::{Digest, Kind, RelativePath};
+
+/// Files that are asked about at the same time: here, and at a far place, where it hides the round trip.
+const WORKERS: (usize, usize) = (4, 16);
+/// Damaged files of which the damage is looked for, at most: each is read again.
+const LOCATED_MAX: usize = 4096;
+
+/// What is found on the way.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// `missing`, `differs` or `extra`: a path, and why.
+    Difference(&'static str, &'a RelativePath, &'a str),
+    /// A file whose content differs, read again: these bytes do, or none any more.
+    Damage(&'a RelativePath, &'a [Range<u64>]),
+    /// What could not be looked at.
+    Trouble(&'a Failure),
+}
+
+/// Takes what is found, from one thread at a time.
+pub type Tell<'a> = dyn FnMut(Told<'_>) + Send + 'a;
+
+/// What was found, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Entries of the receipt that were looked for.
+    pub entries: u64,
+    /// Content bytes that have the digest of the receipt.
+    pub bytes: u64,
+    /// Entries that are not there.
+    pub missing: u64,
+    /// Entries of another kind, size or content.
+    pub differing: u64,
+    /// Entries that the receipt does not have.
+    pub extra: u64,
+    /// Entries that could not be read.
+    pub unreadable: u64,
+    /// Files of the right size of which the receipt has no digest.
+    pub without_digest: u64,
+}
+
+impl Found {
+    /// Whether all is as the receipt says.
+    pub fn is_same(&self) -> bool {
+        self.missing + self.differing + self.extra + self.unreadable == 0
+    }
+}
+
+/// Checks that both sides signed all of the receipt, and, unless `keys` is empty, that both are among these (public keys
+/// or fingerprints of certificates, in hexadecimal).
+///
+/// # Errors
+/// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed.
+pub fn seal(receipt: &Path, keys: &[String]) -> Result<Seal> {
+    let seal = open(receipt)?.authenticate()?;
+    for (who, signer) in [("sender", seal.sender), ("receiver", seal.receiver)] {
+        if !keys.is_empty() && !is_expected(&signer, keys) {
+            let cause = format!("the {who} signed with {signer}, which is not among --keys");
+            return Err(Failure::new(FailureKind::Damage, "check the receipt", cause));
+        }
+    }
+    Ok(seal)
+}
+
+/// Compares a place with a receipt whose [`seal`] was checked. `strict`: what the receipt does not have is a difference.
+/// When it is asked to stop, the files that are being read are the last.
+///
+/// # Errors
+/// `Usage` for a file as the place of many; when the place cannot be reached.
+pub fn verify(
+    receipt: &Path,
+    seal: &Seal,
+    reach: &Reach,
+    strict: bool,
+    tell: &mut Tell<'_>,
+    stop: &Stop,
+) -> Result<Found> {
+    let is_file = matches!(reach.entry()?.kind, Kind::File { .. });
+    if is_file && seal.entries != 1 {
+        let cause = "the receipt has more than one entry: name the directory that they are in";
+        return Err(Failure::new(FailureKind::Usage, "verify", cause));
+    }
+    let judge = Mutex::new(Judge::new(strict, tell));
+    let lines = Mutex::new(open(receipt)?);
+    let workers = if matches!(reach, Reach::Local(_)) { WORKERS.0 } else { WORKERS.1 };
+    std::thread::scope(|scope| {
+        for _ in 0..workers.min(seal.entries as usize).max(1) {
+            scope.spawn(|| {
+                loop {
+                    if stop.is_asked() {
+                        let failure = Failure::new(FailureKind::Stopped, "verify", "stopped on request");
+                        return lock(&judge).stop(failure);
+                    }
+                    let next = next_line(&mut lock(&lines));
+                    let line = match next {
+                        Ok(Some(line)) => line,
+                        Ok(None) => return,
+                        Err(failure) => return lock(&judge).stop(failure),
+                    };
+                    let verdict = compare(reach, &line, is_file, seal.segment_bytes);
+                    if !lock(&judge).take(&line, verdict) {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let mut judge = judge.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if judge.stopped.is_none() {
+        locate(reach, is_file, receipt, &mut judge)?;
+    }
+    if strict && !is_file {
+        reach.list(true, &mut |found| {
+            match found {
+                Listed::Entry(entry) => judge.is_extra(&entry.path),
+                Listed::Trouble(failure) => (judge.tell)(Told::Trouble(&failure)),
+            }
+            Ok(())
+        })?;
+    }
+    judge.end()
+}
+
+fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
+    let file = File::open(path).map_err(|error| {
+        let mut failure = failure::of_io("read the receipt", &error);
+        failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_encoded_bytes()), failure.cause);
+        failure
+    })?;
+    Reader::begin(BufReader::new(file))
+}
+
+/// By the key or by the certificate.
+fn is_expected(signer: &Signer, keys: &[String]) -> bool {
+    let (key, certificate) = (hex(&signer.public_key), signer.certificate.to_string());
+    keys.iter().any(|known| *known == key || *known == certificate)
+}
+
+fn next_line(reader: &mut Reader<BufReader<File>>) -> Result<Option<Line>> {
+    loop {
+        match reader.next_part()? {
+            Some(Part::Line(text)) => return text.parse().map(Some).map_err(not_readable),
+            Some(Part::Block(_) | Part::Pieces(..)) => {}
+            None => return Ok(None),
+        }
+    }
+}
+
+fn not_readable(error: thalweg_wire::DecodeError) -> Failure {
+    Failure::new(FailureKind::Usage, "read the receipt", error)
+}
+
+/// Tells which bytes of the damaged files differ, where the receipt has the digests of their parts.
+fn locate(reach: &Reach, is_file: bool, receipt: &Path, judge: &mut Judge<'_, '_>) -> Result<()> {
+    if judge.damaged.is_empty() {
+        return Ok(());
+    }
+    let mut reader = open(receipt)?;
+    while let Some(part) = reader.next_part()? {
+        let Part::Pieces(path, pieces) = part else { continue };
+        let Some(&(bytes, digest)) = judge.damaged.get(&path) else { continue };
+        if !receipt_file::are_parts_of(&pieces, bytes, digest) {
+            let cause = format!("the digests of the parts of `{path}` do not join to that of the file");
+            return Err(Failure::new(FailureKind::Damage, "check the receipt", cause));
+        }
+        let place = if is_file { &b""[..] } else { path.as_bytes() };
+        let mut search = Search::new(&pieces, bytes);
+        match reach.below(place).read(&mut |bytes| search.take(bytes)) {
+            Ok(()) => (judge.tell)(Told::Damage(&path, &search.end())),
+            Err(failure) => (judge.tell)(Told::Trouble(&failure.at(&path))),
+        }
+    }
+    Ok(())
+}
+
+/// Compares a file, as it is read, with the digests of its parts.
+struct Search<'a> {
+    pieces: &'a Pieces,
+    file_bytes: u64,
+    at: u64,
+    /// Of the part that is being read, and where that part ends.
+    hasher: Option<(PieceHasher, u64)>,
+    /// Byte ranges that differ; neighbours are one.
+    differing: Vec<Range<u64>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(pieces: &'a Pieces, file_bytes: u64) -> Self {
+        Search { pieces, file_bytes, at: 0, hasher: None, differing: Vec::new() }
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() && self.at < self.file_bytes {
+            let start = self.at - self.at % self.pieces.piece_bytes;
+            let end = self.file_bytes.min(start + self.pieces.piece_bytes);
+            let (hasher, _) = self
+                .hasher
+                .get_or_insert_with(|| (PieceHasher::new(start, end - start, self.file_bytes), end));
+            let step = bytes.len().min(usize::try_from(end - self.at).unwrap_or(usize::MAX));
+            hasher.update(&bytes[..step]);
+            bytes = &bytes[step..];
+            self.at += step as u64;
+            if self.at == end
+                && let Some((hasher, _)) = self.hasher.take()
+            {
+                let expected = &self.pieces.digests[(start / self.pieces.piece_bytes) as usize];
+                if hasher.finish() != *expected {
+                    self.differs(start..end);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is missing at the end differs too.
+    fn end(mut self) -> Vec<Range<u64>> {
+        if self.at < self.file_bytes {
+            let start = self.at - self.at % self.pieces.piece_bytes;
+            self.differs(start..self.file_bytes);
+        }
+        self.differing
+    }
+
+    fn differs(&mut self, range: Range<u64>) {
+        match self.differing.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.differing.push(range),
+        }
+    }
+}
+
+enum Verdict {
+    Same,
+    /// Its size is the same, and there is no digest to compare.
+    Unknown,
+    Missing(String),
+    Differs(String),
+    /// Right kind and size, wrong content: it should have this digest.
+    Damaged(String, Digest),
+    Trouble(Failure),
+}
+
+fn compare(reach: &Reach, line: &Line, is_file: bool, segment_bytes: u64) -> Verdict {
+    let reach = reach.below(if is_file { b"" } else { line.path.as_bytes() });
+    let kind = match reach.entry() {
+        Ok(entry) => entry.kind,
+        Err(failure) if failure.kind == FailureKind::NotFound => return Verdict::Missing(failure.cause),
+        Err(failure) => return Verdict::Trouble(failure.at(&line.path)),
+    };
+    let expected = line.kind.as_str();
+    let found = match kind {
+        Kind::File { .. } | Kind::HardLink { .. } => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink { .. } => "symlink",
+        Kind::Fifo => "fifo",
+        Kind::Device { .. } => "device",
+    };
+    let is_content = matches!(expected, "file" | "file-marked-holes" | "hardlink");
+    if found != if is_content { "file" } else { expected } {
+        return Verdict::Differs(format!("a {found} is there, and a {expected} was copied"));
+    }
+    if !is_content {
+        return Verdict::Same;
+    }
+    let how =
+        if expected == "file-marked-holes" { DigestAs::Marked { segment_bytes } } else { DigestAs::Plain };
+    if expected == "hardlink" && line.digest.is_none() {
+        // Its content stands on the line of its first name.
+        return Verdict::Same;
+    }
+    let (bytes, digest) = match reach.digest_of_file(how) {
+        Ok(digested) => digested,
+        Err(failure) if failure.kind == FailureKind::NotFound => return Verdict::Missing(failure.cause),
+        Err(failure) if failure.kind == FailureKind::Io => return Verdict::Differs(failure.to_string()),
+        Err(failure) => return Verdict::Trouble(failure.at(&line.path)),
+    };
+    if expected != "hardlink" && bytes != line.bytes {
+        return Verdict::Differs(format!("it has {bytes} bytes, and {} were copied", line.bytes));
+    }
+    match line.digest {
+        None => Verdict::Unknown,
+        Some(expected) if expected == digest => Verdict::Same,
+        Some(expected) => {
+            let why = format!("its content has the digest {digest}, and {expected} was copied");
+            Verdict::Damaged(why, expected)
+        }
+    }
+}
+
+/// Counts and tells.
+struct Judge<'a, 'b> {
+    /// Hashes of the paths that the receipt has, to find what it does not have.
+    known: Option<HashSet<[u8; 16]>>,
+    tell: &'a mut Tell<'b>,
+    stopped: Option<Failure>,
+    found: Found,
+    /// Files with wrong content, and what they should have: bytes and digest.
+    damaged: HashMap<RelativePath, (u64, Digest)>,
+}
+
+impl<'a, 'b> Judge<'a, 'b> {
+    fn new(strict: bool, tell: &'a mut Tell<'b>) -> Judge<'a, 'b> {
+        Judge {
+            known: strict.then(HashSet::new),
+            tell,
+            stopped: None,
+            found: Found::default(),
+            damaged: HashMap::new(),
+        }
+    }
+
+    /// False: stop.
+    fn take(&mut self, line: &Line, verdict: Verdict) -> bool {
+        self.found.entries += 1;
+        if let Some(known) = &mut self.known {
+            let path = line.path.as_bytes();
+            known.insert(short(path));
+            // A directory that was made on the way belongs to what is in it.
+            path.iter().enumerate().filter(|(_, byte)| **byte == b'/').for_each(|(at, _)| {
+                known.insert(short(&path[..at]));
+            });
+        }
+        match verdict {
+            Verdict::Same => self.found.bytes += line.bytes,
+            Verdict::Unknown => self.found.without_digest += 1,
+            Verdict::Missing(why) => {
+                self.found.missing += 1;
+                (self.tell)(Told::Difference("missing", &line.path, &why));
+            }
+            Verdict::Differs(why) => self.differs(&line.path, &why),
+            Verdict::Damaged(why, digest) => {
+                self.differs(&line.path, &why);
+                if self.damaged.len() < LOCATED_MAX {
+                    self.damaged.insert(line.path.clone(), (line.bytes, digest));
+                }
+            }
+            Verdict::Trouble(failure) if failure.kind == FailureKind::Connection => self.stop(failure),
+            Verdict::Trouble(failure) => {
+                self.found.unreadable += 1;
+                (self.tell)(Told::Trouble(&failure));
+            }
+        }
+        self.stopped.is_none()
+    }
+
+    fn differs(&mut self, path: &RelativePath, why: &str) {
+        self.found.differing += 1;
+        (self.tell)(Told::Difference("differs", path, why));
+    }
+
+    fn stop(&mut self, failure: Failure) {
+        self.stopped.get_or_insert(failure);
+    }
+
+    fn is_extra(&mut self, path: &RelativePath) {
+        let is_known = |known: &HashSet<[u8; 16]>| known.contains(&short(path.as_bytes()));
+        if !path.is_root() && !self.known.as_ref().is_some_and(is_known) {
+            self.found.extra += 1;
+            (self.tell)(Told::Difference("extra", path, "the receipt does not have it"));
+        }
+    }
+
+    fn end(self) -> Result<Found> {
+        self.stopped.map_or(Ok(self.found), Err)
+    }
+}
+
+/// Enough of a path's hash to know it again.
+fn short(path: &[u8]) -> [u8; 16] {
+    let mut short = [0; 16];
+    short.copy_from_slice(&blake3::hash(path).as_bytes()[..16]);
+    short
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

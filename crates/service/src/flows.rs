@@ -1,0 +1,91 @@
+//! The server's side of streams: what is still being made, received into exports or read from them.
+
+use crate::host::{Host, check_congestion, in_thread, path_of, watch};
+use crate::published::Served;
+use std::sync::Arc;
+use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
+use thalweg_mover::endpoint::local::destination::DestinationPlace;
+use thalweg_mover::endpoint::local::flows::LocalFlows;
+use thalweg_mover::event;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::run::agree;
+use thalweg_mover::run::flow::receiver::FlowReceive;
+use thalweg_mover::run::flow::sender::FlowSend;
+use thalweg_mover::run::session::{Session, Transfer};
+use thalweg_wire::message::{FlowTerms, Open, SourceForm};
+
+impl Host {
+    pub(crate) fn receive_flows(&self, session: &Arc<Session>, open: Open, flow: FlowTerms) -> Result<()> {
+        let destination = self.when_free(session, &open.terms.job_key, || {
+            let place = self.exports.resolve(&open.places[0], true)?;
+            let to = DestinationPlace { path: path_of(place.path), below: place.below };
+            LocalFlows::open(to, &open.source, place.trailing_slash, &open.terms.job_key)
+        })?;
+        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
+        let run = FlowReceive::start(Arc::new(destination), open.terms, flow, event::nobody())?;
+        run.attach(open.transfer, session.outbox(), None);
+        if let Err(failure) = session.add(open.transfer, Transfer::ReceiveFlows(run.clone())) {
+            run.close();
+            return Err(failure);
+        }
+        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
+        in_thread("transfer", move || {
+            let _work = work;
+            let seen = || (run.progress().settled_entries, run.peer_accounts(), run.side());
+            if let Some(ended) = watch(told.as_ref(), &session, false, |time| run.wait(time), seen) {
+                match agree::totals_of(ended).and_then(|totals| {
+                    agree::as_receiver(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
+                }) {
+                    Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
+                    Err(failure) => tracing::warn!(%failure, "stream failed"),
+                }
+            }
+            run.close();
+            session.remove(run.number());
+        })
+    }
+
+    pub(crate) fn send_flows(
+        &self,
+        session: &Arc<Session>,
+        open: Open,
+        flow: FlowTerms,
+    ) -> Result<SourceForm> {
+        if let Some(name) = &open.terms.congestion {
+            check_congestion(name)?;
+        }
+        let mut place = self.exports.resolve(&open.places[0], false)?;
+        if place.trailing_slash {
+            place.path.push(b'/');
+        }
+        let from = GrowingPlace { path: path_of(place.path), below: place.below };
+        let (feed, form) = open::open(&from, &flow.until, open.terms.segment_bytes as usize)?;
+        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
+        let run = FlowSend::new(open.terms, flow, event::nobody());
+        run.attach(open.transfer, session.outbox(), None);
+        session.add(open.transfer, Transfer::SendFlows(run.clone()))?;
+        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
+        let reading = run.clone();
+        in_thread("transfer", move || {
+            let _work = work;
+            let seen = || (run.progress().settled, run.side(), run.peer_accounts());
+            let ended = watch(told.as_ref(), &session, false, |time| run.wait(time), seen);
+            let result = match ended {
+                Some(ended) => agree::totals_of(ended).and_then(|totals| {
+                    agree::as_sender(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
+                }),
+                None => Err(Failure::new(FailureKind::Connection, "serve", "the session ended")),
+            };
+            match result {
+                Ok(agreed) => tracing::info!(root = %agreed.sender.statement.root, "sent"),
+                Err(failure) => {
+                    tracing::warn!(%failure, "stream failed");
+                    run.abort(failure);
+                }
+            }
+            session.remove(run.number());
+        })?;
+        reading.start(feed)?;
+        Ok(form)
+    }
+}
