@@ -11,7 +11,7 @@
 use super::finding::{Report, Verdict};
 use super::roots::Roots;
 use super::wanted::{Reach, SYSCTLS};
-use crate::testbed::check::rate_of_one_stream;
+use crate::testbed::check::{RATE_TIME, rate_of_one_stream};
 use crate::testbed::place::Place;
 use crate::testbed::spec::{Paths, Spec};
 use serde::Serialize;
@@ -166,7 +166,7 @@ fn run(path: TrialPath, sysctls: &[(String, String)], place: &Place, wire: Comma
         sysctls: sysctls.to_vec(),
     };
     place.up(&spec, wire)?;
-    let rate = rate_of_one_stream(place, NAME);
+    let rate = rate_of_one_stream(place, NAME, RATE_TIME);
     let down = place.down(NAME);
     let rate = rate?;
     down?;

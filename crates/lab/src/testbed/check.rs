@@ -37,8 +37,8 @@ const STREAMS: usize = 4;
 const WARM_UP_RTTS: u32 = 30;
 const WARM_UP_MIN: Duration = Duration::from_secs(1);
 
-/// The measurement of rate proper.
-const RATE_TIME: Duration = Duration::from_secs(3);
+/// The measurement of rate proper, unless another time is asked for.
+pub const RATE_TIME: Duration = Duration::from_secs(3);
 
 /// What one direction's delay may add to a wait before a packet counts as lost.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -99,7 +99,7 @@ pub fn measure(place: &Place, name: &str) -> Result<Accuracy> {
         lines.extend(counted.lines(direction, path));
         // With loss, TCP's rate says more about TCP than about the line.
         if let (Some(rate), 0.0) = (path.rate_bits_per_s, path.loss) {
-            let measured = tcp_rate(from, to, rtt, STREAMS)?;
+            let measured = tcp_rate(from, to, rtt, STREAMS, RATE_TIME)?;
             lines.push(rate_line(direction, rate as f64, path.framing_bytes, mtu_bytes, measured));
         }
     }
@@ -117,14 +117,16 @@ pub fn measure(place: &Place, name: &str) -> Result<Accuracy> {
     Ok(Accuracy { lines, wire_cpu_seconds_per_gb })
 }
 
-/// Payload of one connection from left to right, in bits per second, some round trips after its start.
+/// Payload of one connection from left to right, in bits per second, measured for `time` some round trips after its start.
 ///
 /// # Errors
 /// As [`measure`].
-pub fn rate_of_one_stream(place: &Place, name: &str) -> Result<f64> {
+pub fn rate_of_one_stream(place: &Place, name: &str, time: Duration) -> Result<f64> {
     let record = place.running(name)?;
+    // The record says what it was once; the path may have been changed since.
+    let status = place.ask(name, &Request::Status)?;
     let (left, right) = (End::of(&record, "left")?, End::of(&record, "right")?);
-    tcp_rate(&left, &right, Duration::from_nanos(record.spec.paths.rtt_ns()), 1)
+    tcp_rate(&left, &right, Duration::from_nanos(status.spec.paths.rtt_ns()), 1, time)
 }
 
 fn carried(status: &Status) -> u64 {
@@ -342,7 +344,7 @@ fn binomial_tolerance(draws: u64, share: f64) -> f64 {
 }
 
 /// Payload of `streams` connections together, in bits per second, once they fill the path.
-fn tcp_rate(from: &End, to: &End, rtt: Duration, streams: usize) -> Result<f64> {
+fn tcp_rate(from: &End, to: &End, rtt: Duration, streams: usize, time: Duration) -> Result<f64> {
     let failed = |error: io::Error| of_io("measure the rate", &error);
     let listener = to.namespace.inside(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).map_err(failed)?;
     let target = to.at(listener.local_addr().map_err(failed)?.port());
@@ -378,7 +380,7 @@ fn tcp_rate(from: &End, to: &End, rtt: Duration, streams: usize) -> Result<f64> 
         }
         std::thread::sleep((rtt * WARM_UP_RTTS).max(WARM_UP_MIN));
         let (begun, before) = (Instant::now(), received.load(Ordering::Relaxed));
-        std::thread::sleep(RATE_TIME);
+        std::thread::sleep(time);
         let (seconds, after) = (begun.elapsed().as_secs_f64(), received.load(Ordering::Relaxed));
         is_over.store(true, Ordering::Relaxed);
         (after - before) as f64 * 8.0 / seconds

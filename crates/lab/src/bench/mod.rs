@@ -1,0 +1,227 @@
+//! Measurements: suites that run this program as real processes, and what becomes of their figures.
+//!
+//! 1. A suite says what it asks, over which path, and what it makes smaller than its source has it.
+//! 2. Its cases take turns (A B C, B C A, …), so that neither drift nor order favours one; the first round does not count.
+//! 3. Each raw sample is written at once. Tables, plots and fits are made of the result file only.
+//!
+//! What this machine cannot do is left out, and the result says so and why; nothing is invented. CPU seconds are those of
+//! the clients, exactly, and of the servers, to a tick of the kernel (10 ms); of what the kernel does on its own (write-back)
+//! none.
+
+/// The result file.
+pub mod record;
+
+/// What is said of a handful of samples.
+pub mod statistics;
+
+/// A result file as a table.
+pub mod table;
+
+/// Other programs' results, as samples.
+pub mod import;
+
+/// The suites: one file for each question.
+pub mod suite;
+
+/// Where a suite works: a directory, servers and clients.
+mod yard;
+
+/// Hosts and the path between them.
+mod network;
+
+/// Traffic of TCP without a program around it.
+mod traffic;
+
+/// Requests to a disk, timed one by one.
+mod requests;
+
+/// What all of it runs on.
+mod machine;
+
+pub use suite::{SUITES, Suite};
+
+use record::{About, Log, Results, Sample, Scaled, Scaling};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use yard::Yard;
+
+/// What a user can say about a run.
+#[derive(Debug, Clone)]
+pub struct Wishes {
+    /// This program, which is run.
+    pub program: PathBuf,
+    /// Its name and version.
+    pub version: String,
+    /// The command line, as it can be repeated.
+    pub command: String,
+    /// When it begins, RFC 3339.
+    pub date: String,
+    /// Data go into a directory in here, which is removed.
+    pub directory: PathBuf,
+    /// Most bytes of one data set; without, the suite's own.
+    pub budget_bytes: Option<u64>,
+    /// Most files of one data set.
+    pub files_max: u64,
+    /// Counted runs of each case; without, the suite's own.
+    pub runs: Option<u32>,
+    /// Where chance comes from.
+    pub seed: u64,
+    /// Round trip times of emulated paths; none: the suite's own, loopback where it has none.
+    pub rtts: Vec<Duration>,
+    /// Rate of the emulated line; without, the suite's own.
+    pub rate_bits_per_s: Option<u64>,
+    /// Shares of packets lost; none: the suite's own.
+    pub losses: Vec<f64>,
+    /// How long traffic is measured where a suite has it flow for a time; without, the suite's own.
+    pub time: Option<Duration>,
+    /// Throughput that a disk is to have, for the storage rule.
+    pub target_bits_per_s: Option<u64>,
+    /// Asked to end.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What a suite says before it begins.
+pub struct Prepared {
+    /// See [`About::path`].
+    pub path: record::PathKind,
+    /// See [`About::encryption`].
+    pub encryption: String,
+    /// See [`About::verification`].
+    pub verification: String,
+    /// See [`Scaling::changes`].
+    pub changes: Vec<Scaled>,
+}
+
+/// A suite at work.
+pub struct Bench<'a> {
+    wishes: &'a Wishes,
+    suite: &'a Suite,
+    yard: Yard,
+    log: Log,
+    hear: &'a mut dyn FnMut(&str),
+    left_out: BTreeSet<String>,
+}
+
+/// Runs a suite, writes `out`, and gives what is in it. `hear` is told of each sample.
+///
+/// # Errors
+/// `Unsupported` or `Permission` with what this machine lacks; `Stopped`; what went wrong with a copy.
+pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str)) -> Result<Results> {
+    let prepared = (suite.prepare)(wishes)?;
+    // `congest` has both ends of a thousand connections at its worst; what cannot be raised is met with an error there.
+    let _ = thalweg_sys::usage::raise_open_files();
+    let about = About {
+        suite: suite.name.to_owned(),
+        question: suite.asks.to_owned(),
+        date: wishes.date.clone(),
+        program: wishes.version.clone(),
+        command: wishes.command.clone(),
+        machine: machine::here(&wishes.directory),
+        path: prepared.path,
+        iterations: wishes.runs.unwrap_or(suite.runs),
+        encryption: prepared.encryption,
+        verification: prepared.verification,
+        scaling: Scaling {
+            budget_bytes: Some(wishes.budget_bytes.unwrap_or(suite.budget_bytes)),
+            files_max: Some(wishes.files_max),
+            seed: wishes.seed,
+            changes: prepared.changes,
+        },
+    };
+    let log = Log::begin(out, about).map_err(|error| of_out(out, &error))?;
+    let yard = Yard::new(wishes)?;
+    let mut bench = Bench { wishes, suite, yard, log, hear, left_out: BTreeSet::new() };
+    (suite.run)(&mut bench)?;
+    bench.log.end().map_err(|error| of_out(out, &error))
+}
+
+/// Writes results that were made elsewhere.
+///
+/// # Errors
+/// What the file system says.
+pub fn write(results: &Results, out: &Path) -> Result<Results> {
+    let of = |error: std::io::Error| of_out(out, &error);
+    let mut log = Log::begin(out, results.about.clone()).map_err(of)?;
+    for sample in &results.samples {
+        log.sample(sample.clone()).map_err(of)?;
+    }
+    for line in &results.left_out {
+        log.left_out(&line.what, &line.why).map_err(of)?;
+    }
+    log.end().map_err(of)
+}
+
+fn of_out(out: &Path, error: &std::io::Error) -> Failure {
+    let mut failure = of_io("write the result file", error);
+    failure.cause = format!("{}: {}", out.display(), failure.cause);
+    failure
+}
+
+impl Bench<'_> {
+    fn runs(&self) -> u32 {
+        self.wishes.runs.unwrap_or(self.suite.runs)
+    }
+
+    fn budget_bytes(&self) -> u64 {
+        self.suite.budget_bytes(self.wishes)
+    }
+
+    /// Tells of something that does not run, once.
+    fn leave_out(&mut self, what: &str, why: &str) -> Result<()> {
+        if !self.left_out.insert(what.to_owned()) {
+            return Ok(());
+        }
+        (self.hear)(&format!("left out: {what}: {why}"));
+        self.log.left_out(what, why).map_err(|error| of_io("write the result file", &error))
+    }
+
+    /// All rounds of all cases. `one` measures; `None` if the case was left out.
+    fn take_turns<T>(
+        &mut self,
+        cases: Vec<T>,
+        mut one: impl FnMut(&mut Self, u32, &T) -> Result<Option<Sample>>,
+    ) -> Result<()> {
+        rounds(self.runs() as usize, cases, |run, case| {
+            if self.wishes.stop.load(Ordering::Relaxed) {
+                return Err(stopped());
+            }
+            let run = u32::try_from(run).unwrap_or(u32::MAX);
+            let Some(sample) = one(self, run, case)? else { return Ok(()) };
+            if run == 0 {
+                return Ok(());
+            }
+            let sample = Sample { run, ..sample };
+            (self.hear)(&table::told(&sample));
+            self.log.sample(sample).map_err(|error| of_io("write the result file", &error))
+        })
+    }
+}
+
+/// Somebody asked us to end.
+fn stopped() -> Failure {
+    Failure::new(FailureKind::Stopped, "measure", "asked to stop")
+}
+
+/// Every item once in each round, interleaved; each round begins with another one (A B C, B C A, …). Round 0 warms up.
+///
+/// # Errors
+/// The first of `one`.
+pub fn rounds<T, E>(
+    runs: usize,
+    mut items: Vec<T>,
+    mut one: impl FnMut(usize, &T) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    for run in 0..=runs {
+        for item in &items {
+            one(run, item)?;
+        }
+        if !items.is_empty() {
+            items.rotate_left(1);
+        }
+    }
+    Ok(())
+}

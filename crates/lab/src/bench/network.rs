@@ -1,0 +1,225 @@
+//! A testbed of a suite: two hosts, the path between them, what it carried and what it cost.
+
+use super::yard::Yard;
+use crate::testbed::daemon::{Request, Status};
+use crate::testbed::place::{Place, Record};
+use crate::testbed::spec::{Paths, Spec};
+use crate::testbed::wire::ETHERNET_FRAMING_BYTES;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_sys::namespace::NetworkNamespace;
+
+/// See the module; all of it goes with the value.
+pub struct Testbed {
+    /// Where it is recorded.
+    pub place: Place,
+    record: Record,
+    /// Where clients are.
+    pub left: Host,
+    /// Where servers are.
+    pub right: Host,
+}
+
+/// One host.
+pub struct Host {
+    /// `left-1`.
+    pub name: String,
+    /// Its address.
+    pub address: std::net::Ipv4Addr,
+    /// How a program is put into it: the program that does, and its words.
+    run: (PathBuf, Vec<String>),
+}
+
+impl Host {
+    /// The command, in this host.
+    pub fn enter(&self, command: &Command) -> Command {
+        let mut entered = Command::new(&self.run.0);
+        entered.args(&self.run.1).arg(command.get_program()).args(command.get_args());
+        for (key, value) in command.get_envs() {
+            match value {
+                Some(value) => entered.env(key, value),
+                None => entered.env_remove(key),
+            };
+        }
+        entered
+    }
+}
+
+/// What a path is like, in both directions.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PathWish {
+    /// Round trip time.
+    pub rtt: Duration,
+    /// Rate of the line.
+    pub rate_bits_per_s: u64,
+    /// Share of packets lost on the way from left to right, and from right to left.
+    pub loss: f64,
+    /// Of all hosts' devices, from when they come up.
+    pub mtu_bytes: u32,
+}
+
+impl PathWish {
+    /// What the line carries of TCP's payload.
+    pub fn payload_bits_per_s(&self) -> f64 {
+        self.rate_bits_per_s as f64 * payload_share(self.mtu_bytes)
+    }
+
+    fn paths(&self) -> Paths {
+        let mut paths = Paths::default();
+        let rtt_ns = u64::try_from(self.rtt.as_nanos()).unwrap_or(u64::MAX);
+        for (path, delay_ns) in [(&mut paths.forward, rtt_ns / 2), (&mut paths.back, rtt_ns - rtt_ns / 2)] {
+            path.delay_ns = delay_ns;
+            path.rate_bits_per_s = Some(self.rate_bits_per_s);
+            path.loss = self.loss;
+        }
+        paths.set_default_queues();
+        paths
+    }
+}
+
+/// MTU of all hosts, where a suite has no other.
+pub const MTU_BYTES: u32 = 1500;
+
+/// TCP's payload in a packet: headers of IP and TCP with time stamps are 52 bytes.
+pub fn segment_bytes(mtu_bytes: u32) -> f64 {
+    f64::from(mtu_bytes) - 52.0
+}
+
+/// Which share of a line's rate is TCP's payload: Ethernet's framing counts.
+pub fn payload_share(mtu_bytes: u32) -> f64 {
+    segment_bytes(mtu_bytes) / f64::from(mtu_bytes + ETHERNET_FRAMING_BYTES)
+}
+
+impl Testbed {
+    /// Whether one can be had here; if not, why not.
+    ///
+    /// # Errors
+    /// `Unsupported`, with what is missing.
+    pub fn check() -> Result<()> {
+        NetworkNamespace::new().map(drop).map_err(|error| {
+            let cause = format!("an emulated path needs root and network namespaces: {error}");
+            Failure::new(FailureKind::Unsupported, "measure over an emulated path", cause)
+        })
+    }
+
+    /// Makes one, with these kernel settings in its hosts. `name` is unlike others of the same suite.
+    ///
+    /// # Errors
+    /// What it says if it cannot come up.
+    pub fn up(yard: &Yard, name: &str, path: &PathWish, sysctls: &[(&str, &str)]) -> Result<Testbed> {
+        let state = yard.path("testbeds");
+        let place = Place::new(Some(&state.join("testbed")))?;
+        let spec = Spec {
+            name: name.to_owned(),
+            left: 1,
+            right: 1,
+            mtu_bytes: path.mtu_bytes,
+            paths: path.paths(),
+            seed: 0,
+            sysctls: sysctls.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        };
+        let words = |what: &str| {
+            let state = state.display().to_string();
+            let words = ["testbed", what, "--name", name, "--state", &state];
+            words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()
+        };
+        let mut wire = yard.command("testbed");
+        wire.args(words("wire"));
+        let record = place.up(&spec, wire)?;
+        let host = |side: &str| -> Result<Host> {
+            let host = record.host(side)?;
+            let mut run = words("run");
+            run.push(host.name.clone());
+            let program = yard.command("testbed").get_program().into();
+            Ok(Host { name: host.name.clone(), address: host.address, run: (program, run) })
+        };
+        let (left, right) = (host("left")?, host("right")?);
+        Ok(Testbed { place, record, left, right })
+    }
+
+    /// Its name, for whoever asks its place.
+    pub fn name(&self) -> &str {
+        &self.record.spec.name
+    }
+
+    /// Changes the path.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn set(&self, path: &PathWish) -> Result<()> {
+        self.place.ask(self.name(), &Request::Set(path.paths())).map(drop)
+    }
+
+    /// What it carried and cost so far.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn carried(&self) -> Result<Carried> {
+        Ok(Carried::of(&self.place.ask(self.name(), &Request::Status)?))
+    }
+
+    /// The network of a host.
+    ///
+    /// # Errors
+    /// If the testbed ended.
+    pub fn namespace(&self, host: &Host) -> Result<NetworkNamespace> {
+        self.record.namespace(self.record.host(&host.name)?.fd)
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        let _ = self.place.down(self.name());
+    }
+}
+
+/// Counters of a testbed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Carried {
+    /// From left to right, headers and what was sent again included.
+    pub forward_bytes: u64,
+    /// From right to left.
+    pub back_bytes: u64,
+    /// Packets lost on purpose.
+    pub lost: u64,
+    /// Packets that found the queue full.
+    pub overflowed: u64,
+    /// Packets that this machine was too slow for: anything but 0 spoils a measurement.
+    pub trouble: u64,
+    /// CPU of the wire.
+    pub cpu_s: f64,
+}
+
+impl Carried {
+    fn of(status: &Status) -> Carried {
+        let (forward, back) = (&status.forward, &status.back);
+        Carried {
+            forward_bytes: forward.counters.bytes,
+            back_bytes: back.counters.bytes,
+            lost: forward.counters.lost + back.counters.lost,
+            overflowed: forward.counters.overflowed + back.counters.overflowed,
+            trouble: forward.trouble + back.trouble,
+            cpu_s: status.cpu_seconds,
+        }
+    }
+
+    /// From then to now.
+    pub fn since(&self, then: &Carried) -> Carried {
+        Carried {
+            forward_bytes: self.forward_bytes - then.forward_bytes,
+            back_bytes: self.back_bytes - then.back_bytes,
+            lost: self.lost - then.lost,
+            overflowed: self.overflowed - then.overflowed,
+            trouble: self.trouble - then.trouble,
+            cpu_s: self.cpu_s - then.cpu_s,
+        }
+    }
+
+    /// What the wire cost, for 10^9 bytes.
+    pub fn cpu_s_per_gb(&self) -> Option<f64> {
+        let bytes = self.forward_bytes + self.back_bytes;
+        (bytes > 0).then(|| self.cpu_s / (bytes as f64 / 1e9))
+    }
+}

@@ -1,0 +1,504 @@
+//! The result file: JSON Lines, one object on a line, each with one key that says what it is.
+//!
+//! 1. `about`: what was measured, where, over which path, and the command that repeats it. The first line, once.
+//! 2. `sample`: one measurement, raw. As many as there were.
+//! 3. `left_out`: what did not run, and why.
+//!
+//! ```text
+//! {"about":{"suite":"latency","date":"2026-11-22T02:40:00Z",…}}
+//! {"sample":{"series":"default buffers","parameters":{"rtt":{"value":0.1,"unit":"s"}},"run":1,"order":7,"wall_s":2.5,…}}
+//! {"left_out":{"what":"bbr","why":"this kernel has no tcp_bbr"}}
+//! ```
+//!
+//! Times are in seconds, sizes in bytes, rates in bits a second, all of them decimal numbers; a quantity that is not one
+//! of the fields below carries its unit. Whoever reads a file takes the keys it knows and passes over the others.
+
+use crate::plot::unit::Unit;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// The first.
+    About(Box<About>),
+    /// A measurement.
+    Sample(Sample),
+    /// What did not run.
+    LeftOut(LeftOut),
+}
+
+/// What was measured, and where.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// Its name as it is typed: `sweep bulk`, `latency`, …; `iperf3` of what was imported.
+    pub suite: String,
+    /// The question that it answers, with its source.
+    pub question: String,
+    /// When it began, RFC 3339 in UTC.
+    pub date: String,
+    /// The program and its version: `thalweg 0.1.0`, `iperf 3.12`.
+    pub program: String,
+    /// The command that repeats it; empty of what was imported.
+    pub command: String,
+    /// On which machine.
+    pub machine: Machine,
+    /// Over which path. Where a suite changes it (latency, loss), samples say so in their parameters.
+    pub path: PathKind,
+    /// Counted runs of each case.
+    pub iterations: u32,
+    /// How data streams were protected: `AES-128-GCM`, `none`, …
+    pub encryption: String,
+    /// How far copies were checked: `every segment before it is written`, `none`, …
+    pub verification: String,
+    /// What was made smaller than the source of the suite has it.
+    pub scaling: Scaling,
+}
+
+/// The machine on which all of it ran.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Name of the CPU.
+    pub cpu: String,
+    /// Cores that are online.
+    pub cores: u32,
+    /// Of RAM.
+    pub memory_bytes: u64,
+    /// `Linux 6.12.1`.
+    pub kernel: String,
+    /// Of the scratch directory: `ext4`, `tmpfs`, …
+    pub file_system: String,
+    /// The hypervisor, if it is a guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
+    /// What the machine was busy with just before: mean number of runnable processes in the last minute.
+    pub load: f64,
+}
+
+/// The path that data took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum PathKind {
+    /// Two processes, and the loopback between them.
+    Loopback,
+    /// From a disk, or to one; no network.
+    Disk,
+    /// Simulated disks.
+    Simulated,
+    /// Two hosts of `thalweg testbed`.
+    Testbed {
+        /// Round trip time, if the same in all samples.
+        rtt_s: Option<f64>,
+        /// Rate of the line, if the same in all samples; `None` also where nothing limits it.
+        rate_bits_per_s: Option<u64>,
+        /// Share of packets lost, if the same in all samples.
+        loss: Option<f64>,
+        /// Of every device.
+        mtu_bytes: u32,
+    },
+    /// Somebody else's: of what was imported.
+    Foreign {
+        /// Where to: an address or a name.
+        to: String,
+        /// Round trip time as that program saw it.
+        rtt_s: Option<f64>,
+    },
+}
+
+impl fmt::Display for PathKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |rtt_s: &f64| format!("{} ms", rtt_s * 1e3);
+        match self {
+            PathKind::Loopback => f.write_str("loopback"),
+            PathKind::Disk => f.write_str("disk"),
+            PathKind::Simulated => f.write_str("simulated disks"),
+            PathKind::Testbed { rtt_s, rate_bits_per_s, loss, mtu_bytes } => {
+                let mut words = vec!["emulated path".to_owned()];
+                words.extend(rtt_s.as_ref().map(ms));
+                words.extend(rate_bits_per_s.map(|rate| Unit::BitsPerS.show(rate as f64)));
+                words.extend(loss.filter(|loss| *loss > 0.0).map(|loss| format!("loss {loss}")));
+                words.push(format!("MTU {mtu_bytes}"));
+                f.write_str(&words.join(", "))
+            }
+            PathKind::Foreign { to, rtt_s } => {
+                let rtt = rtt_s.as_ref().map(|rtt_s| format!(", {}", ms(rtt_s))).unwrap_or_default();
+                write!(f, "to {to}{rtt}")
+            }
+        }
+    }
+}
+
+/// What was made smaller, so that it fits.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Scaling {
+    /// Most bytes of one data set; `None` where nothing was scaled.
+    pub budget_bytes: Option<u64>,
+    /// Most files of one data set.
+    pub files_max: Option<u64>,
+    /// Where chance comes from.
+    pub seed: u64,
+    /// Each thing that differs from the source of the suite, in words: `data set: 1 TiB -> 256 MiB`.
+    pub changes: Vec<Scaled>,
+}
+
+/// One thing that was made smaller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scaled {
+    /// What: `size of a data set`.
+    pub what: String,
+    /// As the source has it: `1 TiB (000 section III-B.2)`.
+    pub from: String,
+    /// As it was here: `256 MiB`.
+    pub to: String,
+}
+
+/// A number with its unit, or a word.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Quantity {
+    /// A number.
+    Number {
+        /// It.
+        value: f64,
+        /// `s`, `B`, `bit/s`, `1` (a share or a plain count), …
+        unit: String,
+    },
+    /// A word: the name of an order, of a congestion control.
+    Word(String),
+}
+
+impl Quantity {
+    /// A number with a unit.
+    pub fn number(value: f64, unit: &str) -> Quantity {
+        Quantity::Number { value, unit: unit.to_owned() }
+    }
+
+    /// The number; none of a word.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Quantity::Number { value, .. } => Some(*value),
+            Quantity::Word(_) => None,
+        }
+    }
+}
+
+impl From<&str> for Quantity {
+    fn from(word: &str) -> Quantity {
+        Quantity::Word(word.to_owned())
+    }
+}
+
+/// Several measurements of one thing within a sample: times of transfers, lags, latencies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Of each value.
+    pub unit: String,
+    /// In the order in which they came.
+    pub values: Vec<f64>,
+}
+
+/// One measurement.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Sample {
+    /// Which line of a plot: samples of one series differ in their parameters and runs only.
+    pub series: String,
+    /// What was set: values of x axes among them (`rtt`, `file_size`, `streams`, …).
+    pub parameters: BTreeMap<String, Quantity>,
+    /// Round, the first is 1.
+    pub run: u32,
+    /// Place among all samples of the file, the first is 1: how they were interleaved.
+    pub order: u32,
+    /// Payload, 10^0 bytes.
+    pub bytes: u64,
+    /// Files that held it.
+    pub files: u64,
+    /// From start to end, making the copy durable included.
+    pub wall_s: f64,
+    /// CPU of all processes of both sides, user and system; `None` where it could not be counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    /// What else was measured, one number each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub measured: BTreeMap<String, Quantity>,
+    /// What else was measured, many numbers each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub distributions: BTreeMap<String, Distribution>,
+    /// What a law says `measured` or `wall_s` should be, under the same name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub predicted: BTreeMap<String, Quantity>,
+    /// What the emulated path itself cost, in CPU seconds for 10^9 bytes carried: not in `cpu_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire_cpu_s_per_gb: Option<f64>,
+}
+
+impl Sample {
+    /// Payload, in bits a second.
+    pub fn rate_bits_per_s(&self) -> f64 {
+        self.bytes as f64 * 8.0 / self.wall_s
+    }
+
+    /// CPU seconds of both sides for 10^9 bytes of payload.
+    pub fn cpu_s_per_gb(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| self.cpu_s.map(|cpu_s| cpu_s / (self.bytes as f64 / 1e9)))?
+    }
+
+    /// The number of a parameter.
+    pub fn parameter(&self, name: &str) -> Option<f64> {
+        self.parameters.get(name)?.value()
+    }
+
+    /// One more parameter.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: Quantity) -> Sample {
+        self.parameters.insert(name.to_owned(), value);
+        self
+    }
+
+    /// One more measured number.
+    #[must_use]
+    pub fn measured(mut self, name: &str, value: f64, unit: &str) -> Sample {
+        self.measured.insert(name.to_owned(), Quantity::number(value, unit));
+        self
+    }
+
+    /// One more number from a law.
+    #[must_use]
+    pub fn predicted(mut self, name: &str, value: f64, unit: &str) -> Sample {
+        self.predicted.insert(name.to_owned(), Quantity::number(value, unit));
+        self
+    }
+}
+
+/// What did not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// It.
+    pub what: String,
+    /// Why: what the machine or the program cannot do.
+    pub why: String,
+}
+
+/// A result file in the making: below a hidden name until it is whole, so that a run that fails leaves the former one.
+#[derive(Debug)]
+pub struct Log {
+    out: BufWriter<File>,
+    hidden: PathBuf,
+    path: PathBuf,
+    results: Results,
+}
+
+impl Log {
+    /// Begins the file `path`.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn begin(path: &Path, about: About) -> io::Result<Log> {
+        let hidden = partial(path);
+        let out = BufWriter::new(File::create(&hidden)?);
+        let results = Results { about, samples: Vec::new(), left_out: Vec::new() };
+        let mut log = Log { out, hidden, path: path.to_owned(), results };
+        log.write(&Line::About(Box::new(log.results.about.clone())))?;
+        Ok(log)
+    }
+
+    /// Adds a measurement; gives it its place in the file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn sample(&mut self, mut sample: Sample) -> io::Result<()> {
+        sample.order = u32::try_from(self.results.samples.len() + 1).unwrap_or(u32::MAX);
+        self.write(&Line::Sample(sample.clone()))?;
+        self.results.samples.push(sample);
+        Ok(())
+    }
+
+    /// Adds what did not run.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn left_out(&mut self, what: &str, why: &str) -> io::Result<()> {
+        let line = LeftOut { what: what.to_owned(), why: why.to_owned() };
+        self.write(&Line::LeftOut(line.clone()))?;
+        self.results.left_out.push(line);
+        Ok(())
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If it cannot be written or renamed.
+    pub fn end(mut self) -> io::Result<Results> {
+        self.out.flush()?;
+        fs::rename(&self.hidden, &self.path)?;
+        Ok(self.results)
+    }
+
+    /// Handed on at once: who looks on sees what there is, and a kill leaves it.
+    fn write(&mut self, line: &Line) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, line)?;
+        self.out.write_all(b"\n")?;
+        self.out.flush()
+    }
+}
+
+/// Where the result file `path` is as long as it is not whole.
+pub fn partial(path: &Path) -> PathBuf {
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(path.file_name().unwrap_or_default());
+    path.with_file_name(hidden)
+}
+
+/// A result file, read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Results {
+    /// What was measured.
+    pub about: About,
+    /// All measurements, in their order.
+    pub samples: Vec<Sample>,
+    /// All that did not run.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Most bytes of a result file that are read.
+pub const RESULT_BYTES_MAX: u64 = 256 << 20;
+
+impl Results {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What the file system says; `InvalidData` with the number of the line that is no such line, and why.
+    pub fn read(path: &Path) -> io::Result<Results> {
+        Self::parse(BufReader::new(File::open(path)?.take(RESULT_BYTES_MAX)))
+    }
+
+    /// The same from anything that has lines.
+    ///
+    /// # Errors
+    /// As [`Results::read`].
+    pub fn parse(lines: impl BufRead) -> io::Result<Results> {
+        let odd = |number: usize, why: &dyn fmt::Display| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {why}"))
+        };
+        let mut results: Option<Results> = None;
+        for (at, text) in lines.lines().enumerate() {
+            let (number, text) = (at + 1, text?);
+            if text.trim().is_empty() {
+                continue;
+            }
+            let line: Line = serde_json::from_str(&text).map_err(|error| odd(number, &error))?;
+            match (line, &mut results) {
+                (Line::About(about), None) => {
+                    results = Some(Results { about: *about, samples: Vec::new(), left_out: Vec::new() });
+                }
+                (Line::Sample(sample), Some(results)) => results.samples.push(sample),
+                (Line::LeftOut(line), Some(results)) => results.left_out.push(line),
+                (Line::About(_), Some(_)) => return Err(odd(number, &"a second `about`")),
+                (_, None) => return Err(odd(number, &"the first line must be `about`")),
+            }
+        }
+        results.ok_or_else(|| odd(1, &"there is nothing in it"))
+    }
+
+    /// The series, in the order in which they first came.
+    pub fn series(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for sample in &self.samples {
+            if !names.contains(&sample.series.as_str()) {
+                names.push(&sample.series);
+            }
+        }
+        names
+    }
+
+    /// Samples that differ in nothing but their run, in the order in which the first of each came.
+    pub fn cases(&self) -> Vec<Vec<&Sample>> {
+        let mut cases: Vec<Vec<&Sample>> = Vec::new();
+        for sample in &self.samples {
+            let is_same = |case: &&mut Vec<&Sample>| {
+                case[0].series == sample.series && case[0].parameters == sample.parameters
+            };
+            match cases.iter_mut().find(is_same) {
+                Some(case) => case.push(sample),
+                None => cases.push(vec![sample]),
+            }
+        }
+        cases
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn about() -> About {
+        About {
+            suite: "latency".into(),
+            question: "what does a default buffer cost? (000 Fig 2)".into(),
+            date: "2026-11-22T02:40:00Z".into(),
+            program: "thalweg 0.1.0".into(),
+            command: "thalweg bench latency".into(),
+            machine: Machine { cpu: "a CPU".into(), cores: 2, ..Machine::default() },
+            path: PathKind::Testbed {
+                rtt_s: None,
+                rate_bits_per_s: Some(1_000_000_000),
+                loss: Some(0.0),
+                mtu_bytes: 1500,
+            },
+            iterations: 3,
+            encryption: "AES-128-GCM".into(),
+            verification: "every segment before it is written".into(),
+            scaling: Scaling::default(),
+        }
+    }
+
+    fn sample(run: u32, rtt_s: f64) -> Sample {
+        Sample {
+            series: "default".into(),
+            run,
+            bytes: 1_000_000_000,
+            files: 1,
+            wall_s: 2.0,
+            ..Sample::default()
+        }
+        .with("rtt", Quantity::number(rtt_s, "s"))
+        .with("control", "cubic".into())
+        .predicted("rate", 4e9, "bit/s")
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_in_its_order() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("latency.jsonl");
+        let mut log = Log::begin(&path, about()).unwrap();
+        log.sample(sample(1, 0.1)).unwrap();
+        log.left_out("bbr", "this kernel has none").unwrap();
+        log.sample(sample(1, 0.2)).unwrap();
+        log.sample(sample(2, 0.1)).unwrap();
+        assert!(!path.exists(), "a file that is not whole has no name");
+        let written = log.end().unwrap();
+        let read = Results::read(&path).unwrap();
+        assert_eq!(read, written);
+        assert_eq!(read.samples.iter().map(|sample| sample.order).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(read.cases().iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!((read.series(), read.samples[0].parameter("rtt")), (vec!["default"], Some(0.1)));
+        assert_eq!((read.samples[0].rate_bits_per_s(), read.samples[0].cpu_s_per_gb()), (4e9, None));
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_named() {
+        let parse = |text: &str| Results::parse(text.as_bytes()).map_err(|error| error.to_string());
+        let about = serde_json::to_string(&Line::About(Box::new(about()))).unwrap();
+        assert!(parse("").unwrap_err().contains("nothing"));
+        assert!(parse(r#"{"left_out":{"what":"x","why":"y"}}"#).unwrap_err().contains("line 1: the first"));
+        assert!(parse(&format!("{about}\n\n{about}")).unwrap_err().contains("line 3: a second"));
+        assert!(parse(&format!("{about}\n{{\"wall_s\":1}}")).unwrap_err().starts_with("line 2"));
+        // A later program may say more.
+        let more = about.replacen("\"suite\"", "\"mood\":\"good\",\"suite\"", 1);
+        assert_eq!(parse(&more).unwrap().about, super::tests::about());
+    }
+}

@@ -1,0 +1,218 @@
+//! What is said of a handful of samples: mean, median, how sure it is, spread, percentiles, ratios within a round. Pure.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+use thalweg_mover::model::score::nearest_rank;
+
+/// Values of one thing, by the number of the round.
+pub type Series = BTreeMap<usize, f64>;
+
+/// How sure an interval must be.
+pub const CONFIDENCE: f64 = 0.95;
+
+/// Between which two values the median lies, and how surely (0 to 1).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// Probability that the median of what was drawn from is between them.
+    pub confidence: f64,
+}
+
+/// All of it, of the same values and in their unit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Summary {
+    /// How many values.
+    pub count: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// The middle one.
+    pub median: f64,
+    /// Of the sample (n - 1 below); none of a single value.
+    pub standard_deviation: Option<f64>,
+    /// Of the median: see [`median_interval`].
+    pub interval: Interval,
+    /// Half of them are no larger, by nearest rank.
+    pub p50: f64,
+    /// Nine of ten are no larger.
+    pub p90: f64,
+    /// 99 of 100 are no larger; of fewer than 100 the largest.
+    pub p99: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Summary {
+    /// Of values that are numbers; none for no values.
+    pub fn of(values: &[f64]) -> Option<Summary> {
+        let sorted = sorted(values);
+        let (interval, &min, &max) = (median_interval(values)?, sorted.first()?, sorted.last()?);
+        Some(Summary {
+            count: values.len(),
+            mean: mean(values),
+            median: median(values),
+            standard_deviation: standard_deviation(values),
+            interval,
+            p50: nearest_rank(&sorted, 50),
+            p90: nearest_rank(&sorted, 90),
+            p99: nearest_rank(&sorted, 99),
+            min,
+            max,
+        })
+    }
+}
+
+/// The arithmetic mean; not a number if there are none.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Of the sample: the root of the sum of squared distances from the mean over n - 1. None below two values.
+pub fn standard_deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (values.len() >= 2).then(|| (squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// The middle value, of an even number the mean of the middle two; not a number if there are none.
+pub fn median(values: &[f64]) -> f64 {
+    let sorted = sorted(values);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => sorted[half],
+        _ => f64::midpoint(sorted[half - 1], sorted[half]),
+    }
+}
+
+/// The narrowest pair of order statistics, equally far from both ends, between which the median of what was drawn from
+/// lies with 95 % confidence; the smallest and the largest, with what confidence they give, where there are too few. No
+/// assumption about the distribution: the number of values below the median is binomial with 1/2 (David & Nagaraja,
+/// Order Statistics, 7.1). None for no values.
+pub fn median_interval(values: &[f64]) -> Option<Interval> {
+    let sorted = sorted(values);
+    let count = sorted.len();
+    let mut best = None;
+    for cut in 0..count.div_ceil(2) {
+        let confidence = 1.0 - 2.0 * binomial_at_most(cut, count);
+        if cut == 0 || confidence >= CONFIDENCE {
+            best = Some(Interval { low: sorted[cut], high: sorted[count - 1 - cut], confidence });
+        }
+    }
+    best
+}
+
+/// Largest over smallest; 1 is no spread.
+pub fn spread(values: &[f64]) -> f64 {
+    let sorted = sorted(values);
+    match (sorted.first(), sorted.last()) {
+        (Some(least), Some(most)) => most / least,
+        _ => f64::NAN,
+    }
+}
+
+/// `above / below` of each round in which both ran: what drifts during the runs cancels out.
+pub fn ratios(above: &Series, below: &Series) -> Vec<f64> {
+    above.iter().filter_map(|(round, value)| below.get(round).map(|other| value / other)).collect()
+}
+
+/// The values alone.
+pub fn values(series: &Series) -> Vec<f64> {
+    series.values().copied().collect()
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// That of `count` throws of a coin at most `heads` are heads.
+fn binomial_at_most(heads: usize, count: usize) -> f64 {
+    let mut term = 0.5f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
+    let mut sum = term;
+    for head in 1..=heads {
+        term *= (count + 1 - head) as f64 / head as f64;
+        sum += term;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_median_is_in_the_middle_whatever_the_order() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+        assert_eq!(median(&[7.0]), 7.0);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn seven_runs_give_their_ends_and_nine_one_less_on_each_side() {
+        let seven: Vec<f64> = (1..=7).map(f64::from).collect();
+        let interval = median_interval(&seven).unwrap();
+        // 1 - 2 / 2^7; one less on each side would have 1 - 2 * 8 / 2^7 = 0.875.
+        assert_eq!((interval.low, interval.high, interval.confidence), (1.0, 7.0, 1.0 - 2.0 / 128.0));
+        let nine: Vec<f64> = (1..=9).map(f64::from).collect();
+        let interval = median_interval(&nine).unwrap();
+        // 1 - 2 * (1 + 9) / 2^9
+        assert_eq!((interval.low, interval.high, interval.confidence), (2.0, 8.0, 1.0 - 20.0 / 512.0));
+    }
+
+    #[test]
+    fn twenty_runs_give_the_published_order_statistics() {
+        // Tables of the sign test: n = 20, the 6th and the 15th, 95.86 %.
+        let twenty: Vec<f64> = (1..=20).rev().map(f64::from).collect();
+        let interval = median_interval(&twenty).unwrap();
+        assert_eq!((interval.low, interval.high), (6.0, 15.0));
+        assert!((interval.confidence - 0.9586).abs() < 1e-4, "{interval:?}");
+    }
+
+    #[test]
+    fn too_few_runs_say_how_little_they_prove() {
+        let interval = median_interval(&[2.0, 1.0, 3.0]).unwrap();
+        assert_eq!((interval.low, interval.high, interval.confidence), (1.0, 3.0, 0.75));
+        assert_eq!(median_interval(&[5.0]).unwrap().confidence, 0.0);
+        assert_eq!(median_interval(&[]), None);
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_round_and_only_where_both_ran() {
+        let above = Series::from([(1, 2.0), (2, 40.0), (3, 9.0)]);
+        let below = Series::from([(1, 1.0), (2, 20.0)]);
+        assert_eq!(ratios(&above, &below), [2.0, 2.0]);
+        assert_eq!(spread(&[2.0, 1.0, 4.0]), 4.0);
+        assert!(spread(&[]).is_nan());
+    }
+
+    #[test]
+    fn a_summary_has_figures_that_can_be_checked_by_hand() {
+        let eight = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0];
+        let summary = Summary::of(&eight).unwrap();
+        // Squared distances from 5: 9 + 1 + 1 + 1 + 0 + 0 + 4 + 16 = 32.
+        assert_eq!((summary.mean, summary.standard_deviation), (5.0, Some((32.0f64 / 7.0).sqrt())));
+        assert_eq!((summary.median, summary.p50, summary.p90, summary.max), (4.5, 4.0, 9.0, 9.0));
+        assert_eq!(Summary::of(&[3.0]).unwrap().standard_deviation, None);
+        assert_eq!(Summary::of(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn figures_are_in_order_whatever_the_values(values in proptest::collection::vec(-1e9..1e9, 1..200)) {
+            let summary = Summary::of(&values).unwrap();
+            prop_assert!(summary.min <= summary.p50 && summary.p50 <= summary.p90);
+            prop_assert!(summary.p90 <= summary.p99 && summary.p99 <= summary.max);
+            let interval = summary.interval;
+            prop_assert!(interval.low <= summary.median && summary.median <= interval.high);
+            prop_assert!((0.0..=1.0).contains(&interval.confidence));
+        }
+    }
+}

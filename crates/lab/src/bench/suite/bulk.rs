@@ -1,0 +1,173 @@
+//! `sweep bulk`: throughput by size of file, powers of two from 1 KiB to 1 TiB, sets of 1 TiB or 2^20 files or both (000
+//! sections III-B.2 and IV, Figs 5 and 8).
+
+use super::{
+    MIB, Suite, VERIFIED, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind,
+};
+use crate::bench::network::{PathWish, Testbed};
+use crate::bench::record::{PathKind, Sample};
+use crate::bench::{Bench, Prepared, Wishes};
+use crate::dataset;
+use crate::testbed::spec::TUNED;
+use std::time::Duration;
+use thalweg_mover::endpoint::dataset::DatasetSpec;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+
+pub const SUITE: Suite = Suite {
+    name: "sweep bulk",
+    asks: "how does throughput depend on the size of files? (000 section III-B.2, Figs 5 and 8)",
+    runs: 3,
+    budget_bytes: 64 * MIB,
+    prepare,
+    run,
+};
+
+/// 1 KiB to 1 TiB: 31 sets.
+const EXPONENTS: std::ops::RangeInclusive<u32> = 10..=40;
+
+/// What a set has in 000: 1 TiB, or so many files.
+const SET_BYTES: u64 = 1 << 40;
+const SET_FILES: u64 = 1 << 20;
+
+/// Of the line, where it is an emulated one.
+const RATE_BITS_PER_S: u64 = super::GBIT;
+
+struct Set {
+    file_bytes: u64,
+    files: u64,
+}
+
+/// A set over a path; none: the loopback.
+struct Case {
+    set: usize,
+    path: Option<PathWish>,
+}
+
+fn sets(budget_bytes: u64, files_max: u64) -> Vec<Set> {
+    EXPONENTS
+        .map(|exponent| 1u64 << exponent)
+        .filter(|file_bytes| *file_bytes <= budget_bytes)
+        .map(|file_bytes| {
+            let wanted = (SET_BYTES / file_bytes).min(SET_FILES);
+            Set { file_bytes, files: wanted.min(budget_bytes / file_bytes).min(files_max).max(1) }
+        })
+        .collect()
+}
+
+fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    let budget_bytes = SUITE.budget_bytes(wishes);
+    let sets = sets(budget_bytes, wishes.files_max);
+    if sets.is_empty() {
+        let cause = "no set of files has room in this --budget: at least 1KiB";
+        return Err(Failure::new(FailureKind::Usage, "measure", cause));
+    }
+    let path = match wishes.rtts[..] {
+        [] => PathKind::Loopback,
+        [rtt] => testbed_kind(&path_wish(wishes, rtt, RATE_BITS_PER_S)),
+        _ => PathKind::Testbed {
+            rtt_s: None,
+            rate_bits_per_s: Some(wishes.rate_bits_per_s.unwrap_or(RATE_BITS_PER_S)),
+            loss: wishes.losses.first().copied(),
+            mtu_bytes: crate::bench::network::MTU_BYTES,
+        },
+    };
+    if !wishes.rtts.is_empty() {
+        Testbed::check()?;
+    }
+    let most = sets.iter().map(|set| set.file_bytes * set.files).max().unwrap_or(0);
+    Ok(Prepared {
+        path,
+        encryption: encrypted(),
+        verification: VERIFIED.to_owned(),
+        changes: vec![
+            scaled("data set", "1 TiB or 2^20 files (000 section III-B.2)", {
+                format!("{} or {} files", size(most), wishes.files_max)
+            }),
+            scaled("sizes of files", "1 KiB to 1 TiB, 31 sets", {
+                format!("1 KiB to {}, {} sets", size(1 << budget_bytes.ilog2().min(40)), sets.len())
+            }),
+        ],
+    })
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let sets = sets(bench.budget_bytes(), bench.wishes.files_max);
+    // One copy of one set at a time.
+    let all: u64 = sets.iter().map(|set| set.file_bytes * set.files).sum();
+    bench.yard.needs(all + bench.budget_bytes())?;
+    for set in &sets {
+        dataset::make(&bench.yard.path(&set.name()), &set.spec(bench.wishes.seed))?;
+    }
+    if let Some(left) =
+        (1u64 << 40).checked_div(sets.last().map_or(1, |set| set.file_bytes)).filter(|left| *left > 1)
+    {
+        let what = format!("the {} largest sizes, to 1 TiB", left.ilog2());
+        bench.leave_out(&what, "larger than the budget")?;
+    }
+    let wish = |rtt: &Duration| PathWish { rtt: *rtt, ..path_wish(bench.wishes, *rtt, RATE_BITS_PER_S) };
+    let mut paths: Vec<Option<PathWish>> = bench.wishes.rtts.iter().map(|rtt| Some(wish(rtt))).collect();
+    let first = paths.first().copied().flatten();
+    let testbed = first.map(|path| Testbed::up(&bench.yard, "sweep", &path, TUNED)).transpose()?;
+    let (client, server) = testbed.as_ref().map(|testbed| (&testbed.left, &testbed.right)).unzip();
+    let daemon = bench.yard.daemon(server)?;
+    if paths.is_empty() {
+        paths.push(None);
+    }
+    let cases =
+        (0..sets.len()).flat_map(|set| paths.iter().map(move |path| Case { set, path: *path })).collect();
+    bench.take_turns(cases, |bench, run, case| {
+        let set = &sets[case.set];
+        if let (Some(testbed), Some(path)) = (&testbed, &case.path) {
+            testbed.set(path)?;
+        }
+        bench.yard.settle()?;
+        let (source, to) = (bench.yard.path(&set.name()), "copy");
+        let words = ["cp".to_owned(), format!("{}/", source.display()), daemon.url(to)];
+        let measure = || -> Result<Sample> {
+            let copied = bench.yard.copy(client, Some(&daemon), &words)?;
+            let (bytes_, files) = (set.file_bytes * set.files, set.files);
+            Ok(of_copy("files to files", &copied, bytes_, files).with("file_size", bytes(set.file_bytes)))
+        };
+        let sample = match (&testbed, case.path) {
+            (Some(testbed), Some(path)) => {
+                super::over(testbed, measure)?.with("rtt", seconds(path.rtt.as_secs_f64()))
+            }
+            _ => measure()?,
+        };
+        if run == 0 {
+            super::sound(&daemon.path(to), &set.spec(bench.wishes.seed))?;
+        }
+        bench.yard.remove(&daemon.path(to))?;
+        Ok(Some(sample))
+    })
+}
+
+impl Set {
+    fn name(&self) -> String {
+        format!("set-{}", self.file_bytes)
+    }
+
+    fn spec(&self, seed: u64) -> DatasetSpec {
+        DatasetSpec { files: self.files, sizes: vec![(self.file_bytes, 1)], seed, ..DatasetSpec::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_budget_the_sets_are_those_of_the_paper() {
+        let sets = sets(SET_BYTES, SET_FILES);
+        assert_eq!(sets.len(), 31);
+        assert!(sets.iter().all(|set| set.files == SET_FILES || set.files * set.file_bytes == SET_BYTES));
+        assert_eq!((sets[0].files, sets[30].files), (SET_FILES, 1));
+    }
+
+    #[test]
+    fn a_budget_bounds_every_set() {
+        for set in sets(64 * MIB, 1000) {
+            assert!(set.files * set.file_bytes <= 64 * MIB && (1..=1000).contains(&set.files));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `cca`: congestion controls, set for each socket, at steps of loss (000 section III-B.1, Figs 4 to 6).
+
+use super::{GBIT, MIB, Suite, VERIFIED, count, encrypted, of_copy, scaled};
+use crate::bench::network::{self, PathWish, Testbed, segment_bytes};
+use crate::bench::record::PathKind;
+use crate::bench::{Bench, Prepared, Wishes};
+use crate::testbed::spec::TUNED;
+use std::time::Duration;
+use thalweg_mover::failure::Result;
+use thalweg_mover::model::loss::{CongestionControl, rate_bits_per_s};
+use thalweg_sys::socket;
+
+pub const SUITE: Suite = Suite {
+    name: "cca",
+    asks: "what does loss leave, by congestion control? (000 section III-B.1, Figs 4 to 6)",
+    runs: 3,
+    budget_bytes: 64 * MIB,
+    prepare,
+    run,
+};
+
+const CONTROLS: [(&str, CongestionControl); 3] =
+    [("reno", CongestionControl::Reno), ("cubic", CongestionControl::Cubic), ("bbr", CongestionControl::Bbr)];
+
+const LOSSES: [f64; 4] = [0.0, 1e-5, 1e-4, 1e-3];
+
+const RTT: Duration = Duration::from_millis(20);
+
+struct Case {
+    control: usize,
+    loss: f64,
+}
+
+fn path(wishes: &Wishes) -> PathWish {
+    super::path_wish(wishes, RTT, GBIT)
+}
+
+fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    Testbed::check()?;
+    let path = path(wishes);
+    Ok(Prepared {
+        path: PathKind::Testbed {
+            rtt_s: Some(path.rtt.as_secs_f64()),
+            rate_bits_per_s: Some(path.rate_bits_per_s),
+            loss: None,
+            mtu_bytes: network::MTU_BYTES,
+        },
+        encryption: encrypted(),
+        verification: VERIFIED.to_owned(),
+        changes: vec![
+            scaled("path", "100 Gbit/s, 74 ms (000 Figs 4 to 6)", {
+                format!("{} Gbit/s, {} ms", path.rate_bits_per_s as f64 / 1e9, path.rtt.as_secs_f64() * 1e3)
+            }),
+            scaled(
+                "streams",
+                "as zx plans them",
+                "one, so that the law of one stream can stand beside it".to_owned(),
+            ),
+        ],
+    })
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let losses = if bench.wishes.losses.is_empty() { LOSSES.to_vec() } else { bench.wishes.losses.clone() };
+    let path = PathWish { loss: 0.0, ..path(bench.wishes) };
+    let testbed = Testbed::up(&bench.yard, "cca", &path, TUNED)?;
+    let there = socket::available_congestion().unwrap_or_default();
+    let mut cases = Vec::new();
+    for (control, (name, _)) in CONTROLS.iter().enumerate() {
+        if !there.iter().any(|known| known == name) {
+            bench.leave_out(name, &format!("this kernel has {} only", there.join(", ")))?;
+            continue;
+        }
+        cases.extend(losses.iter().map(|&loss| Case { control, loss }));
+    }
+    let daemon = bench.yard.daemon(Some(&testbed.right))?;
+    let data_bytes = bench.budget_bytes();
+    bench.take_turns(cases, |bench, _, case| {
+        let (name, control) = CONTROLS[case.control];
+        let path = PathWish { loss: case.loss, ..path };
+        testbed.set(&path)?;
+        bench.yard.settle()?;
+        let source = format!("data:size={data_bytes},seed={}", bench.wishes.seed);
+        let mut words = super::words(&["cp", "--no-tune", "--streams", "1", "--cca", name]);
+        words.extend([source, daemon.url("copy")]);
+        let sample = super::over(&testbed, || {
+            let copied = bench.yard.copy(Some(&testbed.left), Some(&daemon), &words)?;
+            Ok(of_copy(name, &copied, data_bytes, 1))
+        })?;
+        bench.yard.remove(&daemon.path("copy"))?;
+        let rate = sample.rate_bits_per_s();
+        let mut sample = sample.measured("rate", rate, "bit/s");
+        // Without loss, and of bbr, no law says anything but that the line is the most.
+        let (rtt_s, segment) = (path.rtt.as_secs_f64(), segment_bytes(path.mtu_bytes));
+        let law =
+            (case.loss > 0.0).then(|| rate_bits_per_s(control, case.loss, rtt_s, segment).ok().flatten());
+        if let Some(law) = law.flatten() {
+            let line = path.payload_bits_per_s() * (1.0 - case.loss);
+            sample = sample.predicted("rate", law.min(line), "bit/s");
+        }
+        Ok(Some(sample.with("control", name.into()).with("loss", count(case.loss))))
+    })
+}

@@ -1,0 +1,100 @@
+//! `concurrency`: files at once, streams, depth, each apart (001 section 3, Figs 4 and 5).
+
+use super::{GBIT, MIB, Suite, VERIFIED, count, encrypted, of_copy, scaled, size, testbed_kind, words};
+use crate::bench::network::{PathWish, Testbed};
+use crate::bench::{Bench, Prepared, Wishes};
+use crate::dataset;
+use crate::testbed::spec::TUNED;
+use std::time::Duration;
+use thalweg_mover::endpoint::dataset::DatasetSpec;
+use thalweg_mover::failure::Result;
+
+pub const SUITE: Suite = Suite {
+    name: "concurrency",
+    asks: "how many files at once, how many streams, how deep? (001 Figs 4 and 5)",
+    runs: 3,
+    budget_bytes: 64 * MIB,
+    prepare,
+    run,
+};
+
+/// Files of the set.
+const FILES: u64 = 256;
+
+const CONCURRENCY: [u32; 5] = [1, 2, 4, 8, 16];
+const STREAMS: [u32; 4] = [1, 2, 4, 8];
+const DEPTHS: [u32; 4] = [2, 4, 8, 16];
+
+struct Case {
+    concurrency: u32,
+    streams: u32,
+    depth: u32,
+}
+
+/// Fig 4 and 5 have files at once and streams; depth goes beside one stream and one file, and beside four of both.
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for streams in STREAMS {
+        cases.extend(CONCURRENCY.map(|concurrency| Case { concurrency, streams, depth: 1 }));
+    }
+    for both in [1, 4] {
+        cases.extend(DEPTHS.map(|depth| Case { concurrency: both, streams: both, depth }));
+    }
+    cases
+}
+
+fn path(wishes: &Wishes) -> PathWish {
+    // 001 section 2.1: 6 ms.
+    super::path_wish(wishes, Duration::from_millis(6), GBIT)
+}
+
+fn set(wishes: &Wishes) -> DatasetSpec {
+    let files = FILES.min(wishes.files_max);
+    let file_bytes = (SUITE.budget_bytes(wishes) / files).max(1);
+    DatasetSpec { files, sizes: vec![(file_bytes, 1)], seed: wishes.seed, ..DatasetSpec::default() }
+}
+
+fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    Testbed::check()?;
+    let (path, set) = (path(wishes), set(wishes));
+    Ok(Prepared {
+        path: testbed_kind(&path),
+        encryption: encrypted(),
+        verification: VERIFIED.to_owned(),
+        changes: vec![
+            scaled("data set", "256 files of 4.8 GiB (001 section 3)", {
+                format!("{} files of {}", set.files, size(set.sizes[0].0))
+            }),
+            scaled("line", "100 Gbit/s, 12 and 28 hosts", {
+                format!("{} Gbit/s, one host on each side", path.rate_bits_per_s as f64 / 1e9)
+            }),
+        ],
+    })
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let set = set(bench.wishes);
+    bench.yard.needs(3 * set.bytes())?;
+    let source = bench.yard.path("source");
+    dataset::make(&source, &set)?;
+    let testbed = Testbed::up(&bench.yard, "concurrency", &path(bench.wishes), TUNED)?;
+    let daemon = bench.yard.daemon(Some(&testbed.right))?;
+    bench.take_turns(cases(), |bench, _, case| {
+        bench.yard.settle()?;
+        let mut line = words(&["cp", "--no-tune", "--concurrency"]);
+        line.extend([case.concurrency.to_string(), "--streams".into(), case.streams.to_string()]);
+        line.extend(["--depth".into(), case.depth.to_string()]);
+        line.extend([format!("{}/", source.display()), daemon.url("copy")]);
+        let sample = super::over(&testbed, || {
+            let copied = bench.yard.copy(Some(&testbed.left), Some(&daemon), &line)?;
+            let series = match case.depth {
+                1 => format!("{} streams", case.streams),
+                _ => format!("depth, {} streams", case.streams),
+            };
+            Ok(of_copy(&series, &copied, set.bytes(), set.files))
+        })?;
+        bench.yard.remove(&daemon.path("copy"))?;
+        let sample = sample.with("concurrency", count(case.concurrency));
+        Ok(Some(sample.with("streams", count(case.streams)).with("depth", count(case.depth))))
+    })
+}

@@ -1,0 +1,233 @@
+//! `faults`: what damage costs when whole files are sent again (001 section 4.1, Eqs 1 and 2, Figs 6 and 7) and when
+//! only the damaged chunks are. What was sent again is counted on the wire.
+//!
+//! Each run copies a set, flips one bit in each of some chunks of the copy, and repairs it: in the one series by removing
+//! each damaged file and copying again, in the other by `--check digest`, which finds the chunks by itself.
+
+use super::{
+    GBIT, MIB, Suite, VERIFIED, bytes, count, encrypted, of_copy, scaled, size, testbed_kind, words,
+};
+use crate::bench::network::{PathWish, Testbed};
+use crate::bench::record::Sample;
+use crate::bench::{Bench, Prepared, Wishes};
+use crate::dataset;
+use crate::testbed::spec::TUNED;
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+use thalweg_mover::endpoint::dataset::DatasetSpec;
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::model::repair::Damage;
+
+pub const SUITE: Suite = Suite {
+    name: "faults",
+    asks: "what does damage cost: whole files again, or chunks? (001 Eqs 1 and 2, Figs 6 and 7)",
+    runs: 3,
+    budget_bytes: 64 * MIB,
+    prepare,
+    run,
+};
+
+/// Shares of all chunks that are damaged.
+const SHARES: [f64; 5] = [0.0, 0.01, 0.02, 0.05, 0.1];
+
+const FILES: u64 = 16;
+
+/// Of a file: so many that a damaged one is mostly sound.
+const CHUNKS_OF_A_FILE: u64 = 64;
+
+const CHUNK_BYTES_MIN: u64 = 64 << 10;
+
+struct Case {
+    share: f64,
+    by_chunk: bool,
+}
+
+struct Shape {
+    files: u64,
+    chunk_bytes: u64,
+    chunks: u64,
+}
+
+impl Shape {
+    fn of(wishes: &Wishes) -> Shape {
+        let files = FILES.min(wishes.files_max);
+        let wanted = SUITE.budget_bytes(wishes) / files / CHUNKS_OF_A_FILE;
+        let chunk_bytes = wanted.max(1).next_power_of_two().max(CHUNK_BYTES_MIN);
+        let chunk_bytes =
+            if chunk_bytes > wanted { (chunk_bytes / 2).max(CHUNK_BYTES_MIN) } else { chunk_bytes };
+        let chunks = (SUITE.budget_bytes(wishes) / files / chunk_bytes).max(1);
+        Shape { files, chunk_bytes, chunks }
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.chunks * self.chunk_bytes
+    }
+
+    /// Which chunks are damaged: numbers over all files.
+    fn damaged(&self, share: f64, seed: u64) -> Vec<u64> {
+        let all = self.files * self.chunks;
+        let wanted = (all as f64 * share).round() as usize;
+        let mut numbers: Vec<u64> = (0..all).collect();
+        fastrand::Rng::with_seed(seed).shuffle(&mut numbers);
+        numbers.truncate(wanted);
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+fn path(wishes: &Wishes) -> PathWish {
+    super::path_wish(wishes, Duration::from_millis(6), GBIT)
+}
+
+fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    Testbed::check()?;
+    let (path, shape) = (path(wishes), Shape::of(wishes));
+    Ok(Prepared {
+        path: testbed_kind(&path),
+        encryption: encrypted(),
+        verification: format!("{VERIFIED}; the repaired copy compared with its seed"),
+        changes: vec![scaled("data", "1.2 TiB in 256 files of 4.8 GiB (001 section 4)", {
+            let of = size(shape.file_bytes());
+            format!(
+                "{} files of {of}, each {} chunks of {}",
+                shape.files,
+                shape.chunks,
+                size(shape.chunk_bytes)
+            )
+        })],
+    })
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let (shape, seed) = (Shape::of(bench.wishes), bench.wishes.seed);
+    let set = DatasetSpec {
+        files: shape.files,
+        sizes: vec![(shape.file_bytes(), 1)],
+        seed,
+        ..DatasetSpec::default()
+    };
+    bench.yard.needs(3 * set.bytes())?;
+    let source = bench.yard.path("source");
+    dataset::make(&source, &set)?;
+    let path = path(bench.wishes);
+    let testbed = Testbed::up(&bench.yard, "faults", &path, TUNED)?;
+    let daemon = bench.yard.daemon(Some(&testbed.right))?;
+    let copy = daemon.path("copy");
+    let of = |check: &str| {
+        let chunk = shape.chunk_bytes.to_string();
+        let mut line = words(&["cp", "--no-tune", "--chunk", &chunk, "--request", &chunk, "--check", check]);
+        line.extend([format!("{}/", source.display()), daemon.url("copy")]);
+        line
+    };
+    let cases =
+        SHARES.iter().flat_map(|&share| [false, true].map(|by_chunk| Case { share, by_chunk })).collect();
+    bench.take_turns(cases, |bench, run, case| {
+        let damaged = shape.damaged(case.share, seed.wrapping_add(u64::from(run)));
+        let files: BTreeSet<u64> = damaged.iter().map(|number| number / shape.chunks).collect();
+        bench.yard.settle()?;
+        let mut first_bytes = 0.0;
+        let sample = super::over(&testbed, || {
+            let before = testbed.carried()?;
+            let first = bench.yard.copy(Some(&testbed.left), Some(&daemon), &of("evidence"))?;
+            first_bytes = testbed.carried()?.since(&before).forward_bytes as f64;
+            let series = if case.by_chunk { "chunks again" } else { "whole files again" };
+            let mut sample = of_copy(series, &first, set.bytes(), set.files);
+            sample = sample.measured("first_copy", first.wall_s, "s");
+            if damaged.is_empty() {
+                return Ok(sample);
+            }
+            damage(&copy, &set, &shape, &damaged)?;
+            if !case.by_chunk {
+                files.iter().try_for_each(|&number| bench.yard.remove(&copy.join(set.file(number).path)))?;
+            }
+            let check = if case.by_chunk { "digest" } else { "evidence" };
+            let again = bench.yard.copy(Some(&testbed.left), Some(&daemon), &of(check))?;
+            sample.wall_s += again.wall_s;
+            sample.cpu_s = sample.cpu_s.zip(again.cpu_s).map(|(first, again)| first + again);
+            Ok(sample.measured("payload_sent_again", again.number("bytes_received"), "B"))
+        })?;
+        super::sound(&copy, &set)?;
+        bench.yard.remove(&copy)?;
+        Ok(Some(with_laws(sample, case, &shape, (damaged.len(), files.len()), first_bytes, &path)?))
+    })
+}
+
+/// Counts of damage, what was sent again on the wire, and what 001 Eqs 1 and 2 say.
+fn with_laws(
+    sample: Sample,
+    case: &Case,
+    shape: &Shape,
+    (chunks, files): (usize, usize),
+    first_bytes: f64,
+    path: &PathWish,
+) -> Result<Sample> {
+    let forward = sample.measured["bytes_forward_on_the_wire"].value().unwrap_or(0.0);
+    let failures = if case.by_chunk { chunks } else { files } as f64;
+    let damage = Damage { files: shape.files as f64, file_bytes: shape.file_bytes() as f64, failures };
+    let failed = |error: thalweg_mover::model::ModelError| {
+        Failure::new(FailureKind::Usage, "ask what damage costs", error.to_string())
+    };
+    let line = path.payload_bits_per_s();
+    // What the whole way carries without damage, as this very run saw it (R_e2e).
+    let first_s = sample.measured["first_copy"].value().unwrap_or(0.0);
+    let seen = sample.bytes as f64 * 8.0 / first_s;
+    let law_s = match case.by_chunk {
+        true => damage.time_by_chunk_s(shape.chunk_bytes as f64, seen),
+        false => damage.time_s(seen),
+    };
+    let again_bytes = if case.by_chunk { shape.chunk_bytes } else { shape.file_bytes() } as f64 * failures;
+    let rate = sample.rate_bits_per_s();
+    let effective = sample.bytes as f64 * 8.0 / law_s.map_err(failed)?;
+    let sample = sample
+        .with("damaged_share", count(case.share))
+        .with("chunk_size", bytes(shape.chunk_bytes))
+        .measured("damaged_chunks", chunks as f64, "1")
+        .measured("damaged_files", files as f64, "1")
+        .measured("sent_again_on_the_wire", forward - first_bytes, "B")
+        .measured("rate", rate, "bit/s");
+    // Without damage the laws would only be compared with what they were given.
+    Ok(match chunks {
+        0 => sample,
+        _ => sample.predicted("sent_again_on_the_wire", again_bytes, "B").predicted(
+            "rate",
+            effective.min(line),
+            "bit/s",
+        ),
+    })
+}
+
+/// Flips a bit in the middle of each of these chunks, and leaves the times as they were.
+fn damage(copy: &Path, set: &DatasetSpec, shape: &Shape, chunks: &[u64]) -> Result<()> {
+    let of = |error: std::io::Error| of_io("damage a copy", &error);
+    for number in chunks {
+        let path = copy.join(set.file(number / shape.chunks).path);
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(of)?;
+        let changed = file.metadata().and_then(|metadata| metadata.modified()).map_err(of)?;
+        let at = number % shape.chunks * shape.chunk_bytes + shape.chunk_bytes / 2;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).map_err(of)?;
+        file.write_all_at(&[byte[0] ^ 1], at).map_err(of)?;
+        file.set_modified(changed).map_err(of)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_chunks_are_damaged_as_were_asked_for_and_each_once() {
+        let shape = Shape { files: 16, chunk_bytes: 65_536, chunks: 64 };
+        for share in SHARES {
+            let mut numbers = shape.damaged(share, 3);
+            assert_eq!(numbers.len(), (1024.0 * share).round() as usize);
+            numbers.dedup();
+            assert_eq!(numbers.len(), (1024.0 * share).round() as usize);
+            assert!(numbers.iter().all(|number| *number < 1024));
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `latency`: what default buffers cost over a distance, beside tuned ones, with the window law's line (000 section III-A,
+//! Fig 2).
+
+use super::{GBIT, MIB, Suite, VERIFIED, encrypted, of_copy, scaled, seconds};
+use crate::bench::network::{self, PathWish, Testbed};
+use crate::bench::record::{PathKind, Sample};
+use crate::bench::{Bench, Prepared, Wishes};
+use crate::testbed::check;
+use crate::testbed::spec::{STOCK, TUNED};
+use std::time::Duration;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::model::window;
+
+pub const SUITE: Suite = Suite {
+    name: "latency",
+    asks: "what do default buffers cost over a distance? (000 Fig 2)",
+    runs: 5,
+    budget_bytes: 128 * MIB,
+    prepare,
+    run,
+};
+
+/// Round trip times, unless others are asked for: 000 has 10 to 100 ms.
+const RTTS_MS: [u64; 6] = [10, 20, 40, 60, 80, 100];
+
+const RATE_BITS_PER_S: u64 = 2 * GBIT;
+
+/// How long one stream is measured once it fills the path.
+const TIME: Duration = Duration::from_secs(3);
+
+/// Buffers of the hosts.
+#[derive(Clone, Copy)]
+struct Buffers {
+    name: &'static str,
+    sysctls: &'static [(&'static str, &'static str)],
+}
+
+const BUFFERS: [Buffers; 2] =
+    [Buffers { name: "default buffers", sysctls: STOCK }, Buffers { name: "tuned buffers", sysctls: TUNED }];
+
+#[derive(Clone, Copy)]
+enum Program {
+    /// One stream of TCP, as iperf3 has it.
+    Stream,
+    /// A copy, as thalweg plans it.
+    Thalweg,
+}
+
+struct Case {
+    rtt: Duration,
+    buffers: usize,
+    program: Program,
+}
+
+fn rate(wishes: &Wishes) -> u64 {
+    wishes.rate_bits_per_s.unwrap_or(RATE_BITS_PER_S)
+}
+
+fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    Testbed::check()?;
+    Ok(Prepared {
+        path: PathKind::Testbed {
+            rtt_s: None,
+            rate_bits_per_s: Some(rate(wishes)),
+            loss: Some(0.0),
+            mtu_bytes: network::MTU_BYTES,
+        },
+        encryption: format!("none (one stream of TCP); {} (thalweg)", encrypted()),
+        verification: format!("none (one stream of TCP); {VERIFIED} (thalweg)"),
+        changes: vec![
+            scaled(
+                "rate of the line",
+                "100 Gbit/s (000 Fig 2)",
+                format!("{} Gbit/s", rate(wishes) as f64 / 1e9),
+            ),
+            scaled("time of a measurement", "not told in 000 (iperf3)", {
+                format!("{} s after the start", wishes.time.unwrap_or(TIME).as_secs_f64())
+            }),
+        ],
+    })
+}
+
+/// The largest of a kernel setting of three numbers.
+fn largest(setting: &str) -> Option<f64> {
+    setting.split_whitespace().last()?.parse().ok()
+}
+
+/// What one stream carries by the window law; the line, where the window is wider. Of the receiver's buffer half is window
+/// (ip-sysctl, `tcp_adv_win_scale` 1: the rest is for what the kernel keeps beside the bytes), of the sender's all.
+fn law(buffers: &Buffers, path: &PathWish) -> Result<f64> {
+    let of = |key: &str| {
+        let found =
+            buffers.sysctls.iter().find(|(name, _)| *name == key).and_then(|(_, value)| largest(value));
+        found.ok_or_else(|| Failure::new(FailureKind::Internal, "find a buffer", format!("{key} is not set")))
+    };
+    let window = (of("net.ipv4.tcp_rmem")? / 2.0).min(of("net.ipv4.tcp_wmem")?);
+    let carried = window::rate_bits_per_s(window, path.rtt.as_secs_f64());
+    let carried =
+        carried.map_err(|error| Failure::new(FailureKind::Usage, "ask the window law", error.to_string()))?;
+    Ok(carried.min(path.payload_bits_per_s()))
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let rtts = match bench.wishes.rtts[..] {
+        [] => RTTS_MS.map(Duration::from_millis).to_vec(),
+        _ => bench.wishes.rtts.clone(),
+    };
+    let rate_bits_per_s = rate(bench.wishes);
+    let first = PathWish { rtt: rtts[0], rate_bits_per_s, loss: 0.0, mtu_bytes: network::MTU_BYTES };
+    let file_bytes = bench.budget_bytes();
+    bench.yard.needs(2 * file_bytes)?;
+    let mut beds = Vec::new();
+    for (number, buffers) in BUFFERS.iter().enumerate() {
+        let testbed = Testbed::up(&bench.yard, &format!("latency-{number}"), &first, buffers.sysctls)?;
+        let daemon = bench.yard.daemon(Some(&testbed.right))?;
+        beds.push((testbed, daemon));
+    }
+    let programs = [Program::Stream, Program::Thalweg];
+    let mut cases = Vec::new();
+    for &rtt in &rtts {
+        for buffers in 0..BUFFERS.len() {
+            cases.extend(programs.map(|program| Case { rtt, buffers, program }));
+        }
+    }
+    let time = bench.wishes.time.unwrap_or(TIME);
+    bench.take_turns(cases, |bench, run, case| {
+        let (testbed, daemon) = &beds[case.buffers];
+        let buffers = &BUFFERS[case.buffers];
+        let path = PathWish { rtt: case.rtt, ..first };
+        testbed.set(&path)?;
+        let sample = match case.program {
+            // A round that does not count would only cost time: each run warms up by itself.
+            Program::Stream if run == 0 => return Ok(None),
+            Program::Stream => super::over(testbed, || {
+                let rate = check::rate_of_one_stream(&testbed.place, testbed.name(), time)?;
+                let wall_s = time.as_secs_f64();
+                let series = format!("one TCP stream, {}", buffers.name);
+                let bytes = (rate * wall_s / 8.0) as u64;
+                let sample = Sample { series, bytes, files: 0, wall_s, ..Sample::default() };
+                Ok(sample.measured("rate", rate, "bit/s").predicted("rate", law(buffers, &path)?, "bit/s"))
+            })?,
+            Program::Thalweg => {
+                bench.yard.settle()?;
+                let source = format!("data:size={file_bytes},seed={}", bench.wishes.seed);
+                let words = ["cp".to_owned(), source, daemon.url("copy"), "--no-tune".to_owned()];
+                let sample = super::over(testbed, || {
+                    let copied = bench.yard.copy(Some(&testbed.left), Some(daemon), &words)?;
+                    let streams = copied.finished["plan"]["streams"]["value"].as_f64().unwrap_or(0.0);
+                    let series = format!("thalweg, {}", buffers.name);
+                    Ok(of_copy(&series, &copied, file_bytes, 1).measured("streams", streams, "1"))
+                })?;
+                bench.yard.remove(&daemon.path("copy"))?;
+                let rate = sample.rate_bits_per_s();
+                sample.measured("rate", rate, "bit/s")
+            }
+        };
+        Ok(Some(sample.with("rtt", seconds(case.rtt.as_secs_f64()))))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_law_of_default_buffers_is_half_of_six_mebibytes_in_a_round_trip() {
+        let path = PathWish {
+            rtt: Duration::from_millis(100),
+            rate_bits_per_s: 10 * GBIT,
+            loss: 0.0,
+            mtu_bytes: network::MTU_BYTES,
+        };
+        assert_eq!(law(&BUFFERS[0], &path).unwrap(), 3.0 * 1_048_576.0 * 8.0 / 0.1);
+        let near = PathWish {
+            rtt: Duration::from_millis(1),
+            rate_bits_per_s: GBIT,
+            loss: 0.0,
+            mtu_bytes: network::MTU_BYTES,
+        };
+        assert_eq!(law(&BUFFERS[0], &near).unwrap(), near.payload_bits_per_s());
+    }
+}

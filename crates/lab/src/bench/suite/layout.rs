@@ -1,0 +1,131 @@
+//! `layout`: reading by the place on the medium (002 sections V and VI-D, Table II), on simulated stripes that lie anywhere
+//! and on a file in pieces on the real disk, whose places the kernel tells (FIEMAP).
+
+use super::{MIB, Suite, bytes, count, of_copy, scaled, size, words};
+use crate::bench::record::{PathKind, Sample};
+use crate::bench::{Bench, Prepared, Wishes};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use thalweg_mover::endpoint::content::Content;
+use thalweg_mover::failure::{Result, of_io};
+use thalweg_sys::{Dir, extents};
+
+pub const SUITE: Suite = Suite {
+    name: "layout",
+    asks: "what does reading by the place on the medium gain? (002 Table II)",
+    runs: 3,
+    budget_bytes: 64 * MIB,
+    prepare,
+    run,
+};
+
+const ORDERS: [&str; 4] = ["none", "loose", "serial", "layout"];
+
+/// 002 section VI-D reads blocks of 4 MiB; here a stripe is a quarter of one, so that a small file has many.
+const STRIPE_BYTES: u64 = MIB;
+const DEVICES: u32 = 4;
+
+/// Extents that are counted at most.
+const EXTENTS_MAX: usize = 1 << 16;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Disk {
+    Simulated,
+    Real,
+}
+
+struct Case {
+    disk: Disk,
+    order: &'static str,
+}
+
+fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    Ok(Prepared {
+        path: PathKind::Disk,
+        encryption: "none: one machine".to_owned(),
+        verification: "BLAKE3 of every segment, read and given on".to_owned(),
+        changes: vec![
+            scaled("data", "100 GB (002 Table II)", size(SUITE.budget_bytes(wishes))),
+            scaled("storage", "GPFS on disk arrays", {
+                format!(
+                    "{DEVICES} simulated devices with 8 ms to seek and 60 MB/s, stripes of {} anywhere; a file in \
+                     pieces on the disk of --dir, past the page cache",
+                    size(STRIPE_BYTES)
+                )
+            }),
+        ],
+    })
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let data_bytes = (bench.budget_bytes() / STRIPE_BYTES).max(1) * STRIPE_BYTES;
+    bench.yard.needs(3 * data_bytes)?;
+    let file = bench.yard.path("pieces");
+    make_in_pieces(&file, &bench.yard.path("between"), data_bytes)?;
+    bench.yard.settle()?;
+    let pieces = count_extents(&file);
+    if let Err(why) = &pieces {
+        bench.leave_out("the disk of --dir", &format!("it does not tell where files lie: {why}"))?;
+    }
+    let mut cases: Vec<Case> = ORDERS.map(|order| Case { disk: Disk::Simulated, order }).into();
+    if pieces.is_ok() {
+        cases.extend(ORDERS.map(|order| Case { disk: Disk::Real, order }));
+    }
+    bench.take_turns(cases, |bench, run, case| {
+        if run == 0 && case.disk == Disk::Simulated {
+            return Ok(None);
+        }
+        let array = format!(
+            "sim:seek=8ms,rate=60MB,devices={DEVICES},stripe={STRIPE_BYTES},size={data_bytes},scattered,seed={}",
+            bench.wishes.seed
+        );
+        let mut line = words(&["cp", "--no-tune", "--io-depth", "1", "--order"]);
+        line.extend([format!("source={}", case.order), "--streams".into(), DEVICES.to_string()]);
+        line.extend(["--chunk".into(), STRIPE_BYTES.to_string(), "--request".into(), STRIPE_BYTES.to_string()]);
+        let from = match case.disk {
+            Disk::Simulated => array,
+            Disk::Real => {
+                line.extend(words(&["--direct", "source=on"]));
+                file.display().to_string()
+            }
+        };
+        line.extend([from, "null:".to_owned()]);
+        let copied = bench.yard.copy(None, None, &line)?;
+        let disk = if case.disk == Disk::Real { "the disk of --dir" } else { "simulated devices" };
+        let mut sample: Sample = of_copy(disk, &copied, data_bytes, 1);
+        if let (Disk::Real, Ok(pieces)) = (case.disk, &pieces) {
+            sample = sample.measured("extents", *pieces as f64, "1");
+        }
+        Ok(Some(
+            sample
+                .with("order", case.order.into())
+                .with("devices", count(if case.disk == Disk::Real { 1 } else { DEVICES }))
+                .with("stripe", bytes(STRIPE_BYTES)),
+        ))
+    })
+}
+
+/// Two files that grow in turns, from the back: the file system gives each of their pieces another place.
+fn make_in_pieces(file: &Path, between: &Path, bytes: u64) -> Result<()> {
+    let of = |error: std::io::Error| of_io("make a file in pieces", &error);
+    let (file, between) = (File::create(file).map_err(of)?, File::create(between).map_err(of)?);
+    let mut stripe = vec![0; STRIPE_BYTES as usize];
+    for number in (0..bytes / STRIPE_BYTES).rev() {
+        let offset = number * STRIPE_BYTES;
+        Content::Noise.fill(0, offset, &mut stripe);
+        for one in [&file, &between] {
+            one.write_all_at(&stripe, offset).map_err(of)?;
+            // Only what is synced gets its place now, not later in one run with the others.
+            one.sync_data().map_err(of)?;
+        }
+    }
+    Ok(())
+}
+
+fn count_extents(path: &Path) -> std::io::Result<usize> {
+    let parent = path.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
+    let name = path.file_name().ok_or(std::io::ErrorKind::InvalidInput)?;
+    let file = Dir::open(parent)?.open_read(name.as_encoded_bytes())?;
+    Ok(extents(&file, EXTENTS_MAX)?.len())
+}

@@ -1,0 +1,279 @@
+//! `sweep streaming`: files that grow while they move, by size, powers of two from 4 MiB to 1 TiB (000 section II-B, Figs
+//! 6 and 9). How far behind is the copy, and how long after the last byte was written is it whole?
+//!
+//! Threads append to some files at once, at a steady rate; `thalweg stream` carries them; what stands at the destination
+//! is looked at every few milliseconds. A byte's lag is the time since it had been written.
+
+use super::{MIB, Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
+use crate::bench::network::{PathWish, Testbed};
+use crate::bench::record::{Distribution, PathKind, Sample};
+use crate::bench::yard::{Copied, Daemon};
+use crate::bench::{Bench, Prepared, Wishes};
+use crate::testbed::spec::TUNED;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_mover::endpoint::dataset::{DatasetSpec, Made};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+
+pub const SUITE: Suite = Suite {
+    name: "sweep streaming",
+    asks: "how far behind is a copy of files that grow? (000 section II-B, Figs 6 and 9)",
+    runs: 3,
+    budget_bytes: 64 * MIB,
+    prepare,
+    run,
+};
+
+/// 4 MiB to 1 TiB: 19 sets.
+const EXPONENTS: std::ops::RangeInclusive<u32> = 22..=40;
+
+/// Files that grow at once.
+const FILES: u64 = 4;
+
+/// Of the line, where it is an emulated one; and of the writers, where there is none.
+const RATE_BITS_PER_S: u64 = super::GBIT;
+
+/// What is appended at once.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// How often the destination is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Says that nothing more comes.
+const MARKER: &str = "over";
+
+struct Set {
+    file_bytes: u64,
+    files: u64,
+}
+
+fn sets(wishes: &Wishes) -> Vec<Set> {
+    let budget_bytes = SUITE.budget_bytes(wishes);
+    let fits = EXPONENTS.map(|exponent| 1u64 << exponent).filter(|file_bytes| *file_bytes <= budget_bytes);
+    fits.map(|file_bytes| Set {
+        file_bytes,
+        files: FILES.min(budget_bytes / file_bytes).min(wishes.files_max),
+    })
+    .collect()
+}
+
+fn path(wishes: &Wishes) -> Option<PathWish> {
+    wishes.rtts.first().map(|rtt| path_wish(wishes, *rtt, RATE_BITS_PER_S))
+}
+
+/// Half of the line: what is measured is lag, not how fast a queue grows.
+fn writers_bits_per_s(wishes: &Wishes) -> f64 {
+    path(wishes).map_or(RATE_BITS_PER_S, |path| path.rate_bits_per_s) as f64 / 2.0
+}
+
+fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    let sets = sets(wishes);
+    let Some(largest) = sets.last() else {
+        let cause = "no file of this sweep has room in this --budget: at least 4MiB";
+        return Err(Failure::new(FailureKind::Usage, "measure", cause));
+    };
+    if wishes.rtts.len() > 1 {
+        return Err(Failure::new(FailureKind::Usage, "measure", "`sweep streaming` takes one --rtt"));
+    }
+    let path = path(wishes);
+    if path.is_some() {
+        Testbed::check()?;
+    }
+    // Another one, given with --program, may be older.
+    let asked = Command::new(&wishes.program).args(["stream", "--help"]).output();
+    if !asked.is_ok_and(|output| output.status.success()) {
+        let cause = "the program that is measured has no `stream`";
+        return Err(Failure::new(FailureKind::Unsupported, "measure", cause));
+    }
+    Ok(Prepared {
+        path: path.map_or(PathKind::Loopback, |path| testbed_kind(&path)),
+        encryption: encrypted(),
+        verification: "a digest of every segment before it is written; whole files compared with their seed"
+            .to_owned(),
+        changes: vec![
+            scaled("sizes of files", "4 MiB to 1 TiB, 19 sets (000 section III-B.2)", {
+                format!("4 MiB to {}, {} sets", size(largest.file_bytes), sets.len())
+            }),
+            scaled("files that grow at once", "as a detector makes them", format!("at most {FILES}")),
+            scaled("how fast they grow, together", "as fast as the detector", {
+                format!("{} Gbit/s", writers_bits_per_s(wishes) / 1e9)
+            }),
+        ],
+    })
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let sets = sets(bench.wishes);
+    bench.yard.needs(2 * FILES * bench.budget_bytes())?;
+    let testbed =
+        path(bench.wishes).map(|path| Testbed::up(&bench.yard, "streaming", &path, TUNED)).transpose()?;
+    let (client, server) = testbed.as_ref().map(|testbed| (&testbed.left, &testbed.right)).unzip();
+    let daemon = bench.yard.daemon(server)?;
+    let seed = bench.wishes.seed;
+    bench.take_turns(sets, |bench, _, set| {
+        let spec = DatasetSpec {
+            files: set.files,
+            sizes: vec![(set.file_bytes, 1)],
+            seed,
+            ..DatasetSpec::default()
+        };
+        let source = bench.yard.path("source");
+        fs::create_dir_all(&source).map_err(|error| of_io("make a directory", &error))?;
+        let words = [
+            "stream".to_owned(),
+            format!("{}/", source.display()),
+            daemon.url("copy"),
+            "--until-marker".into(),
+        ];
+        let words = [&words[..], &[MARKER.to_owned()]].concat();
+        let rate = writers_bits_per_s(bench.wishes) / 8.0;
+        let measure = || -> Result<Sample> {
+            let (copied, grown) = grow_beside(&source, &daemon, &spec, rate, || {
+                bench.yard.copy(client, Some(&daemon), &words)
+            })?;
+            let sample = of_copy("files that grow", &copied, spec.bytes(), spec.files);
+            let lag = Distribution { unit: "s".into(), values: grown.lags_s };
+            let mut sample = sample
+                .with("file_size", bytes(set.file_bytes))
+                .measured("lag_at_the_end", copied.wall_s - grown.written_s, "s")
+                .measured("written", grown.written_s, "s");
+            sample.distributions.insert("lag".to_owned(), lag);
+            Ok(sample)
+        };
+        let sample = match &testbed {
+            Some(testbed) => {
+                let rtt = path(bench.wishes).map_or(Duration::ZERO, |path| path.rtt);
+                super::over(testbed, measure)?.with("rtt", seconds(rtt.as_secs_f64()))
+            }
+            None => measure()?,
+        };
+        super::sound(&daemon.path("copy"), &spec)?;
+        bench.yard.remove(&source)?;
+        bench.yard.remove(&daemon.path("copy"))?;
+        Ok(Some(sample))
+    })
+}
+
+/// What was seen while files grew.
+struct Grown {
+    /// From the beginning until the last byte was written.
+    written_s: f64,
+    /// Of the youngest byte at the destination, whenever it was looked at.
+    lags_s: Vec<f64>,
+}
+
+/// Lets files grow in `source` while `carry` runs, and looks at how far behind `daemon` is.
+fn grow_beside(
+    source: &Path,
+    daemon: &Daemon,
+    spec: &DatasetSpec,
+    bytes_per_s: f64,
+    carry: impl FnOnce() -> Result<Copied>,
+) -> Result<(Copied, Grown)> {
+    let failed = |error: io::Error| of_io("let files grow", &error);
+    let files: Vec<Made> = (0..spec.files).map(|number| spec.file(number)).collect();
+    // When each file had how many bytes, for as long as it may be asked.
+    let grown: Vec<Mutex<Vec<(f64, u64)>>> = files.iter().map(|_| Mutex::default()).collect();
+    let is_over = AtomicBool::new(false);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let share = bytes_per_s / spec.files as f64;
+        let writers: Vec<_> = files
+            .iter()
+            .zip(&grown)
+            .map(|(made, grown)| {
+                let is_over = &is_over;
+                scope.spawn(move || grow(source, made, share, began, grown, is_over))
+            })
+            .collect();
+        let looking = scope.spawn(|| look(daemon, &files, &grown, began, &is_over));
+        let marking = scope.spawn(move || -> io::Result<f64> {
+            for writer in writers {
+                writer.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))?;
+            }
+            let written_s = began.elapsed().as_secs_f64();
+            File::create(source.join(MARKER))?;
+            Ok(written_s)
+        });
+        let copied = carry();
+        is_over.store(true, Ordering::Relaxed);
+        let lost = |_| Failure::new(FailureKind::Internal, "let files grow", "a thread panicked");
+        let written_s = marking.join().map_err(lost)?.map_err(failed)?;
+        let lags_s = looking.join().map_err(lost)?;
+        Ok((copied?, Grown { written_s, lags_s }))
+    })
+}
+
+fn grow(
+    source: &Path,
+    made: &Made,
+    bytes_per_s: f64,
+    began: Instant,
+    grown: &Mutex<Vec<(f64, u64)>>,
+    is_over: &AtomicBool,
+) -> io::Result<()> {
+    let path = source.join(&made.path);
+    fs::create_dir_all(path.parent().ok_or(io::ErrorKind::InvalidInput)?)?;
+    let mut file = File::create(path)?;
+    let mut piece = vec![0; PIECE_BYTES as usize];
+    let mut at = 0;
+    while at < made.bytes && !is_over.load(Ordering::Relaxed) {
+        let now = piece.len().min((made.bytes - at) as usize);
+        made.fill(at, &mut piece[..now]);
+        file.write_all(&piece[..now])?;
+        at += now as u64;
+        let seconds = began.elapsed().as_secs_f64();
+        grown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((seconds, at));
+        let due = at as f64 / bytes_per_s;
+        std::thread::sleep(Duration::from_secs_f64((due - seconds).max(0.0)));
+    }
+    Ok(())
+}
+
+/// Lags until it is over.
+fn look(
+    daemon: &Daemon,
+    files: &[Made],
+    grown: &[Mutex<Vec<(f64, u64)>>],
+    began: Instant,
+    is_over: &AtomicBool,
+) -> Vec<f64> {
+    let mut lags = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        for (made, grown) in files.iter().zip(grown) {
+            let arrived =
+                fs::metadata(daemon.path("copy").join(&made.path)).map_or(0, |metadata| metadata.len());
+            let now = began.elapsed().as_secs_f64();
+            let history = grown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            lags.extend(lag(&history, arrived, now));
+        }
+        std::thread::sleep(LOOK);
+    }
+    lags
+}
+
+/// For how long there have been bytes that are not at the destination; none if all are, or none was written yet.
+fn lag(history: &[(f64, u64)], arrived: u64, now: f64) -> Option<f64> {
+    let first_missing = history.partition_point(|(_, bytes)| *bytes <= arrived);
+    history.get(first_missing).map(|(written_at, _)| now - written_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lag_is_the_age_of_the_oldest_byte_that_has_not_arrived() {
+        let history = [(1.0, 100), (2.0, 200), (3.0, 300)];
+        assert_eq!(lag(&history, 0, 3.5), Some(2.5));
+        assert_eq!(lag(&history, 100, 3.5), Some(1.5));
+        assert_eq!(lag(&history, 250, 3.5), Some(0.5));
+        assert_eq!(lag(&history, 300, 3.5), None);
+        assert_eq!(lag(&[], 0, 1.0), None);
+    }
+}

@@ -1,0 +1,242 @@
+//! A result file as a table for people.
+
+use super::record::{Quantity, Results, Sample};
+use super::statistics::{Summary, median};
+use super::suite::storage;
+use std::fmt::Write;
+
+/// One line about a sample, as it is measured.
+pub fn told(sample: &Sample) -> String {
+    format!("run {}  {}  {}: {}", sample.run, sample.series, parameters(sample), figure(sample).1)
+}
+
+/// Each case with its median and how sure that is, series by series, then what laws said, and what was left out.
+pub fn of(results: &Results) -> String {
+    let mut out = String::new();
+    let about = &results.about;
+    let machine = &about.machine;
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "{}: {}", about.suite, about.question);
+    let _ = writeln!(out, "{}, {}, {} runs, {}", about.date, about.path, about.iterations, about.program);
+    let _ = writeln!(
+        out,
+        "{}, {} cores, {}, {}",
+        machine.cpu, machine.cores, machine.kernel, machine.file_system
+    );
+    let _ = writeln!(out, "encryption: {}; verification: {}", about.encryption, about.verification);
+    for change in &about.scaling.changes {
+        let _ = writeln!(out, "made smaller: {}: {} -> {}", change.what, change.from, change.to);
+    }
+    let cases = results.cases();
+    for series in results.series() {
+        let mut rows: Vec<&Vec<&Sample>> = cases.iter().filter(|case| case[0].series == series).collect();
+        // In the order of the parameters, not of the turns.
+        rows.sort_by(|a, b| by_parameters(a[0], b[0]));
+        let unit = rows.first().map_or("", |case| figure(case[0]).0);
+        let _ = writeln!(
+            out,
+            "\n{series}, in {unit}\n  {:>10} {:>10} {:>9}  {:<27} {:>9}  parameters",
+            "median", "mean", "st. dev.", "interval of the median", "CPU-s/GB"
+        );
+        for case in rows {
+            let _ = writeln!(out, "{}", row(case));
+        }
+    }
+    laws(&mut out, results);
+    storage_rule(&mut out, &cases);
+    for line in &results.left_out {
+        let _ = writeln!(out, "left out: {}: {}", line.what, line.why);
+    }
+    out
+}
+
+fn row(case: &[&Sample]) -> String {
+    let values: Vec<f64> = case.iter().map(|sample| figure(sample).2).collect();
+    let Some(summary) = Summary::of(&values) else { return String::new() };
+    let interval = summary.interval;
+    let deviation = summary.standard_deviation.map_or("-".to_owned(), short);
+    let cpu: Vec<f64> = case.iter().filter_map(|sample| sample.cpu_s_per_gb()).collect();
+    let cpu = if cpu.is_empty() { "-".to_owned() } else { short(median(&cpu)) };
+    let sure =
+        format!("{} to {} ({:.0} %)", short(interval.low), short(interval.high), interval.confidence * 100.0);
+    let mut more = parameters(case[0]);
+    if is_of_small_files(case[0]) {
+        let rates: Vec<f64> = case.iter().map(|sample| sample.files as f64 / sample.wall_s).collect();
+        let _ = write!(more, "; {} files/s", short(median(&rates)));
+    }
+    for (name, distribution) in &case[0].distributions {
+        let all: Vec<f64> = case
+            .iter()
+            .filter_map(|sample| sample.distributions.get(name))
+            .flat_map(|distribution| distribution.values.iter().copied())
+            .collect();
+        if let Some(tail) = Summary::of(&all) {
+            let unit = &distribution.unit;
+            let _ = write!(
+                more,
+                "; {name} P50 {} P90 {} P99 {} max {} {unit}",
+                short(tail.p50),
+                short(tail.p90),
+                short(tail.p99),
+                short(tail.max)
+            );
+        }
+    }
+    format!(
+        "  {:>10} {:>10} {deviation:>9}  {sure:<27} {cpu:>9}  {more}",
+        short(summary.median),
+        short(summary.mean),
+    )
+}
+
+/// What counts for them is how many pass in a second.
+fn is_of_small_files(sample: &Sample) -> bool {
+    const SMALL_BYTES: u64 = 64 << 10;
+    sample.files > 1 && sample.bytes / sample.files < SMALL_BYTES
+}
+
+/// What laws said against what was measured, over all samples that have both.
+fn laws(out: &mut String, results: &Results) {
+    for series in results.series() {
+        let mut errors: std::collections::BTreeMap<&str, Vec<f64>> = std::collections::BTreeMap::new();
+        for sample in results.samples.iter().filter(|sample| sample.series == series) {
+            for (name, law) in &sample.predicted {
+                let measured = sample.measured.get(name).and_then(Quantity::value);
+                if let (Some(law), Some(measured)) = (law.value(), measured)
+                    && measured > 0.0
+                {
+                    errors.entry(name).or_default().push((law / measured - 1.0).abs());
+                }
+            }
+        }
+        for (name, errors) in errors {
+            let off = median(&errors) * 100.0;
+            let _ = writeln!(
+                out,
+                "law of {name}, {series}: off by {off:.1} % in the median of {} samples",
+                errors.len()
+            );
+        }
+    }
+}
+
+/// Unit, value with unit, value: the time of a case with many transfers or none, else its rate.
+fn figure(sample: &Sample) -> (&'static str, String, f64) {
+    if let Some(worst) = sample.measured.get("worst").and_then(Quantity::value) {
+        return ("s (the worst)", format!("worst {worst:.3} s"), worst);
+    }
+    let rate = sample.rate_bits_per_s() / 1e6;
+    ("Mbit/s", format!("{:.3} s, {} Mbit/s", sample.wall_s, short(rate)), rate)
+}
+
+fn parameters(sample: &Sample) -> String {
+    let of = |(name, value): (&String, &Quantity)| match value {
+        Quantity::Word(word) => format!("{name} {word}"),
+        Quantity::Number { value, unit } if unit == "1" => format!("{name} {value}"),
+        Quantity::Number { value, unit } => format!("{name} {value} {unit}"),
+    };
+    sample.parameters.iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+fn by_parameters(a: &Sample, b: &Sample) -> std::cmp::Ordering {
+    use std::cmp::Ordering::Equal;
+    let pairs = a.parameters.values().zip(b.parameters.values());
+    let mut orders = pairs.map(|pair| match pair {
+        (Quantity::Word(a), Quantity::Word(b)) => a.cmp(b),
+        (a, b) => a.value().unwrap_or(0.0).total_cmp(&b.value().unwrap_or(0.0)),
+    });
+    orders.find(|order| *order != Equal).unwrap_or(Equal)
+}
+
+/// The storage rule of 000 section III-D, for each direction: which ways of asking have the rate that was wanted and answer
+/// in time.
+fn storage_rule(out: &mut String, cases: &[Vec<&Sample>]) {
+    for direction in ["read", "write"] {
+        let of = |case: &&Vec<&Sample>| case[0].parameters.get("direction") == Some(&direction.into());
+        let judged: Vec<(bool, &Sample)> =
+            cases.iter().filter(of).filter_map(|case| meets_rule(case)).collect();
+        let good: Vec<String> =
+            judged.iter().filter(|(is_good, _)| *is_good).map(|(_, sample)| parameters(sample)).collect();
+        if judged.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "storage rule, {direction}: {} of {} ways hold it", good.len(), judged.len());
+        for way in good {
+            let _ = writeln!(out, "  {way}");
+        }
+    }
+}
+
+/// Whether a case holds the rule; none if no rate was asked for.
+fn meets_rule<'a>(case: &[&'a Sample]) -> Option<(bool, &'a Sample)> {
+    let first = *case.first()?;
+    let target = first.measured.get(storage::TARGET)?.value()?;
+    let rates: Vec<f64> = case.iter().map(|sample| sample.rate_bits_per_s()).collect();
+    let latencies = case.iter().filter_map(|sample| sample.distributions.get(storage::LATENCY));
+    let latencies: Vec<f64> =
+        latencies.flat_map(|distribution| distribution.values.iter().copied()).collect();
+    let tail = Summary::of(&latencies)?;
+    Some((median(&rates) >= target && tail.p99 <= storage::LATENCY_S_MAX, first))
+}
+
+/// Four digits that count.
+fn short(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1000.0 || v == 0.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 0.1 => format!("{value:.3}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::record::tests::about;
+
+    #[test]
+    fn a_table_has_medians_laws_and_what_was_left_out() {
+        let sample = |run: u32, rtt_s: f64, mbit: f64| {
+            let bytes = (mbit * 1e6 / 8.0) as u64;
+            Sample { series: "tcp".into(), run, bytes, files: 1, wall_s: 1.0, ..Sample::default() }
+                .with("rtt", Quantity::number(rtt_s, "s"))
+                .measured("rate", mbit * 1e6, "bit/s")
+                .predicted("rate", 110e6, "bit/s")
+        };
+        let results = Results {
+            about: about(),
+            samples: vec![
+                sample(1, 0.1, 100.0),
+                sample(1, 0.02, 500.0),
+                sample(2, 0.1, 100.0),
+                sample(3, 0.1, 90.0),
+            ],
+            left_out: vec![super::super::record::LeftOut { what: "bbr".into(), why: "not here".into() }],
+        };
+        let text = of(&results);
+        let near = text.find("rtt 0.02 s").unwrap();
+        let far = text.find("rtt 0.1 s").unwrap();
+        assert!(near < far, "{text}");
+        let far_row = text.lines().find(|line| line.contains("rtt 0.1 s")).unwrap();
+        assert!(far_row.trim_start().starts_with("100.0"), "{far_row}");
+        assert!(far_row.contains("90.0 to 100.0 (75 %)"), "{far_row}");
+        assert!(text.contains("law of rate, tcp: off by 16.1 %"), "{text}");
+        assert!(text.contains("left out: bbr: not here"));
+    }
+
+    #[test]
+    fn the_storage_rule_wants_the_rate_and_quick_answers() {
+        let case = |mbit: f64, latency_s: f64| {
+            let bytes = (mbit * 1e6 / 8.0) as u64;
+            let latency = super::super::record::Distribution { unit: "s".into(), values: vec![latency_s; 4] };
+            let mut sample = Sample { bytes, files: 1, wall_s: 1.0, ..Sample::default() };
+            sample.distributions.insert(storage::LATENCY.into(), latency);
+            sample.measured(storage::TARGET, 1e9, "bit/s")
+        };
+        let is_good = |sample: &Sample| meets_rule(&[sample]).map(|(is_good, _)| is_good);
+        assert_eq!(is_good(&case(2000.0, 0.001)), Some(true));
+        assert_eq!(is_good(&case(900.0, 0.001)), Some(false), "too slow");
+        assert_eq!(is_good(&case(2000.0, 0.1)), Some(false), "too late");
+        assert_eq!(is_good(&Sample { measured: [].into(), ..case(2000.0, 0.001) }), None);
+    }
+}

@@ -1,0 +1,309 @@
+//! Where a suite works: a directory that goes with it, the program as client and server, and what they took.
+
+use super::network::Host;
+use super::{Wishes, stopped};
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::link::ticket::Ticket;
+use thalweg_sys::Dir;
+use thalweg_sys::usage::children_cpu;
+
+/// How long a server may take to start or to end.
+const SERVER_WAIT: Duration = Duration::from_secs(20);
+
+/// How long one copy may take.
+const COPY_WAIT: Duration = Duration::from_secs(3600);
+
+const POLL: Duration = Duration::from_millis(2);
+
+/// What of a client's words is kept.
+const WORDS_BYTES_MAX: u64 = 64 << 20;
+
+/// See the module.
+pub struct Yard {
+    program: PathBuf,
+    directory: PathBuf,
+    stop: Arc<AtomicBool>,
+}
+
+/// What a copy took.
+pub struct Copied {
+    /// From the start of the program to its end.
+    pub wall_s: f64,
+    /// Of client and server.
+    pub cpu_s: Option<f64>,
+    /// The last event: see docs/reference/json.md.
+    pub finished: Value,
+}
+
+impl Copied {
+    /// A number of the last event.
+    pub fn number(&self, key: &str) -> f64 {
+        self.finished[key].as_f64().unwrap_or(0.0)
+    }
+}
+
+/// `thalweg serve`, with an export `data`; ends with the value.
+pub struct Daemon {
+    child: Child,
+    /// `HOST:PORT`.
+    address: String,
+    ticket: PathBuf,
+    export: PathBuf,
+}
+
+impl Yard {
+    /// Makes its directory.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn new(wishes: &Wishes) -> Result<Yard> {
+        let failed = |error: std::io::Error| of_io("make a scratch directory", &error);
+        let parent = fs::canonicalize(&wishes.directory).map_err(failed)?;
+        let directory = parent.join(format!("thalweg-bench-{}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+        let yard = Yard { program: wishes.program.clone(), directory, stop: wishes.stop.clone() };
+        // Nobody's configuration but ours.
+        fs::write(yard.path("config.toml"), "").map_err(failed)?;
+        Ok(yard)
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Removes what is there, if anything.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn remove(&self, path: &Path) -> Result<()> {
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        match removed {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(of_io("remove", &error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets no write of others be under way when a measurement begins.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn settle(&self) -> Result<()> {
+        let synced = Dir::open(&self.directory).and_then(|directory| directory.sync_file_system());
+        synced.map_err(|error| of_io("sync the scratch directory", &error))
+    }
+
+    /// Bytes that are free for data.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn free_bytes(&self) -> Result<u64> {
+        let told = rustix::fs::statvfs(&self.directory);
+        let told = told.map_err(|error| of_io("ask for free space", &error.into()))?;
+        Ok(told.f_bavail.saturating_mul(told.f_frsize))
+    }
+
+    /// Refuses what does not fit, before it is begun.
+    ///
+    /// # Errors
+    /// `Space`.
+    pub fn needs(&self, bytes: u64) -> Result<()> {
+        let free = self.free_bytes()?;
+        if free / 10 * 9 >= bytes {
+            return Ok(());
+        }
+        let cause = format!(
+            "{} MiB are needed in {}, {} MiB are free: a smaller --budget needs less, --dir names another place",
+            bytes >> 20,
+            self.directory.display(),
+            free >> 20
+        );
+        Err(Failure::new(FailureKind::Space, "measure", cause))
+    }
+
+    /// The program, with a state and a configuration of its own.
+    pub fn command(&self, who: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("THALWEG_") {
+                command.env_remove(name);
+            }
+        }
+        command.env("THALWEG_STATE", self.path(who)).env("THALWEG_CONFIG", self.path("config.toml"));
+        command
+    }
+
+    /// Starts a server on the loopback, or in a host.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn daemon(&self, host: Option<&Host>) -> Result<Daemon> {
+        let name = host.map_or("here", |host| &host.name);
+        let failed = |error: std::io::Error| of_io("start the server", &error);
+        let export = self.path(&format!("served-{name}"));
+        fs::create_dir_all(&export).map_err(failed)?;
+        let ticket = self.path(&format!("ticket-{name}"));
+        let listen = host.map_or_else(|| "127.0.0.1:0".to_owned(), |host| format!("{}:8487", host.address));
+        let mut command = self.command(&format!("server-{name}"));
+        command.args(["serve", "--listen", &listen, "--export"]);
+        command.arg(format!("data={}", export.display())).arg("--ticket-file").arg(&ticket);
+        let mut command = enter(host, command);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(failed)?;
+        let mut daemon = Daemon { child, address: String::new(), ticket, export };
+        let until = Instant::now() + SERVER_WAIT;
+        // Written when it listens.
+        loop {
+            if daemon.ticket.exists() {
+                let ticket = Ticket::read(&daemon.ticket)?;
+                daemon.address = ticket.addresses.into_iter().next().unwrap_or_default();
+                return Ok(daemon);
+            }
+            let ended = daemon.child.try_wait().map_err(failed)?;
+            if ended.is_some() || Instant::now() > until {
+                let cause =
+                    ended.map_or_else(|| "it wrote no ticket".to_owned(), |code| format!("it ended: {code}"));
+                return Err(Failure::new(FailureKind::Internal, "start the server", cause));
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Runs `thalweg WORDS`, in a host if one is named, and waits for it.
+    ///
+    /// # Errors
+    /// If it does not end well: what it says; `Stopped`.
+    pub fn copy(&self, host: Option<&Host>, daemon: Option<&Daemon>, words: &[String]) -> Result<Copied> {
+        let mut command = self.command("client");
+        command.args(words).arg("--json");
+        if let Some(daemon) = daemon {
+            command.arg("--ticket").arg(&daemon.ticket);
+        }
+        let mut command = enter(host, command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let served = daemon.map(Daemon::cpu_s);
+        let (before, began) = (children_cpu(), Instant::now());
+        let ended = self.wait(command.spawn().map_err(|error| of_io("start a copy", &error))?)?;
+        let wall_s = (ended.at - began).as_secs_f64();
+        let client_s = (children_cpu() - before).as_secs_f64();
+        let served_s = match (served, daemon.map(Daemon::cpu_s)) {
+            (None, _) => Some(0.0),
+            (Some(before), Some(after)) => after.zip(before).map(|(after, before)| after - before),
+            (Some(_), None) => None,
+        };
+        let is_finished = |event: &Value| event["event"] == "finished";
+        let mut events = ended.out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let finished = events.find(is_finished).unwrap_or_default();
+        if !ended.is_good {
+            // A terminal tells all of us to end.
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(stopped());
+            }
+            let why = ended.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            let cause = format!("`thalweg {}` did not end well: {why}", words.join(" "));
+            return Err(Failure::new(FailureKind::Internal, "measure", cause));
+        }
+        Ok(Copied { wall_s, cpu_s: served_s.map(|served_s| served_s + client_s), finished })
+    }
+
+    fn wait(&self, mut child: Child) -> Result<Ended> {
+        let (out, errors) = (child.stdout.take(), child.stderr.take());
+        let listen = |pipe: Option<Box<dyn Read + Send>>| {
+            std::thread::spawn(move || {
+                let mut text = Vec::new();
+                // What cannot be read is missed below, as words that did not come.
+                let _ = pipe.map(|pipe| pipe.take(WORDS_BYTES_MAX).read_to_end(&mut text));
+                // Its end of the pipe is closed: that is when it ended.
+                (String::from_utf8_lossy(&text).into_owned(), Instant::now())
+            })
+        };
+        let out = listen(out.map(|pipe| Box::new(pipe) as _));
+        let errors = listen(errors.map(|pipe| Box::new(pipe) as _));
+        let until = Instant::now() + COPY_WAIT;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(|error| of_io("wait for a copy", &error))? {
+                break status;
+            }
+            if self.stop.load(Ordering::Relaxed) || Instant::now() > until {
+                end(&mut child);
+                return Err(stopped());
+            }
+            std::thread::sleep(POLL);
+        };
+        let lost = |_| Failure::new(FailureKind::Internal, "wait for a copy", "a thread panicked");
+        let ((out, at), (errors, _)) = (out.join().map_err(lost)?, errors.join().map_err(lost)?);
+        Ok(Ended { is_good: status.success(), at, out, errors })
+    }
+}
+
+struct Ended {
+    is_good: bool,
+    at: Instant,
+    out: String,
+    errors: String,
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Daemon {
+    /// Where `name` is served.
+    pub fn url(&self, name: &str) -> String {
+        format!("tw://{}/data/{name}", self.address)
+    }
+
+    /// Where that is on the disk.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.export.join(name)
+    }
+
+    /// CPU that it took so far; none where it cannot be told.
+    fn cpu_s(&self) -> Option<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        // The name, in brackets, may hold anything; utime and stime are the 12th and the 13th word behind it (proc(5)).
+        let mut words = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+        let ticks = words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?;
+        Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// Through `thalweg testbed run`, which becomes the program: its number stays the same.
+fn enter(host: Option<&Host>, command: Command) -> Command {
+    match host {
+        Some(host) => host.enter(&command),
+        None => command,
+    }
+}
+
+/// Asks it to end, and ends it if it does not.
+fn end(child: &mut Child) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+    let until = Instant::now() + SERVER_WAIT;
+    while Instant::now() < until {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(POLL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}

@@ -1,0 +1,100 @@
+//! Writes a data set.
+
+use super::{BUFFER_BYTES, Pieces, by_all_cores, describe, described};
+use serde::Serialize;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use thalweg_mover::endpoint::dataset::{DESCRIPTION_NAME, DatasetSpec};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_sys::usage::thread_cpu;
+
+/// What was made, and what it took.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Generated {
+    /// Files.
+    pub files: u64,
+    /// Bytes in them, holes included.
+    pub bytes: u64,
+    /// Bytes that were made: without holes.
+    pub made_bytes: u64,
+    /// From the first to the last.
+    pub wall_s: f64,
+    /// CPU that making the bytes took, without writing them, on all cores together.
+    pub making_cpu_s: f64,
+}
+
+impl Generated {
+    /// How fast one core makes bytes.
+    pub fn bytes_per_s_of_a_core(&self) -> f64 {
+        self.made_bytes as f64 / self.making_cpu_s
+    }
+}
+
+/// Writes the set into `directory`, which is made if it is not there. Nothing is synced.
+///
+/// # Errors
+/// `Usage` for numbers out of their bounds, or if something else than this set is there; what the file system says.
+pub fn make(directory: &Path, spec: &DatasetSpec) -> Result<Generated> {
+    let refused = |cause: String| Failure::new(FailureKind::Usage, "make a data set", cause);
+    let of = |error: std::io::Error| of_io("make a data set", &error);
+    spec.check().map_err(|why| refused(why.to_owned()))?;
+    fs::create_dir_all(directory).map_err(of)?;
+    let is_empty = fs::read_dir(directory).map_err(of)?.next().is_none();
+    if !is_empty && described(directory).ok().as_ref() != Some(spec) {
+        let cause = format!("`{}` is not empty, and holds something else", directory.display());
+        return Err(refused(cause));
+    }
+    let began = Instant::now();
+    for name in spec.directories() {
+        fs::create_dir_all(directory.join(name)).map_err(of)?;
+    }
+    let parts = by_all_cores(spec, |pieces| write_some(directory, pieces))?;
+    fs::write(directory.join(DESCRIPTION_NAME), describe(spec)).map_err(of)?;
+    Ok(Generated {
+        files: spec.files,
+        bytes: spec.bytes(),
+        made_bytes: parts.iter().map(|(bytes, _)| bytes).sum(),
+        wall_s: began.elapsed().as_secs_f64(),
+        making_cpu_s: parts.iter().map(|(_, cpu)| cpu.as_secs_f64()).sum(),
+    })
+}
+
+/// Bytes that were made, and the CPU for it.
+fn write_some(directory: &Path, pieces: &Pieces<'_>) -> Result<(u64, Duration)> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let (mut made_bytes, mut cpu) = (0, Duration::ZERO);
+    while let Some(piece) = pieces.take() {
+        let of = |error: std::io::Error| {
+            let mut failure = of_io("write a data set", &error);
+            failure.cause = format!("{}: {}", piece.made.path, failure.cause);
+            failure
+        };
+        // Other pieces of the same file are written at the same time.
+        let opened = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(directory.join(&piece.made.path));
+        let file = opened.map_err(of)?;
+        if piece.offset == 0 {
+            file.set_len(piece.made.bytes).map_err(of)?;
+        }
+        for (offset, bytes) in piece.buffers() {
+            // Holes begin and end where buffers do.
+            if piece.made.is_hole(offset) {
+                continue;
+            }
+            let before = thread_cpu();
+            piece.made.fill(offset, &mut buffer[..bytes]);
+            cpu += thread_cpu() - before;
+            made_bytes += bytes as u64;
+            file.write_all_at(&buffer[..bytes], offset).map_err(of)?;
+        }
+    }
+    Ok((made_bytes, cpu))
+}
+
+const _: () = assert!(BUFFER_BYTES as u64 == thalweg_mover::endpoint::dataset::EXTENT_BYTES);
+const _: () = assert!(super::PIECE_BYTES.is_multiple_of(BUFFER_BYTES as u64));

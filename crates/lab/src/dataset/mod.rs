@@ -1,0 +1,248 @@
+//! Data sets made of numbers (`thalweg_mover::endpoint::dataset`) as files: written, and checked by the seed, wherever
+//! they were copied to.
+//!
+//! A set has a file that says what it is, `dataset.json`; it is written last, so a set without it was never whole.
+
+mod check;
+
+mod make;
+
+pub use check::{Checked, Damage, check};
+pub use make::{Generated, make};
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use thalweg_mover::endpoint::content::Content;
+use thalweg_mover::endpoint::dataset::{DESCRIPTION_NAME, DatasetSpec, Made};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+
+/// What is made or compared at once, by one thread.
+const PIECE_BYTES: u64 = 16 << 20;
+
+/// What is in memory of it at once.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Most bytes of a description.
+const DESCRIPTION_BYTES_MAX: u64 = 64 << 10;
+
+/// `dataset.json`.
+#[derive(Serialize, Deserialize)]
+struct Description {
+    /// Of the way in which bytes come from numbers: another one makes other bytes.
+    format: u32,
+    files: u64,
+    sizes: Vec<Size>,
+    content: String,
+    sparse_percent: u8,
+    seed: u64,
+}
+
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Size {
+    bytes: u64,
+    weight: u64,
+}
+
+/// Content of the file that describes a set.
+pub fn describe(spec: &DatasetSpec) -> Vec<u8> {
+    let sizes = spec.sizes.iter().map(|&(bytes, weight)| Size { bytes, weight }).collect();
+    let description = Description {
+        format: FORMAT,
+        files: spec.files,
+        sizes,
+        content: spec.content.name().to_owned(),
+        sparse_percent: spec.sparse_percent,
+        seed: spec.seed,
+    };
+    let mut text = serde_json::to_vec_pretty(&description).unwrap_or_default();
+    text.push(b'\n');
+    text
+}
+
+/// The set that is at `directory`.
+///
+/// # Errors
+/// `NotFound` if there is none, or it was never finished; `Usage` if it is described in a way that nobody knows.
+pub fn described(directory: &Path) -> Result<DatasetSpec> {
+    const OPERATION: &str = "read what the data set is";
+    let path = directory.join(DESCRIPTION_NAME);
+    let of = |error: std::io::Error| {
+        let mut failure = of_io(OPERATION, &error);
+        failure.cause = format!("{}: {}", path.display(), failure.cause);
+        failure
+    };
+    let odd = |why: String| Failure::new(FailureKind::Usage, OPERATION, format!("{}: {why}", path.display()));
+    if fs::metadata(&path).map_err(of)?.len() > DESCRIPTION_BYTES_MAX {
+        return Err(odd("is too large for one".to_owned()));
+    }
+    let text = fs::read(&path).map_err(of)?;
+    let told: Description = serde_json::from_slice(&text).map_err(|error| odd(error.to_string()))?;
+    if told.format != FORMAT {
+        return Err(odd(format!("was made in format {}, this program knows {FORMAT}", told.format)));
+    }
+    let content =
+        Content::named(&told.content).ok_or_else(|| odd("of a content that is not known".to_owned()))?;
+    let sizes = told.sizes.iter().map(|size| (size.bytes, size.weight)).collect();
+    let spec = DatasetSpec {
+        files: told.files,
+        sizes,
+        content,
+        sparse_percent: told.sparse_percent,
+        seed: told.seed,
+    };
+    spec.check().map_err(|why| odd(why.to_owned()))?;
+    Ok(spec)
+}
+
+/// A part of a file, for one thread.
+struct Piece {
+    made: Made,
+    offset: u64,
+    bytes: u64,
+}
+
+impl Piece {
+    /// Offsets and lengths of what is in memory at once.
+    fn buffers(&self) -> impl Iterator<Item = (u64, usize)> + use<> {
+        let (from, end) = (self.offset, self.offset + self.bytes);
+        (from..end).step_by(BUFFER_BYTES).map(move |at| (at, (end - at).min(BUFFER_BYTES as u64) as usize))
+    }
+}
+
+/// Hands out all pieces of a set, each once.
+struct Pieces<'a> {
+    spec: &'a DatasetSpec,
+    next: Mutex<(u64, Option<Made>, u64)>,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(spec: &'a DatasetSpec) -> Pieces<'a> {
+        Pieces { spec, next: Mutex::new((0, None, 0)) }
+    }
+
+    fn take(&self) -> Option<Piece> {
+        let mut next = self.next.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (number, made, offset) = &mut *next;
+        if *number >= self.spec.files {
+            return None;
+        }
+        let file = made.get_or_insert_with(|| self.spec.file(*number)).clone();
+        let piece = Piece { offset: *offset, bytes: (file.bytes - *offset).min(PIECE_BYTES), made: file };
+        *offset += piece.bytes;
+        if *offset >= piece.made.bytes {
+            (*number, *made, *offset) = (*number + 1, None, 0);
+        }
+        Some(piece)
+    }
+}
+
+/// Lets as many threads as there are cores take pieces until there are none; the first failure ends all.
+fn by_all_cores<T: Send>(
+    spec: &DatasetSpec,
+    work: impl Fn(&Pieces<'_>) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let pieces = Pieces::new(spec);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..thalweg_sys::usage::cores().max(1)).map(|_| scope.spawn(|| work(&pieces))).collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread.join().unwrap_or_else(|_| {
+                    Err(Failure::new(FailureKind::Internal, "work on a data set", "a thread panicked"))
+                })
+            })
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    fn spec() -> DatasetSpec {
+        DatasetSpec {
+            files: 1203,
+            sizes: vec![(0, 1), (777, 8), (40_000, 1)],
+            content: Content::Text,
+            ..DatasetSpec::default()
+        }
+    }
+
+    #[test]
+    fn what_was_made_is_found_whole_by_its_seed_and_making_it_again_changes_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("set");
+        let generated = make(&directory, &spec()).unwrap();
+        assert_eq!((generated.files, generated.bytes), (1203, spec().bytes()));
+        assert_eq!(described(&directory).unwrap(), spec());
+        let checked = check(&directory, &spec()).unwrap();
+        assert!(checked.damage.is_empty() && checked.damaged == 0, "{checked:?}");
+        assert_eq!((checked.files, checked.bytes), (generated.files, generated.bytes));
+        make(&directory, &spec()).unwrap();
+        let other = DatasetSpec { seed: 1, ..spec() };
+        assert_eq!(make(&directory, &other).unwrap_err().kind, FailureKind::Usage);
+    }
+
+    #[test]
+    fn one_bit_one_missing_one_short_and_one_extra_file_are_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        let spec = DatasetSpec { files: 5, sizes: vec![(3 << 20, 1)], ..DatasetSpec::default() };
+        make(scratch.path(), &spec).unwrap();
+        let at = |number: u64| scratch.path().join(spec.file(number).path);
+        let flipped = fs::OpenOptions::new().read(true).write(true).open(at(0)).unwrap();
+        let mut byte = [0];
+        flipped.read_exact_at(&mut byte, 2_000_000).unwrap();
+        flipped.write_all_at(&[byte[0] ^ 4], 2_000_000).unwrap();
+        fs::remove_file(at(1)).unwrap();
+        fs::OpenOptions::new().write(true).open(at(2)).unwrap().set_len(1000).unwrap();
+        fs::write(scratch.path().join("d000000/other"), "x").unwrap();
+        let checked = check(scratch.path(), &spec).unwrap();
+        let told: Vec<String> = checked.damage.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "d000000/f0000000: differs from byte 2000000 on",
+                "d000000/f0000001: is missing",
+                "d000000/f0000002: has 1000 bytes instead of 3145728",
+                "d000000/other: does not belong to the set",
+            ]
+        );
+        assert_eq!(checked.damaged, 4);
+    }
+
+    #[test]
+    fn holes_take_no_space_and_read_as_made() {
+        let scratch = tempfile::tempdir().unwrap();
+        let spec =
+            DatasetSpec { sizes: vec![(64 << 20, 1)], sparse_percent: 95, seed: 1, ..DatasetSpec::default() };
+        make(scratch.path(), &spec).unwrap();
+        use std::os::unix::fs::MetadataExt;
+        let metadata = fs::metadata(scratch.path().join(spec.file(0).path)).unwrap();
+        assert!(metadata.blocks() * 512 < metadata.len() / 2, "{} blocks", metadata.blocks());
+        assert_eq!(check(scratch.path(), &spec).unwrap().damaged, 0);
+    }
+
+    #[test]
+    fn every_byte_is_handed_out_once() {
+        let spec = DatasetSpec {
+            files: 50,
+            sizes: vec![(0, 1), (1, 1), (PIECE_BYTES * 2 + 5, 1)],
+            ..DatasetSpec::default()
+        };
+        let pieces = Pieces::new(&spec);
+        let mut seen = std::collections::BTreeMap::<String, u64>::new();
+        while let Some(piece) = pieces.take() {
+            let end = seen.entry(piece.made.path.clone()).or_default();
+            assert_eq!(*end, piece.offset, "in order, without a gap");
+            *end += piece.bytes;
+        }
+        assert_eq!(seen.len(), 50);
+        assert!((0..50).all(|number| seen[&spec.file(number).path] == spec.file(number).bytes));
+    }
+}

@@ -1,0 +1,184 @@
+use super::*;
+use proptest::prelude::*;
+use thalweg_wire::account::{ProcessAccount, SideAccounts};
+
+fn rate(gbit: f64) -> Reading {
+    Reading::Rate(Rate::of_series((gbit * 1e9 / 8.0) as u64, 1.0, 1, &[]))
+}
+
+fn unknown() -> Reading {
+    Reading::missing("not tried")
+}
+
+fn measurements(parts: [f64; 7], ways: [f64; 4]) -> Measurements {
+    let [read, digest, encrypt, decrypt, verify, write, sync] = parts.map(rate);
+    let [without_ends, without_destination, without_source, full] = ways.map(rate);
+    Measurements {
+        parts: Parts { read, digest, encrypt, decrypt, verify, write, sync },
+        ways: Ways { wire: without_ends.clone(), without_ends, without_destination, without_source, full },
+        evidence_without_ends: None,
+        evidence: None,
+    }
+}
+
+const WIDE: [f64; 7] = [20.0, 40.0, 40.0, 40.0, 40.0, 12.0, 10.0];
+
+#[test]
+fn parts_in_turn_add_their_times() {
+    // 1/40 + 1/40 = 1/20.
+    let both = in_turn(&[&rate(40.0), &rate(40.0)]);
+    assert!((both.rate().unwrap().bits_per_s / 20e9 - 1.0).abs() < 1e-9);
+    assert_eq!(in_turn(&[&rate(1.0), &unknown()]), unknown());
+}
+
+#[test]
+fn a_series_gives_its_middle_half() {
+    let rate = Rate::of_series(100, 1.0, 2, &[1.0, 2.0, 3.0, 4.0, 100.0]);
+    assert_eq!((rate.low_bits_per_s, rate.bits_per_s, rate.high_bits_per_s), (2.0, 3.0, 4.0));
+    assert!((rate.spread() - 1.0 / 3.0).abs() < 1e-9);
+    assert_eq!(Rate::of_series(100, 2.0, 2, &[7.0]).bits_per_s, 400.0, "too few: the whole");
+}
+
+#[test]
+fn rounds_give_their_median_and_one_its_own() {
+    let rounds = [2.0, 1.0, 4.0].map(|gbit| Rate::of_series(1000, 1.0, 2, &[gbit; 3]));
+    let rate = Rate::of_rounds(&rounds);
+    assert_eq!((rate.low_bits_per_s, rate.bits_per_s, rate.high_bits_per_s), (1.5, 2.0, 3.0));
+    assert_eq!((rate.bytes, rate.seconds), (3000, 3.0));
+    assert_eq!(Rate::of_rounds(&rounds[..1]), rounds[0]);
+}
+
+#[test]
+fn writing_counts_until_it_is_durable() {
+    let measured = Measured {
+        bytes: 1_000_000_000,
+        threads: 4,
+        busy_nanos: 4_000_000_000,
+        sync_nanos: 1_000_000_000,
+        cached_bytes: None,
+        ..Measured::default()
+    };
+    // 1 GB in 1 s, and 1 s more for the sync: 4 Gbit/s.
+    assert!((Rate::of_part(&measured).bits_per_s / 4e9 - 1.0).abs() < 1e-9);
+    let read = Measured { sync_nanos: 0, cached_bytes: Some(250_000_000), ..measured };
+    assert_eq!(Rate::of_part(&read).cached, Some(0.25));
+}
+
+/// 002, section VI-C.2: an end is replaced, and what the way gains names it.
+#[test]
+fn the_end_without_which_it_is_faster_is_the_narrow_one() {
+    let slow_disk = find(&measurements(WIDE, [9.0, 8.8, 2.1, 2.0]));
+    assert_eq!(slow_disk.narrowest, Some(Stage::DestinationStorage));
+    assert_eq!(slow_disk.decided_by, Some(Witness::Substitution));
+    assert!((slow_disk.factor.unwrap() - 4.4).abs() < 1e-9);
+    let slow_source = find(&measurements(WIDE, [9.0, 2.1, 8.8, 2.0]));
+    assert_eq!(slow_source.narrowest, Some(Stage::SourceStorage));
+}
+
+#[test]
+fn two_narrow_ends_are_told_apart_by_what_they_do_alone() {
+    let mut parts = WIDE;
+    (parts[0], parts[6]) = (2.2, 2.0);
+    assert_eq!(find(&measurements(parts, [9.0, 2.1, 2.1, 2.0])).narrowest, Some(Stage::DestinationStorage));
+    (parts[0], parts[6]) = (2.0, 2.2);
+    assert_eq!(find(&measurements(parts, [9.0, 2.1, 2.1, 2.0])).narrowest, Some(Stage::SourceStorage));
+}
+
+/// A way with fewer parts was slower, so a gain of two says nothing: seen on a link that loses packets.
+#[test]
+fn runs_that_contradict_each_other_raise_what_counts_as_a_gain() {
+    let found = find(&measurements(WIDE, [0.086, 0.235, 0.115, 0.116]));
+    assert_ne!(found.decided_by, Some(Witness::Substitution));
+    assert_eq!(found.narrowest, Some(Stage::Network), "what is left: alone, noise to nowhere is the slowest");
+}
+
+/// Taking an end away frees its host: where a CPU is used up that gains, whatever the disk.
+#[test]
+fn a_cpu_that_is_used_up_goes_before_what_it_makes_slow() {
+    let mut measured = measurements(WIDE, [9.0, 3.0, 2.2, 2.0]);
+    assert_eq!(find(&measured).narrowest, Some(Stage::DestinationStorage));
+    let receiver = SideAccounts {
+        elapsed_nanos: 10_000_000_000,
+        process: ProcessAccount {
+            user_nanos: 5_000_000_000,
+            cores_milli: 2000,
+            quota_milli: Some(500),
+            throttled_nanos: 9_000_000_000,
+            ..ProcessAccount::default()
+        },
+        ..SideAccounts::default()
+    };
+    let evidence = Evidence {
+        elapsed_nanos: 10_000_000_000,
+        bytes: 1 << 30,
+        is_linked: true,
+        receiver,
+        ..Evidence::default()
+    };
+    measured.evidence = Some(evidence);
+    let found = find(&measured);
+    assert_eq!(found.narrowest, Some(Stage::DestinationHost));
+    assert_eq!(found.decided_by, Some(Witness::Accounts));
+}
+
+#[test]
+fn what_is_missing_decides_nothing() {
+    let mut measured = measurements(WIDE, [9.0, 2.0, 2.0, 2.0]);
+    measured.ways.full = unknown();
+    let found = find(&measured);
+    // Wire and hosts at 9 Gbit/s are narrower than every part alone.
+    assert_eq!((found.narrowest, found.decided_by), (Some(Stage::Network), Some(Witness::Alone)));
+    measured.ways.wire = unknown();
+    assert_eq!(find(&measured).narrowest, Some(Stage::DestinationStorage));
+    measured.parts.sync = unknown();
+    assert_eq!(find(&measured).narrowest, Some(Stage::SourceStorage));
+    let nothing = Measurements {
+        parts: Parts {
+            read: unknown(),
+            digest: unknown(),
+            encrypt: unknown(),
+            decrypt: unknown(),
+            verify: unknown(),
+            write: unknown(),
+            sync: unknown(),
+        },
+        ways: Ways {
+            wire: unknown(),
+            without_ends: unknown(),
+            without_destination: unknown(),
+            without_source: unknown(),
+            full: unknown(),
+        },
+        evidence_without_ends: None,
+        evidence: None,
+    };
+    let found = find(&nothing);
+    assert_eq!((found.narrowest, found.factor), (None, None));
+    assert!(svg::draw(&found, "a -> b", "").contains("not measured"));
+}
+
+#[test]
+fn a_drawing_marks_one_stage_and_holds_no_foreign_markup() {
+    let found = find(&measurements(WIDE, [9.0, 8.8, 2.1, 2.0]));
+    let drawn = svg::draw(&found, "<script>\u{1b}[31m & \"x\"", "cold");
+    assert_eq!(drawn.matches(">narrowest<").count(), 1);
+    assert!(!drawn.contains("<script>") && !drawn.contains('\u{1b}') && drawn.contains("&lt;script&gt;"));
+    assert_eq!(drawn.matches("<rect").count(), 6, "five stages and the paper");
+}
+
+proptest! {
+    #[test]
+    fn units_do_not_matter_and_a_wider_end_is_never_named_for_it(
+        ways in [0.1..10.0, 0.1..10.0, 0.1..10.0, 0.1..10.0_f64], times in 0.01..100.0, by in 1.0..10.0_f64
+    ) {
+        let found = find(&measurements(WIDE, ways));
+        let scaled = find(&measurements(WIDE.map(|rate| rate * times), ways.map(|rate| rate * times)));
+        prop_assert_eq!(found.narrowest, scaled.narrowest);
+        // The source is taken out and it gains more: the source it is, all the more.
+        if found.narrowest == Some(Stage::SourceStorage) {
+            let mut more = ways;
+            more[2] *= by;
+            prop_assert_eq!(find(&measurements(WIDE, more)).narrowest, Some(Stage::SourceStorage));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Ours and a paper's in one figure, on a common basis: shares of each one's line, best or first.
+
+use super::build::slug;
+use super::papers::{Basis, Published, PublishedSeries};
+use super::reading;
+use crate::bench::record::Results;
+use crate::plot::unit::Unit;
+use crate::plot::{Axis, BarSeries, Bars, Body, Curves, Figure, Look, Point, Scale, Series, Value, Way};
+
+/// A published figure, with ours in it where ours measures the same; nothing if there is no figure of ours.
+pub fn beside(published: &Published, results: &Results, ours: &[Figure]) -> Option<Figure> {
+    let first = ours.first()?;
+    let line = reading::line_bits_per_s(results);
+    let (body, has_ours) = match &first.body {
+        Body::Curves(curves) if published.groups.is_empty() => {
+            (Body::Curves(with_curves(published, curves, line)), true)
+        }
+        Body::Bars(bars) => (Body::Bars(with_bars(published, bars)?), true),
+        _ => (Body::Bars(alone(published)?), false),
+    };
+    let (title, facts) = match has_ours {
+        true => (format!("Beside the paper: {}", published.id), first.facts.clone()),
+        false => (format!("As published: {}", published.id), Vec::new()),
+    };
+    let name = slug(&format!("{}-beside-{}", results.about.suite, published.id));
+    Some(Figure { name, title, facts, notes: vec![published.note()], body })
+}
+
+/// What the shares are of.
+fn axis(basis: Basis) -> Axis {
+    let label = match basis {
+        Basis::Line(_) => "Share of the line",
+        Basis::Best => "Share of the best",
+        Basis::First => "Time, as a share of the first",
+        Basis::None => return Axis::new("Time", Unit::Seconds, Scale::Linear),
+    };
+    Axis::new(label, Unit::Share, Scale::Linear)
+}
+
+/// Our measured series and theirs, each divided by its own.
+fn with_curves(published: &Published, curves: &Curves, line: Option<f64>) -> Curves {
+    // Without a line of ours only the shapes can be compared.
+    let basis = match (published.basis, line) {
+        (Basis::Line(_), None) => Basis::Best,
+        (basis, _) => basis,
+    };
+    let measured = curves.series.iter().filter(|series| matches!(series.look, Look::Measured(_)));
+    let mut series: Vec<Series> = measured.cloned().collect();
+    let begin = series.len();
+    let best = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::MIN_POSITIVE, f64::max);
+    let ours = || series.iter().flat_map(|series| &series.points).map(|point| point.y);
+    let theirs = || published.series.iter().flat_map(|series| &series.points).map(|point| point[1]);
+    let (our_basis, their_basis) = match basis {
+        Basis::Line(their_line) => (line.unwrap_or(their_line), their_line),
+        Basis::Best => (best(&mut ours()), best(&mut theirs())),
+        Basis::First => (ours().next().unwrap_or(1.0), theirs().next().unwrap_or(1.0)),
+        Basis::None => (1.0, 1.0),
+    };
+    for point in series.iter_mut().flat_map(|series| &mut series.points) {
+        *point = divided(*point, our_basis);
+    }
+    for (at, one) in published.series.iter().enumerate() {
+        let point = |point: &Vec<f64>| {
+            let interval = (point.len() == 4).then(|| (point[2], point[3]));
+            divided(Point { x: point[0], y: point[1], interval }, their_basis)
+        };
+        let points = one.points.iter().map(point).collect();
+        series.push(Series {
+            name: one.name.clone(),
+            look: Look::Published(begin + at),
+            way: Way::Line,
+            points,
+        });
+    }
+    let y = if basis == Basis::None { curves.y.clone() } else { axis(basis) };
+    Curves { x: curves.x.clone(), y, series, limits: Vec::new(), remarks: Vec::new() }
+}
+
+/// The published bars alone.
+fn alone(published: &Published) -> Option<Bars> {
+    let values = || published.series.iter().flat_map(|series| &series.values).copied();
+    let by = match published.basis {
+        Basis::Line(line) => line,
+        Basis::Best => values().fold(f64::MIN_POSITIVE, f64::max),
+        Basis::First => values().next()?,
+        Basis::None => 1.0,
+    };
+    let bars = |(at, one): (usize, &PublishedSeries)| {
+        let value = |at: usize| Some(Value { value: one.values.get(at)? / by, interval: None });
+        let values = (0..published.groups.len()).map(value).collect();
+        BarSeries { name: one.name.clone(), look: Look::Published(at), values }
+    };
+    let series = published.series.iter().enumerate().map(bars).collect();
+    Some(Bars { axis: axis(published.basis), groups: published.groups.clone(), series })
+}
+
+fn divided(point: Point, by: f64) -> Point {
+    let interval = point.interval.map(|(low, high)| (low / by, high / by));
+    Point { x: point.x, y: point.y / by, interval }
+}
+
+/// Our bars in the groups of the paper, relative to the first group that is the same; what the paper has not comes behind.
+fn with_bars(published: &Published, ours: &Bars) -> Option<Bars> {
+    let theirs = alone(published)?;
+    let mut groups = theirs.groups;
+    let same = |name: &String| published.ours.iter().position(|ours| ours == name);
+    let mut series: Vec<BarSeries> = Vec::new();
+    for one in &ours.series {
+        let named = || ours.groups.iter().zip(&one.values);
+        let first = named().find(|(name, _)| same(name) == Some(0))?.1.as_ref()?.value;
+        let mut values: Vec<Option<Value>> = vec![None; groups.len()];
+        for (name, value) in named() {
+            let Some(value) = value else { continue };
+            let interval = value.interval.map(|(low, high)| (low / first, high / first));
+            let shown = Some(Value { value: value.value / first, interval });
+            match same(name).or_else(|| groups.iter().position(|group| group == name)) {
+                Some(at) => values[at] = shown,
+                None => {
+                    groups.push(name.clone());
+                    values.push(shown);
+                }
+            }
+        }
+        series.push(BarSeries { name: one.name.clone(), look: Look::Measured(series.len()), values });
+    }
+    let begin = series.len();
+    let hollow = |(at, one): (usize, BarSeries)| BarSeries { look: Look::Published(begin + at), ..one };
+    series.extend(theirs.series.into_iter().enumerate().map(hollow));
+    let count = groups.len();
+    series.iter_mut().for_each(|series| series.values.resize(count, None));
+    Some(Bars { axis: theirs.axis, groups, series })
+}

@@ -1,0 +1,375 @@
+//! The figures of a result: by the rows of its suite, beside what the papers published.
+
+use super::beside::beside;
+use super::papers;
+use super::reading::{self, Choice, Measure};
+use super::suite::{Hold, Kind, PLANS, Plan};
+use crate::bench::record::{PathKind, Quantity, Results, Sample};
+use crate::bench::statistics::{Summary, mean, median};
+use crate::plot::unit::Unit;
+use crate::plot::{Across, Axis, Bars, Body, Cells, Curves, Figure, Limit, Look, Point, Scale, Series, Way};
+use thalweg_mover::model::files::Work;
+use thalweg_mover::model::fit::{Measurement, fit};
+
+/// Series that a figure shows at most beside each other; what has more is a table.
+const SERIES_MAX: usize = 12;
+
+/// All figures of a result, `foreign` ones (of other programs) in the same plots. A suite that is not known here gets one
+/// all the same.
+pub fn figures(results: &Results, foreign: &[&Results]) -> Vec<Figure> {
+    let suite = results.about.suite.as_str();
+    // What others measured over a network says nothing about disks.
+    let has_network = matches!(results.about.path, PathKind::Loopback | PathKind::Testbed { .. });
+    let foreign = if has_network { foreign } else { &[] };
+    let mut figures: Vec<Figure> = Vec::new();
+    for plan in PLANS.iter().filter(|plan| plan.suite == suite) {
+        figures.extend(of_plan(plan, results, foreign));
+    }
+    if figures.is_empty() {
+        figures.extend(of_any(results));
+    }
+    for published in papers::of(suite) {
+        figures.extend(beside(published, results, &figures));
+    }
+    figures
+}
+
+fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Figure> {
+    choices(results, plan.apart)
+        .into_iter()
+        .filter_map(|choice| {
+            let mut samples = reading::chosen(results, &choice);
+            let mut notes: Vec<String> =
+                Some(plan.note).filter(|note| !note.is_empty()).map(str::to_owned).into_iter().collect();
+            for (name, hold) in plan.held {
+                let values = reading::values(&samples, name);
+                if let (Some(kept), true) = (kept(&values, *hold), values.len() > 1) {
+                    samples.retain(|sample| sample.parameters.get(*name) == Some(kept));
+                    let shown = reading::words(results, name, kept);
+                    notes.push(format!("{}: {shown}; the table has the others.", reading::label(name)));
+                }
+            }
+            let (body, measure) = body(&plan.kind, results, &samples, foreign, &mut notes)?;
+            notes.extend(measure.map(|measure| reading::intervals(results, measure)));
+            let words: Vec<String> =
+                choice.iter().map(|(name, value)| reading::words(results, name, value)).collect();
+            let body = without(body, &words);
+            let mut title = plan.title.to_owned();
+            if !words.is_empty() {
+                title = format!("{title}: {}", words.join(", "));
+            }
+            if !plan.after.is_empty() {
+                title = format!("{title} (after {})", plan.after);
+            }
+            let name = [plan.suite, plan.name].into_iter().map(str::to_owned).chain(words);
+            Some(Figure {
+                name: slug(&name.collect::<Vec<_>>().join("-")),
+                title,
+                facts: facts(results),
+                notes,
+                body,
+            })
+        })
+        .collect()
+}
+
+/// The value that is shown, of values that rise.
+fn kept(values: &[Quantity], hold: Hold) -> Option<&Quantity> {
+    match hold {
+        Hold::Smallest => values.first(),
+        Hold::Largest => values.last(),
+        Hold::AtMost(most) => {
+            let fits = |value: &&Quantity| value.value().is_some_and(|value| value <= most);
+            values.iter().rev().find(fits).or(values.first())
+        }
+    }
+}
+
+/// What the title says need not stand in the legend.
+fn without(mut body: Body, words: &[String]) -> Body {
+    if let Body::Curves(curves) = &mut body {
+        for series in &mut curves.series {
+            let parts = series.name.split(", ").filter(|part| !words.iter().any(|word| word == part));
+            let name = parts.collect::<Vec<_>>().join(", ");
+            if !name.is_empty() {
+                series.name = name;
+            }
+        }
+    }
+    body
+}
+
+/// Every combination of the values of these parameters that was measured.
+fn choices(results: &Results, apart: &[&str]) -> Vec<Choice> {
+    let mut choices: Vec<Choice> = Vec::new();
+    for sample in &results.samples {
+        let of = |name: &&str| Some(((*name).to_owned(), sample.parameters.get(*name)?.clone()));
+        let choice: Choice = apart.iter().filter_map(of).collect();
+        if !choices.contains(&choice) {
+            choices.push(choice);
+        }
+    }
+    choices
+}
+
+type Samples<'a> = Vec<&'a Sample>;
+
+fn body(
+    kind: &Kind,
+    results: &Results,
+    samples: &Samples<'_>,
+    foreign: &[&Results],
+    notes: &mut Vec<String>,
+) -> Option<(Body, Option<Measure>)> {
+    match *kind {
+        Kind::Over { x, scale, measure } => {
+            let mut series = reading::series(results, samples, x, measure);
+            let mut limits = Vec::new();
+            for (other, mut more) in foreign.iter().map(|other| (other, of_foreign(other, x, measure))) {
+                for series in &mut more {
+                    series.name = format!("{}: {}", other.about.program, series.name);
+                }
+                match more.is_empty() {
+                    true => limits.extend(of_foreign_alone(other, measure)),
+                    false => series.extend(more),
+                }
+            }
+            renumber(&mut series);
+            let count = series.iter().filter(|series| matches!(series.look, Look::Measured(_))).count();
+            if !(1..=SERIES_MAX).contains(&count) {
+                return None;
+            }
+            if measure == Measure::Rate
+                && let Some(line) = reading::line_bits_per_s(results)
+            {
+                limits.push(Limit {
+                    across: Across::Level,
+                    at: line,
+                    label: format!("line: {}", Unit::BitsPerS.show(line)),
+                });
+            }
+            limits.extend(ideal(samples, measure));
+            let y = Axis::new(measure.label(), measure.unit(), Scale::Linear);
+            let x = Axis::new(&reading::label(x), reading::unit(results, x), scale);
+            Some((Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }), Some(measure)))
+        }
+        Kind::Bars { groups, measure } => {
+            let (groups, series) = reading::bars(results, samples, groups, measure);
+            let axis = Axis::new(measure.label(), measure.unit(), Scale::Linear);
+            (!groups.is_empty()).then_some((Body::Bars(Bars { axis, groups, series }), Some(measure)))
+        }
+        Kind::Cells { rows, columns, measure } => cells(results, samples, rows, columns, measure),
+        Kind::Shares { distribution } => {
+            let series = reading::shares(results, samples, distribution);
+            if series.is_empty() || series.len() > SERIES_MAX {
+                return None;
+            }
+            let level = |at: f64, label: &str| Limit { across: Across::Level, at, label: label.to_owned() };
+            let x = Axis::new("Time of a transfer", Unit::Seconds, Scale::Log10);
+            let y = Axis::new("Share that took no longer", Unit::Share, Scale::Linear);
+            let limits = vec![level(0.9, "P90"), level(0.99, "P99")];
+            notes.push(
+                "All transfers of all runs. The right end of a line is its longest transfer.".to_owned(),
+            );
+            Some((Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }), None))
+        }
+        Kind::Fit => fitted(results, notes).map(|body| (body, None)),
+    }
+}
+
+/// Each series in its own look; a law in that of the series that it is of.
+fn renumber(series: &mut [Series]) {
+    let mut next = 0;
+    for series in series {
+        if let Look::Measured(_) = series.look {
+            series.look = Look::Measured(next);
+            next += 1;
+        }
+    }
+}
+
+/// What a transfer would take alone, where samples say so.
+fn ideal(samples: &Samples<'_>, measure: Measure) -> Option<Limit> {
+    let at = samples.iter().find_map(|sample| sample.predicted.get("ideal")?.value())?;
+    let label = format!("ideal: {}", Unit::Seconds.show(at));
+    matches!(measure, Measure::Worst(_)).then_some(Limit { across: Across::Level, at, label })
+}
+
+fn of_foreign(other: &Results, x: &str, measure: Measure) -> Vec<Series> {
+    let samples: Vec<_> = other.samples.iter().collect();
+    reading::series(other, &samples, x, measure)
+}
+
+/// A foreign figure without the parameter of the axis is a level.
+fn of_foreign_alone(other: &Results, measure: Measure) -> Option<Limit> {
+    let values: Vec<f64> = other.samples.iter().filter_map(|sample| measure.of(sample)).collect();
+    let at = Summary::of(&values)?.median;
+    let label = format!("{}: {}", other.about.program, measure.unit().show(at));
+    Some(Limit { across: Across::Level, at, label })
+}
+
+fn cells(
+    results: &Results,
+    samples: &Samples<'_>,
+    rows: &str,
+    columns: &str,
+    measure: Measure,
+) -> Option<(Body, Option<Measure>)> {
+    let (row_values, column_values) = (reading::values(samples, rows), reading::values(samples, columns));
+    if row_values.len() < 2 || column_values.len() < 2 {
+        return None;
+    }
+    // What else varies is held at its smallest.
+    let cell = |row, column| {
+        let fits = samples.iter().filter(|sample| {
+            sample.parameters.get(rows) == Some(row) && sample.parameters.get(columns) == Some(column)
+        });
+        let fits: Vec<_> = fits.copied().collect();
+        let first = fits.first()?;
+        let alike = fits
+            .iter()
+            .filter(|sample| sample.series == first.series && sample.parameters == first.parameters);
+        let values: Vec<f64> = alike.filter_map(|sample| measure.of(sample)).collect();
+        Some(Summary::of(&values)?.median)
+    };
+    let names = |name: &str, values: &[Quantity]| {
+        values.iter().map(|value| reading::words(results, name, value)).collect::<Vec<_>>()
+    };
+    let values = row_values.iter().map(|row| column_values.iter().map(|column| cell(row, column)).collect());
+    let body = Body::Cells(Cells {
+        row_title: reading::label(rows),
+        rows: names(rows, &row_values),
+        column_title: reading::label(columns),
+        columns: names(columns, &column_values),
+        label: measure.label().to_owned(),
+        unit: measure.unit(),
+        values: values.collect(),
+    });
+    Some((body, None))
+}
+
+/// 001 Fig 9: the model is fitted to four numbers of files, spread over all; the others are what it predicts.
+fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
+    let measured: Vec<(f64, f64, f64, f64)> = reading::cases(results)
+        .iter()
+        .filter_map(|case| {
+            let times: Vec<f64> = case.iter().map(|sample| sample.wall_s).collect();
+            let concurrency = case[0].parameter("concurrency")?;
+            Some((case[0].parameter("files")?, case[0].bytes as f64, concurrency, median(&times)))
+        })
+        .collect();
+    let (_, bytes, concurrency, _) = *measured.first()?;
+    let last = measured.len().checked_sub(1).filter(|last| *last >= 3)?;
+    let used = [0, last / 3, (2 * last).div_ceil(3), last];
+    let work = Work { bytes, concurrency };
+    let points = used.map(|at| Measurement { files: measured[at].0, work, time_s: measured[at].3 });
+    let fit = fit(&points).ok()?;
+    let rate = |time_s: f64| bytes * 8.0 / time_s;
+    let (first, end) = (measured[0].0, measured[last].0);
+    let curve = (0..=64).filter_map(|step| {
+        let files = first * (end / first).powf(f64::from(step) / 64.0);
+        Some(Point::new(files, rate(fit.predict(bytes, files).ok()?.time_s)))
+    });
+    let of = |is_used: bool| {
+        let kept = measured.iter().enumerate().filter(move |(at, _)| used.contains(at) == is_used);
+        kept.map(|(_, one)| Point::new(one.0, rate(one.3))).collect::<Vec<_>>()
+    };
+    let errors: Vec<f64> = measured
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !used.contains(at))
+        .filter_map(|(_, one)| Some((fit.predict(bytes, one.0).ok()?.time_s / one.3 - 1.0).abs()))
+        .collect();
+    let mut limits = Vec::new();
+    if let Ok(best) = fit.optimum(bytes, end) {
+        let label = format!("N* = {:.0}", best.files);
+        limits.push(Limit { across: Across::Upright, at: best.files, label });
+    }
+    if !errors.is_empty() {
+        let error = mean(&errors);
+        notes.push(format!(
+            "Eq 6 fitted to four points; it predicts the others with a mean absolute error of {:.1} %.",
+            error * 100.0
+        ));
+    }
+    let series = vec![
+        Series {
+            name: "measured, used for the fit".into(),
+            look: Look::Measured(0),
+            way: Way::Dots,
+            points: of(true),
+        },
+        Series {
+            name: "measured, predicted".into(),
+            look: Look::Measured(1),
+            way: Way::Dots,
+            points: of(false),
+        },
+        Series { name: "001 Eq 6".into(), look: Look::Law(0), way: Way::Line, points: curve.collect() },
+    ];
+    let x = Axis::new("Files", Unit::Count, Scale::Log2);
+    let y = Axis::new("Throughput", Unit::BitsPerS, Scale::Linear);
+    Some(Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }))
+}
+
+/// A figure of a suite that has no plan: over the parameter that varies most, or bars.
+fn of_any(results: &Results) -> Option<Figure> {
+    let samples: Samples<'_> = results.samples.iter().collect();
+    let mut names: Vec<&String> = samples.iter().flat_map(|sample| sample.parameters.keys()).collect();
+    names.sort();
+    names.dedup();
+    let numbers = |name: &&String| {
+        reading::values(&samples, name).iter().filter(|value| value.value().is_some()).count()
+    };
+    let x = names.into_iter().filter(|name| numbers(name) > 1).max_by_key(|name| numbers(name));
+    let axis = || Axis::new(Measure::Rate.label(), Measure::Rate.unit(), Scale::Linear);
+    let body = match x {
+        Some(x) => {
+            let series = reading::series(results, &samples, x, Measure::Rate);
+            let x = Axis::new(&reading::label(x), reading::unit(results, x), Scale::Steps);
+            Body::Curves(Curves { x, y: axis(), series, limits: Vec::new(), remarks: Vec::new() })
+        }
+        None => {
+            let (groups, series) = reading::bars(results, &samples, None, Measure::Rate);
+            if groups.is_empty() {
+                return None;
+            }
+            Body::Bars(Bars { axis: axis(), groups, series })
+        }
+    };
+    Some(Figure {
+        name: slug(&format!("{}-rate", results.about.suite)),
+        title: format!("{}: throughput", results.about.suite),
+        facts: facts(results),
+        notes: vec![reading::intervals(results, Measure::Rate)],
+        body,
+    })
+}
+
+/// Date, path, iterations, encryption, verification.
+fn facts(results: &Results) -> Vec<String> {
+    let about = &results.about;
+    let date = about.date.split('T').next().unwrap_or_default().to_owned();
+    let runs =
+        format!("{} {}", about.iterations, if about.iterations == 1 { "iteration" } else { "iterations" });
+    vec![
+        date,
+        about.path.to_string(),
+        runs,
+        format!("encryption: {}", about.encryption),
+        format!("verification: {}", about.verification),
+    ]
+}
+
+/// Letters, digits and `-`.
+pub fn slug(text: &str) -> String {
+    let mut slug = String::new();
+    for letter in text.chars() {
+        match letter.is_ascii_alphanumeric() {
+            true => slug.push(letter.to_ascii_lowercase()),
+            false if !slug.ends_with('-') => slug.push('-'),
+            false => {}
+        }
+    }
+    slug.trim_matches('-').to_owned()
+}

@@ -1,0 +1,257 @@
+//! Which figures fit which suite: one row for each.
+
+use super::reading::Measure;
+use crate::plot::Scale;
+
+/// One figure of a suite.
+pub struct Plan {
+    pub suite: &'static str,
+    /// Names its file: suite and this.
+    pub name: &'static str,
+    pub title: &'static str,
+    /// Of the paper that it follows.
+    pub after: &'static str,
+    pub kind: Kind,
+    /// One figure for each value of these parameters.
+    pub apart: &'static [&'static str],
+    /// Parameters of which only one value is shown; the table has the others.
+    pub held: &'static [(&'static str, Hold)],
+    /// What must be known to read it.
+    pub note: &'static str,
+}
+
+/// Which value of a parameter is shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Hold {
+    Smallest,
+    Largest,
+    /// The largest that is no larger than this.
+    AtMost(f64),
+}
+
+pub enum Kind {
+    /// Over a parameter.
+    Over { x: &'static str, scale: Scale, measure: Measure },
+    /// Bars by a parameter, or one for each series.
+    Bars { groups: Option<&'static str>, measure: Measure },
+    /// Over two parameters.
+    Cells { rows: &'static str, columns: &'static str, measure: Measure },
+    /// Shares of a distribution.
+    Shares { distribution: &'static str },
+    /// 001 Fig 9: fit on four points, the others predicted.
+    Fit,
+}
+
+const fn plan(
+    suite: &'static str,
+    name: &'static str,
+    title: &'static str,
+    after: &'static str,
+    kind: Kind,
+) -> Plan {
+    Plan { suite, name, title, after, kind, apart: &[], held: &[], note: "" }
+}
+
+const fn over(x: &'static str, scale: Scale, measure: Measure) -> Kind {
+    Kind::Over { x, scale, measure }
+}
+
+const COPIES: &str = "Copies are timed from the start of the program until all is durable: connections, slow start and syncs are in it, and \
+                      weigh the more the smaller the set is.";
+const COPIES_AND_STREAMS: &str = "Copies are timed from the start of the program until all is durable: connections, slow start and \
+                                  syncs are in it. A stream of TCP is measured once it runs, as iperf3 does.";
+
+/// All of them.
+pub const PLANS: &[Plan] = &[
+    Plan {
+        note: COPIES_AND_STREAMS,
+        ..plan(
+            "latency",
+            "rate",
+            "Throughput over distance: default and tuned buffers",
+            "000 Fig 2",
+            over("rtt", Scale::Linear, Measure::Rate),
+        )
+    },
+    Plan {
+        note: COPIES,
+        ..plan(
+            "sweep bulk",
+            "rate",
+            "Bulk: throughput by size of file",
+            "000 Figs 5 and 8",
+            over("file_size", Scale::Log2, Measure::Rate),
+        )
+    },
+    plan("sweep bulk", "cpu", "Bulk: CPU by size of file", "", over("file_size", Scale::Log2, Measure::Cpu)),
+    Plan {
+        note: "000 Fig 9 mixes up the columns of its table; here each line is the rate at its own round-trip time.",
+        ..plan(
+            "sweep streaming",
+            "rate",
+            "Streaming: throughput by final size of a growing file",
+            "000 Figs 6 and 9",
+            over("file_size", Scale::Log2, Measure::Rate),
+        )
+    },
+    Plan {
+        note: "How long after the writer had written its last byte the copy was whole.",
+        ..plan(
+            "sweep streaming",
+            "end",
+            "Streaming: how far behind the writer it ends",
+            "000 section II-B",
+            over("file_size", Scale::Log2, Measure::Number("lag_at_the_end")),
+        )
+    },
+    plan(
+        "cca",
+        "rate",
+        "Congestion controls: what loss leaves of a line",
+        "000 section III-B",
+        over("loss", Scale::Steps, Measure::Rate),
+    ),
+    Plan {
+        apart: &["direction", "disk"],
+        held: &[("request_size", Hold::Largest)],
+        ..plan(
+            "order",
+            "threads",
+            "Order of requests, over threads",
+            "004 Figs 3 and 4",
+            over("threads", Scale::Log2, Measure::Rate),
+        )
+    },
+    Plan {
+        apart: &["direction", "disk"],
+        held: &[("threads", Hold::Largest)],
+        ..plan(
+            "order",
+            "requests",
+            "Order of requests, over their size",
+            "004 section IV",
+            over("request_size", Scale::Log2, Measure::Rate),
+        )
+    },
+    Plan {
+        held: &[("depth", Hold::Smallest)],
+        ..plan(
+            "concurrency",
+            "streams",
+            "Throughput over streams, by files at once",
+            "001 Fig 4",
+            over("streams", Scale::Log2, Measure::Rate),
+        )
+    },
+    Plan {
+        held: &[("depth", Hold::Smallest)],
+        ..plan(
+            "concurrency",
+            "files",
+            "Throughput over files at once, by streams",
+            "001 Fig 5",
+            over("concurrency", Scale::Log2, Measure::Rate),
+        )
+    },
+    plan(
+        "concurrency",
+        "depth",
+        "Throughput over depth",
+        "001 Fig 5",
+        over("depth", Scale::Log2, Measure::Rate),
+    ),
+    plan(
+        "concurrency",
+        "table",
+        "Files at once and streams",
+        "001 Figs 4 and 5",
+        Kind::Cells { rows: "concurrency", columns: "streams", measure: Measure::Rate },
+    ),
+    plan("files", "fit", "The same data in more files: fitted and measured", "001 Fig 9, Eq 6", Kind::Fit),
+    plan(
+        "faults",
+        "rate",
+        "Throughput with damage on the way",
+        "001 Figs 6 and 7, Eqs 1 and 2",
+        over("damaged_share", Scale::Linear, Measure::Rate),
+    ),
+    plan(
+        "faults",
+        "resent",
+        "Bytes that were sent again",
+        "001 Eqs 1 and 2",
+        over("damaged_share", Scale::Linear, Measure::Number("sent_again_on_the_wire")),
+    ),
+    plan(
+        "layout",
+        "time",
+        "Reading by layout",
+        "002 Table II",
+        Kind::Bars { groups: Some("order"), measure: Measure::Time },
+    ),
+    plan(
+        "congest",
+        "worst",
+        "The longest transfer, by load",
+        "003 Fig 2",
+        over("load", Scale::Linear, Measure::Worst("transfer_time")),
+    ),
+    plan(
+        "congest",
+        "score",
+        "Streaming speed score: the longest transfer over the ideal one",
+        "003 Eq 11",
+        over("load", Scale::Linear, Measure::Number("speed_score")),
+    ),
+    Plan {
+        // More than the line can carry has no tail but a queue that grows.
+        held: &[("load", Hold::AtMost(1.0))],
+        ..plan(
+            "congest",
+            "shares",
+            "How long transfers take",
+            "003 Fig 3",
+            Kind::Shares { distribution: "transfer_time" },
+        )
+    },
+    Plan {
+        apart: &["direction"],
+        held: &[("depth", Hold::Largest)],
+        ..plan(
+            "storage",
+            "rate",
+            "Storage: throughput by size of a request",
+            "000 section III-D",
+            over("request_size", Scale::Log2, Measure::Rate),
+        )
+    },
+    Plan {
+        apart: &["direction"],
+        held: &[("depth", Hold::Largest)],
+        ..plan(
+            "storage",
+            "latency",
+            "Storage: latency by size of a request",
+            "000 section III-D",
+            over("request_size", Scale::Log2, Measure::Middle("request_latency")),
+        )
+    },
+    Plan {
+        apart: &["direction"],
+        held: &[("request_size", Hold::Largest)],
+        ..plan(
+            "storage",
+            "depth",
+            "Storage: throughput by depth",
+            "000 section III-D",
+            over("depth", Scale::Log2, Measure::Rate),
+        )
+    },
+    plan(
+        "frames",
+        "time",
+        "Frames: streamed, or in files",
+        "003 Fig 4",
+        Kind::Bars { groups: None, measure: Measure::Time },
+    ),
+];

@@ -1,0 +1,168 @@
+//! Which figure a result gets, and what stands in it.
+
+use super::*;
+use crate::bench::record::{About, Machine, Quantity, Sample, Scaling};
+use crate::plot::{Bars, Body, Curves, Look, Series};
+
+fn results(suite: &str, path: PathKind, samples: Vec<Sample>) -> Results {
+    let about = About {
+        suite: suite.into(),
+        question: String::new(),
+        date: "2026-11-22T02:40:00Z".into(),
+        program: if suite == "iperf3" { "iperf 3.12".into() } else { "thalweg 0.1.0".into() },
+        command: String::new(),
+        machine: Machine::default(),
+        path,
+        iterations: 1,
+        encryption: "none".into(),
+        verification: "none".into(),
+        scaling: Scaling::default(),
+    };
+    Results { about, samples, left_out: Vec::new() }
+}
+
+fn gigabit() -> PathKind {
+    PathKind::Testbed { rtt_s: None, rate_bits_per_s: Some(1_000_000_000), loss: None, mtu_bytes: 1500 }
+}
+
+/// 125 MB in `wall_s`: one Gbit.
+fn sample(series: &str, wall_s: f64, parameters: &[(&str, f64)]) -> Sample {
+    let sample = Sample { series: series.into(), run: 1, bytes: 125_000_000, wall_s, ..Sample::default() };
+    let number = |value| Quantity::number(value, "1");
+    parameters.iter().fold(sample, |sample, (name, value)| sample.with(name, number(*value)))
+}
+
+fn named<'a>(figures: &'a [Figure], name: &str) -> &'a Figure {
+    let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+    figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("no {name} in {names:?}"))
+}
+
+fn curves(figure: &Figure) -> &Curves {
+    match &figure.body {
+        Body::Curves(curves) => curves,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn bars(figure: &Figure) -> &Bars {
+    match &figure.body {
+        Body::Bars(bars) => bars,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn names(series: &[Series]) -> Vec<&str> {
+    series.iter().map(|series| series.name.as_str()).collect()
+}
+
+#[test]
+fn ours_and_the_papers_stand_as_shares_of_their_own_lines() {
+    let samples = vec![sample("tuned", 2.0, &[("rtt", 0.01)]), sample("tuned", 4.0, &[("rtt", 0.1)])];
+    let figures = figures(&[results("latency", gigabit(), samples)]);
+    let beside = curves(named(&figures, "latency-beside-000-fig-2"));
+    assert_eq!(names(&beside.series), ["tuned", "000: default kernel", "000: tuned kernel"]);
+    let ys = |at: usize| beside.series[at].points.iter().map(|point| point.y).collect::<Vec<_>>();
+    assert_eq!((ys(0), ys(1)), (vec![0.5, 0.25], vec![0.67, 0.066]));
+    assert_eq!(beside.series[2].points[1].interval, Some((0.82, 0.84)));
+    assert!(matches!(
+        (beside.series[0].look, beside.series[1].look),
+        (Look::Measured(0), Look::Published(1))
+    ));
+}
+
+#[test]
+fn where_ours_has_no_line_both_stand_as_shares_of_their_best() {
+    let samples = vec![sample("tuned", 2.0, &[("rtt", 0.01)]), sample("tuned", 4.0, &[("rtt", 0.1)])];
+    let figures = figures(&[results("latency", PathKind::Loopback, samples)]);
+    let beside = curves(named(&figures, "latency-beside-000-fig-2"));
+    let best = |series: &Series| series.points[0].y;
+    assert_eq!((best(&beside.series[0]), best(&beside.series[2])), (1.0, 1.0));
+    assert_eq!(beside.y.label, "Share of the best");
+}
+
+#[test]
+fn series_are_named_by_what_tells_them_apart_and_by_nothing_else() {
+    let mut samples = Vec::new();
+    for streams in [1.0, 4.0] {
+        for concurrency in [1.0, 2.0] {
+            let at = [("streams", streams), ("concurrency", concurrency), ("depth", 1.0)];
+            samples.push(sample(&format!("{streams} streams"), 1.0, &at));
+        }
+    }
+    samples.push(sample("depth, 1 streams", 1.0, &[("streams", 1.0), ("concurrency", 1.0), ("depth", 8.0)]));
+    let figures = figures(&[results("concurrency", gigabit(), samples)]);
+    let over = |name: &str| names(&curves(named(&figures, name)).series);
+    assert_eq!(over("concurrency-streams"), ["files at once 1", "files at once 2"]);
+    assert_eq!(over("concurrency-files"), ["1 streams", "4 streams"]);
+}
+
+#[test]
+fn the_fit_predicts_what_it_was_not_shown_and_says_how_well() {
+    // Eq 6 itself, so that the error is none and the optimum sqrt(4 * 8 / 0.002) = 126, in multiples of 4.
+    let time = |files: f64| 3.0 + files / 4.0 * 0.002 + 8.0 / files;
+    let files = (2..=10).map(|power| f64::from(power).exp2());
+    let samples =
+        files.map(|files| sample("4 at once", time(files), &[("files", files), ("concurrency", 4.0)]));
+    let figures = figures(&[results("files", gigabit(), samples.collect())]);
+    let figure = named(&figures, "files-fit");
+    assert!(figure.notes[0].ends_with("a mean absolute error of 0.0 %."), "{:?}", figure.notes);
+    assert_eq!(curves(figure).limits[0].label, "N* = 128");
+    let counts: Vec<usize> = curves(figure).series.iter().map(|series| series.points.len()).collect();
+    assert_eq!(counts, [4, 5, 65]);
+}
+
+#[test]
+fn the_window_law_is_drawn_as_the_power_that_it_is() {
+    let of = |rtt: f64| sample("default", 2.0, &[("rtt", rtt)]).predicted("rate", 1e7 / rtt, "bit/s");
+    let figures = figures(&[results("latency", gigabit(), vec![of(0.01), of(0.1)])]);
+    let law = &curves(named(&figures, "latency-rate")).series[1];
+    assert_eq!((law.name.as_str(), law.look, law.points.len()), ("default: law", Look::Law(0), 17));
+    assert!(law.points.iter().all(|point| (point.x * point.y / 1e7 - 1.0).abs() < 1e-9), "{law:?}");
+}
+
+#[test]
+fn table_two_stands_beside_ours_where_the_orders_are_the_same() {
+    let of = |order: &str, wall_s| sample("4 simulated devices", wall_s, &[]).with("order", order.into());
+    let samples = vec![of("none", 6.0), of("loose", 5.4), of("layout", 3.0)];
+    let figures = figures(&[results("layout", PathKind::Simulated, samples)]);
+    let bars = bars(named(&figures, "layout-beside-002-table-ii"));
+    assert_eq!(bars.groups, ["unsorted", "by layout", "by layout, sorted", "loose"]);
+    let values = |at: usize| {
+        bars.series[at].values.iter().map(|value| value.map(|value| value.value)).collect::<Vec<_>>()
+    };
+    assert_eq!(values(0), [Some(1.0), None, Some(0.5), Some(0.9)]);
+    assert_eq!(values(1), [Some(1.0), Some(47.0 / 57.0), Some(40.0 / 57.0), None]);
+}
+
+#[test]
+fn what_others_measured_stands_in_figures_of_a_network_and_not_of_a_disk() {
+    let path = PathKind::Foreign { to: "there".into(), rtt_s: None };
+    let foreign = || results("iperf3", path.clone(), vec![sample("iperf3, TCP", 2.0, &[("streams", 4.0)])]);
+    let at = |suite: &str, path, parameter: &str| {
+        let samples = vec![sample("a", 1.0, &[(parameter, 1.0)]), sample("a", 1.0, &[(parameter, 2.0)])];
+        figures(&[results(suite, path, samples), foreign()])
+    };
+    let latency = at("latency", gigabit(), "rtt");
+    let labels: Vec<&str> =
+        curves(named(&latency, "latency-rate")).limits.iter().map(|limit| limit.label.as_str()).collect();
+    assert_eq!(labels, ["iperf 3.12: 500 Mbit/s", "line: 1 Gbit/s"]);
+    let storage = at("storage", PathKind::Disk, "request_size");
+    assert!(curves(named(&storage, "storage-rate")).limits.is_empty());
+    // And it has a figure of its own.
+    named(&latency, "iperf3-rate");
+}
+
+#[test]
+fn two_results_of_one_suite_have_figures_of_different_names() {
+    let one = || results("latency", gigabit(), vec![sample("a", 1.0, &[("rtt", 0.1)])]);
+    let figures = figures(&[one(), one()]);
+    named(&figures, "latency-rate");
+    named(&figures, "latency-rate-2");
+}
+
+#[test]
+fn a_result_without_samples_has_no_figure_and_a_page_all_the_same() {
+    let empty = results("latency", gigabit(), Vec::new());
+    assert_eq!(figures(std::slice::from_ref(&empty)), []);
+    assert!(html("nothing", &[empty]).contains("<h1>nothing</h1>"));
+}
