@@ -1,22 +1,28 @@
 //! The command line.
 
 use crate::and::AndArgs;
+use crate::bench_args::BenchCommand;
 use crate::config;
+use crate::dataset_args::DatasetCommand;
 use crate::exit;
 use crate::filters::FilterArgs;
 use crate::model_args::{AdviseArgs, ModelCommand};
+use crate::report_args::{PlotArgs, ReportArgs};
+use crate::stream_args::{MarkArgs, StreamArgs};
 use crate::testbed_args::TestbedCommand;
 use crate::units;
+use crate::watch_args::{KeepRunArgs, WatchArgs};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_client::fars::SshOptions;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{KernelTls, TlsForm};
 use thalweg_mover::run::spread::Local;
 use thalweg_sys::priority::IoPriority;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direct, Order, is_congestion_name};
+use thalweg_wire::message::{Direct, Order, VerifyLevel, is_congestion_name};
 
 /// Moves huge data sets: encrypted, verified, durable, resumable, and says which stage is the narrowest.
 #[derive(Debug, Parser)]
@@ -42,6 +48,10 @@ pub enum Command {
     Cp(CopyArgs),
     /// Make a destination the same as a source
     Sync(CopyArgs),
+    /// Move what is still being made: files that grow, directories in which they do, pipes (`-`)
+    Stream(StreamArgs),
+    /// How much of a file that a stream writes is durable
+    Mark(MarkArgs),
     /// Check that what a receipt says is still there, and undamaged
     Verify(VerifyArgs),
     /// Compare two places by content, changing nothing
@@ -60,10 +70,16 @@ pub enum Command {
     Limit(LimitArgs),
     /// Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn
     Why(WhyArgs),
+    /// Say how long a transfer would take, with a range, before it begins
+    Predict(PredictArgs),
+    /// Measure each part of a way alone and in company: which stage is the narrowest
+    Probe(ProbeArgs),
     /// Say which rule takes a path in or leaves it out
     ExplainFilter(ExplainArgs),
     /// Serve directories to other machines
     Serve(ServeArgs),
+    /// Copy what becomes complete in a directory, and run a program on arrival, each item once
+    Watch(WatchArgs),
     /// Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program
     #[command(subcommand)]
     Testbed(TestbedCommand),
@@ -74,16 +90,46 @@ pub enum Command {
     Model(ModelCommand),
     /// What of this machine stands in the way of moving data: what is, what should be, why, how to take it back
     Doctor(DoctorArgs),
+    /// Measure: throughput by size, distance, loss, order, damage, load; raw samples kept, laws beside
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// Files made from a seed, to measure and to try with, and checked by it
+    #[command(subcommand)]
+    Dataset(DatasetCommand),
+    /// Draw the figures of results: SVG or PNG, with their data as CSV
+    Plot(PlotArgs),
+    /// One page about results: figures beside the papers' own, tables, what was measured where; HTML that stands alone
+    Report(ReportArgs),
     /// The far side of a copy by ssh; not for people
     #[command(hide = true)]
     Mover(MoverArgs),
+    /// The keeper of a command that watch runs; not for people
+    #[command(hide = true)]
+    KeepRun(KeepRunArgs),
 }
 
 impl Command {
+    /// Whether files are copied in this process: it meets the limits of the shell with an error, and gives copies the
+    /// modes of their sources. All others, and the programs that they become or start, find what the shell gave them.
+    pub fn makes_copies(&self) -> bool {
+        matches!(
+            self,
+            Command::Cp(_)
+                | Command::Sync(_)
+                | Command::Probe(_)
+                | Command::Stream(_)
+                | Command::Watch(_)
+                | Command::Serve(_)
+                | Command::Mover(_)
+        )
+    }
+
     /// Whether events are to be told as JSON.
     pub fn wants_json(&self) -> bool {
         match self {
             Command::Cp(args) | Command::Sync(args) => args.json,
+            Command::Stream(args) => args.json,
+            Command::Mark(args) => args.json,
             Command::Verify(args) => args.ask.json,
             Command::Check(args) => args.ask.json,
             Command::Ls(args) => args.ask.json,
@@ -92,11 +138,22 @@ impl Command {
             Command::Rm(args) => args.ask.json,
             Command::Gc(args) => args.json,
             Command::Why(args) => args.json,
+            Command::Probe(args) => args.ask.json,
+            Command::Predict(args) => args.ask.json,
             Command::Testbed(command) => command.wants_json(),
             Command::Advise(args) => args.json,
             Command::Model(command) => command.wants_json(),
             Command::Doctor(args) => args.json,
-            Command::Limit(_) | Command::ExplainFilter(_) | Command::Serve(_) | Command::Mover(_) => false,
+            Command::Bench(command) => command.wants_json(),
+            Command::Dataset(command) => command.wants_json(),
+            Command::Watch(args) => args.json,
+            Command::Plot(_)
+            | Command::Report(_)
+            | Command::Limit(_)
+            | Command::ExplainFilter(_)
+            | Command::Serve(_)
+            | Command::Mover(_)
+            | Command::KeepRun(_) => false,
         }
     }
 }
@@ -142,7 +199,8 @@ pub struct DoctorArgs {
 #[command(after_help = exit::help())]
 pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
-    /// place of the configuration), zero:SIZE, sim:seek=8ms,rate=100MB,devices=4 (a simulated array), null:.
+    /// place of the configuration), zero:SIZE, data:files=9,size=1MiB,content=frames,seed=1 (as `thalweg dataset make`
+    /// has it), sim:seek=8ms,rate=100MB,devices=4 (a simulated array), null:.
     /// A trailing slash on a source means its contents
     #[arg(required = true, num_args = 1.., value_name = "PLACE")]
     pub places: Vec<OsString>,
@@ -201,6 +259,9 @@ pub struct CopyArgs {
     /// Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route
     #[arg(long)]
     pub no_tune: bool,
+    /// Neither predict the time from what earlier copies of this way took, nor remember what this one took
+    #[arg(long)]
+    pub no_profile: bool,
     /// Take less of the CPU than others on this machine, up to 19
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(-20..=19), allow_negative_numbers = true)]
     pub nice: Option<i32>,
@@ -468,6 +529,86 @@ pub struct WhyArgs {
     pub json: bool,
 }
 
+/// Options of probe.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Reads files of SRC and changes none. Below DST it writes into a hidden directory, at most a quarter of the \
+room that is left, and removes it; what a killed probe leaves, the next one there removes, or `thalweg gc`.\n\n\
+Exits with 0 if everything was measured, with 2 if something could not be, which is said."
+)]
+pub struct ProbeArgs {
+    /// What would be read: PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "SRC")]
+    pub source: OsString,
+    /// Where it would be written; need not be there yet
+    #[arg(value_name = "DST")]
+    pub destination: OsString,
+    /// Take about so long, from 4 s to 1 min: less says less
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_probe_time)]
+    pub seconds: Duration,
+    /// Draw the basin into a file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// TCP connections (default: as a copy would choose)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: Option<u16>,
+    /// With the accounts of the whole way
+    #[arg(short = 'v', long)]
+    pub verbose: bool,
+    /// Do not remember the result for `thalweg predict`
+    #[arg(long)]
+    pub no_profile: bool,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of predict.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Goes by what earlier transfers and probes of the same way took; without any it measures for some seconds, as \
+`thalweg probe` does. Counts everything at SRC as to be sent: `thalweg cp -n` says what is there already.\n\n\
+Exits with 0; with 2 if --deadline is not kept at P99, or if too little is known to say."
+)]
+pub struct PredictArgs {
+    /// What would be read: PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "SRC")]
+    pub source: OsString,
+    /// Where it would be written; need not be there yet
+    #[arg(value_name = "DST")]
+    pub destination: OsString,
+    /// Will it be done in this time, in 99 of 100 cases?
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub deadline: Option<Duration>,
+    /// Count what is at SRC for so long; of what is larger a sample is taken for as long again
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::parse_time)]
+    pub scan: Duration,
+    /// Measure for so long where nothing is known, from 4 s to 1 min
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = parse_probe_time)]
+    pub measure: Duration,
+    /// Do not measure: only what is remembered counts
+    #[arg(long)]
+    pub no_measure: bool,
+    /// As in cp
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub bwlimit: Option<u64>,
+    /// As in cp
+    #[arg(long, value_enum, default_value_t = Verify::Written)]
+    pub verify: Verify,
+    /// As in cp
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: Option<u16>,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
 /// Options of explain-filter.
 #[derive(Debug, clap::Args)]
 pub struct ExplainArgs {
@@ -502,6 +643,20 @@ pub struct SshArgs {
     pub via_ssh: bool,
 }
 
+impl SshArgs {
+    /// As the library takes them.
+    pub fn options(&self) -> SshOptions {
+        SshOptions {
+            rsh: self.rsh.clone(),
+            port: self.port,
+            far_path: self.far_path.clone(),
+            far_ports: self.far_ports,
+            bootstrap: self.bootstrap,
+            via_ssh: self.via_ssh,
+        }
+    }
+}
+
 /// Options of mover. Nothing secret is among them.
 #[derive(Debug, clap::Args)]
 pub struct MoverArgs {
@@ -533,6 +688,17 @@ pub enum Verify {
     Readback,
     /// And the source read twice
     Paranoid,
+}
+
+impl Verify {
+    /// As it is agreed with the other side.
+    pub fn level(self) -> VerifyLevel {
+        match self {
+            Verify::Written => VerifyLevel::Written,
+            Verify::Readback => VerifyLevel::Readback,
+            Verify::Paranoid => VerifyLevel::Paranoid,
+        }
+    }
 }
 
 /// How data streams are protected.
@@ -612,6 +778,12 @@ pub struct ServeArgs {
     /// For clients that ask for TLS records.
     #[command(flatten)]
     pub tls: TlsArgs,
+}
+
+fn parse_probe_time(text: &str) -> Result<Duration, String> {
+    let time = units::parse_time(text)?;
+    let times = Duration::from_secs(4)..=Duration::from_secs(60);
+    if times.contains(&time) { Ok(time) } else { Err("from 4s to 1min".into()) }
 }
 
 fn parse_chunk(text: &str) -> Result<u64, String> {

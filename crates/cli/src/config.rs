@@ -10,11 +10,11 @@
 //! with file and line. No secret stands in a file or in the environment: tickets are named by their files.
 
 use crate::args::Args;
-use crate::place::{Configured, Named, Places};
+use crate::place::{Configured, Places};
 use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use etcetera::BaseStrategy;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -310,25 +310,12 @@ fn shown(path: &Path) -> String {
     Escaped(path.as_os_str().as_encoded_bytes()).to_string()
 }
 
-impl Configured {
-    /// Whether places can be made of it.
-    fn check(&self) -> Result<()> {
-        match self.join(OsStr::new("/x")) {
-            Ok(Named::Daemon { .. } | Named::Ssh { .. }) => Ok(()),
-            Ok(_) => Err(Failure::new(
-                FailureKind::Usage,
-                "read place",
-                "a place is tw://HOST[:PORT][/EXPORT/PATH] or [USER@]HOST:PATH",
-            )),
-            Err(failure) => Err(failure),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::Named;
     use clap::FromArgMatches;
+    use std::ffi::OsStr;
 
     fn apply(text: &str) -> Result<(Command, Places)> {
         let mut places = Places::default();

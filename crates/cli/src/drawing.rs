@@ -41,31 +41,55 @@ impl Look {
     }
 }
 
+/// A stage as it is drawn.
+pub struct Bar {
+    /// What stands before it.
+    pub name: String,
+    /// Content bytes a second that it lets through; `None`: nobody knows.
+    pub bytes_per_s: Option<f64>,
+    /// The rate is only known to be at least that.
+    pub is_at_least: bool,
+    /// It is marked.
+    pub is_narrowest: bool,
+}
+
 /// Its lines.
 pub fn draw(widths: &[Width], verdict: &Verdict, look: Look) -> Vec<String> {
-    let least = widths.iter().map(|width| width.bytes_per_s).fold(f64::INFINITY, f64::min).max(1.0);
+    let narrowest = narrowest(widths, verdict);
+    let bar = |(at, width): (usize, &Width)| Bar {
+        name: name(width),
+        bytes_per_s: Some(width.bytes_per_s),
+        is_at_least: false,
+        is_narrowest: Some(at) == narrowest,
+    };
+    draw_bars(&widths.iter().enumerate().map(bar).collect::<Vec<_>>(), look)
+}
+
+/// The lines of stages that are known from elsewhere.
+pub fn draw_bars(bars: &[Bar], look: Look) -> Vec<String> {
+    let least = bars.iter().filter_map(|bar| bar.bytes_per_s).fold(f64::INFINITY, f64::min).max(1.0);
     let room = look.columns.saturating_sub(NAME + RATE + 4).max(4);
     let (block, mark) = if look.is_terminal { ('█', "◀") } else { ('#', "<") };
-    let narrowest = narrowest(widths, verdict);
-    widths
-        .iter()
-        .enumerate()
-        .map(|(at, width)| {
-            let decades = (width.bytes_per_s / least).log10().clamp(0.0, DECADES);
-            let length = 1 + (decades / DECADES * (room - 3) as f64) as usize;
-            let bar: String = std::iter::repeat_n(block, length).collect();
-            let is_narrowest = Some(at) == narrowest;
-            let bar = match look.is_coloured {
-                true if is_narrowest => {
-                    Style::new().red().bold().force_styling(true).apply_to(bar).to_string()
-                }
-                true => Style::new().cyan().force_styling(true).apply_to(bar).to_string(),
-                false => bar,
+    bars.iter()
+        .map(|bar| {
+            let name = &bar.name;
+            let Some(bytes_per_s) = bar.bytes_per_s else {
+                return format!("{name:<NAME$} {:>RATE$}  ?", "-");
             };
-            let mark = if is_narrowest { mark } else { "" };
-            let name = name(width);
-            let rate = rate(width.bytes_per_s);
-            format!("{name:<NAME$} {rate:>RATE$}  {bar} {mark}").trim_end().to_owned()
+            let decades = (bytes_per_s / least).log10().clamp(0.0, DECADES);
+            let length = 1 + (decades / DECADES * (room - 3) as f64) as usize;
+            let line: String = std::iter::repeat_n(block, length).collect();
+            let line = match look.is_coloured {
+                true if bar.is_narrowest => {
+                    Style::new().red().bold().force_styling(true).apply_to(line).to_string()
+                }
+                true => Style::new().cyan().force_styling(true).apply_to(line).to_string(),
+                false => line,
+            };
+            let mark = if bar.is_narrowest { mark } else { "" };
+            let rate = rate(bytes_per_s);
+            let more = if bar.is_at_least { "+" } else { " " };
+            format!("{name:<NAME$} {rate:>RATE$}{more} {line} {mark}").trim_end().to_owned()
         })
         .collect()
 }

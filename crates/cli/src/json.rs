@@ -1,173 +1,37 @@
 //! Events as JSON, one object on a line: docs/reference/json.md is their schema.
 
 use crate::exit::Exit;
-pub use crate::receipt_file::{hex, totals};
-use crate::{out, show};
-use serde_json::{Map, Value, json};
-use thalweg_mover::basin::{Evidence, Verdict, width};
+use crate::out;
+use serde_json::{Map, Value};
+use thalweg_client::events;
+pub use thalweg_client::events::{about, kind_word, listed, plan, progress, terms, why};
 use thalweg_mover::failure::Result;
-use thalweg_mover::plan::Chosen;
-use thalweg_mover::run::copy::{Meter, Report};
-use thalweg_wire::message::{Failure, Outcome};
-use thalweg_wire::path::Escaped;
-use thalweg_wire::{Entry, Kind, RelativePath};
-
-/// An object `{"event": …, …}` about a path: `path` escaped, so that it can always be read back, and `path_bytes`
-/// in hexadecimal where the name is no UTF-8.
-pub fn about(event: &str, path: &RelativePath) -> Map<String, Value> {
-    let mut object = Map::new();
-    object.insert("event".into(), event.into());
-    put_path(&mut object, path);
-    object
-}
-
-fn put_path(object: &mut Map<String, Value>, path: &RelativePath) {
-    object.insert("path".into(), path.to_string().into());
-    if std::str::from_utf8(path.as_bytes()).is_err() {
-        object.insert("path_bytes".into(), hex(path.as_bytes()).into());
-    }
-}
-
-/// How an entry ended.
-pub fn outcome(path: &RelativePath, outcome: &Outcome) -> Value {
-    let mut object = about("entry", path);
-    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
-    match outcome {
-        Outcome::Done { digest, losses } => {
-            put("outcome", "done".into());
-            put("blake3", digest.map(|digest| digest.to_string()).into());
-            put("losses", losses.iter().map(|loss| json!({"what": loss.what, "why": loss.why})).collect());
-        }
-        Outcome::Unchanged { digest } => {
-            put("outcome", "unchanged".into());
-            put("blake3", digest.map(|digest| digest.to_string()).into());
-        }
-        Outcome::Skipped(why) => {
-            put("outcome", "skipped".into());
-            put("why", why.as_str().into());
-        }
-        Outcome::Failed(failure) => {
-            put("outcome", "failed".into());
-            put("kind", kind(failure).into());
-            put("operation", failure.operation.as_str().into());
-            put("range", json!(failure.range));
-            put("why", failure.cause.as_str().into());
-        }
-    }
-    Value::Object(object)
-}
+use thalweg_mover::model::prediction::Compared;
+use thalweg_mover::run::copy::Report;
+use thalweg_wire::message::Failure;
 
 /// A failure of the whole command, or of an entry that a listing could not look at.
 pub fn error(failure: &Failure, exit: Option<Exit>) -> Value {
-    let mut object = Map::new();
-    object.insert("event".into(), "error".into());
-    if let Some(path) = &failure.path {
-        put_path(&mut object, path);
-    }
-    object.insert("kind".into(), kind(failure).into());
-    object.insert("operation".into(), failure.operation.as_str().into());
-    object.insert("range".into(), json!(failure.range));
-    object.insert("why".into(), failure.cause.as_str().into());
-    object.insert("hint".into(), show::hint(failure).into());
-    if let Some(exit) = exit {
-        object.insert("exit".into(), exit.code().into());
-    }
-    Value::Object(object)
-}
-
-/// The class of a failure, in lower case.
-pub fn kind(failure: &Failure) -> String {
-    format!("{:?}", failure.kind).to_lowercase()
-}
-
-/// What an entry is, in one word.
-pub fn kind_word(entry: &Entry) -> &'static str {
-    match entry.kind {
-        Kind::File { .. } => "file",
-        Kind::Directory => "directory",
-        Kind::Symlink { .. } => "symlink",
-        Kind::HardLink { .. } => "hardlink",
-        Kind::Fifo => "fifo",
-        Kind::Device { .. } => "device",
-    }
-}
-
-/// A line of a listing.
-pub fn listed(entry: &Entry) -> Value {
-    let mut object = about("listed", &entry.path);
-    object.insert("kind".into(), kind_word(entry).into());
-    object.insert("bytes".into(), entry.content_bytes().into());
-    object.insert("mode".into(), format!("{:04o}", entry.mode).into());
-    object.insert("uid".into(), entry.uid.into());
-    object.insert("gid".into(), entry.gid.into());
-    let mtime = entry.evidence.mtime;
-    object.insert("mtime".into(), format!("{}.{:09}", mtime.seconds, mtime.nanos).into());
-    if let Kind::Symlink { target } = &entry.kind {
-        object.insert("target".into(), Escaped(target).to_string().into());
-    }
-    Value::Object(object)
-}
-
-/// Where a copy is, once a second.
-pub fn progress(meter: &Meter) -> Value {
-    use std::sync::atomic::Ordering::Relaxed;
-    json!({
-        "event": "progress", "entries_found": meter.entries_found.load(Relaxed),
-        "bytes_found": meter.bytes_found.load(Relaxed), "scan_over": meter.scan_over.load(Relaxed),
-        "entries_settled": meter.entries_settled.load(Relaxed),
-        "bytes_verified": meter.bytes_verified.load(Relaxed),
-    })
+    with_exit(events::error(failure), exit)
 }
 
 /// The last event of a copy.
 pub fn finished(report: &Report, dry_run: bool, exit: Exit) -> Value {
-    let mut object = totals(&report.totals);
-    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
-    put("event", "finished".into());
-    put("exit", exit.code().into());
-    put("dry_run", dry_run.into());
-    put("seconds", report.elapsed.as_secs_f64().into());
-    put("root", report.agreed.receiver.statement.root.to_string().into());
-    put("attempts", report.attempts.into());
-    put("plan", plan(report));
-    object.extend(why(report.verdict.as_ref(), &report.evidence));
+    with_exit(events::finished(report, dry_run), Some(exit))
+}
+
+/// Predicted against actual, as an event of its own.
+pub fn compared(compared: &Compared) -> Value {
+    let mut object = events::compared(compared);
+    object.insert("event".into(), "prediction".into());
     Value::Object(object)
 }
 
-/// Which stage was the narrowest, and all that this was judged by.
-pub fn why(verdict: Option<&Verdict>, evidence: &Evidence) -> Map<String, Value> {
-    let mut object = Map::new();
-    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
-    put("narrowest", json!(verdict.map(|verdict| &verdict.narrowest)));
-    put("next", json!(verdict.map(|verdict| &verdict.next)));
-    put("factor", json!(verdict.map(|verdict| verdict.factor)));
-    put("factor_low", json!(verdict.map(|verdict| verdict.factor_low)));
-    put("knob", json!(verdict.map(|verdict| &verdict.knob)));
-    put("sentence", json!(verdict.map(|verdict| &verdict.sentence)));
-    put("stages", json!(width::widths(evidence)));
-    put("evidence", json!(evidence));
-    object
-}
-
-fn plan(report: &Report) -> Value {
-    let plan = &report.plan;
-    json!({
-        "streams": {"value": plan.streams.value, "why": plan.streams.why},
-        "chunk_bytes": {"value": plan.chunk_bytes.value, "why": plan.chunk_bytes.why},
-        "segment_bytes": {"value": plan.segment_bytes.value, "why": plan.segment_bytes.why},
-        "concurrency": {"value": plan.concurrency.value, "why": plan.concurrency.why},
-        "depth": {"value": plan.depth.value, "why": plan.depth.why},
-        "io_depth": {"value": plan.disk.io_depth.value, "why": plan.disk.io_depth.why},
-        "engine": {"value": plan.disk.engine.value, "why": plan.disk.engine.why},
-        "direct": sides(&plan.disk.direct),
-        "order": sides(&plan.disk.order),
-        "window_bytes": {"value": plan.window_bytes.value, "why": plan.window_bytes.why},
-    })
-}
-
-fn sides(of_both: &[Chosen<&'static str>; 2]) -> Value {
-    let one = |chosen: &Chosen<&'static str>| json!({"value": chosen.value, "why": chosen.why});
-    json!({"source": one(&of_both[0]), "destination": one(&of_both[1])})
+fn with_exit(mut object: Map<String, Value>, exit: Option<Exit>) -> Value {
+    if let Some(exit) = exit {
+        object.insert("exit".into(), exit.code().into());
+    }
+    Value::Object(object)
 }
 
 /// Prints an event of a command that only prints.

@@ -10,14 +10,20 @@ pub mod testbed_args;
 
 pub mod model_args;
 
+pub mod stream_args;
+
+pub mod dataset_args;
+
+pub mod bench_args;
+
+pub mod report_args;
+
+pub mod watch_args;
+
 pub mod config;
 
 pub mod filters;
 
-pub mod place;
-
 pub mod exit;
 
-pub mod units;
-
-pub mod receipt_file;
+pub use thalweg_client::{place, receipt_file, units};

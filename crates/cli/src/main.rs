@@ -1,14 +1,12 @@
 //! The program `thalweg`: reads the command line, runs the command, turns its end into an exit code.
 
-mod identity;
-
 mod copy;
 
 mod serve;
 
-mod ssh;
+mod stream;
 
-mod fars;
+mod mark;
 
 mod mover;
 
@@ -22,8 +20,6 @@ mod json;
 
 mod tell;
 
-mod receipt;
-
 mod verify;
 
 mod reach;
@@ -36,10 +32,19 @@ mod gc;
 
 mod running;
 
+mod signals;
+
+mod watch;
+
 mod limit;
 
-mod routes;
+mod comparison;
+
 mod why;
+
+mod probe;
+
+mod predict;
 
 mod drawing;
 
@@ -51,9 +56,16 @@ mod advise;
 
 mod doctor;
 
+mod report;
+
+mod dataset;
+
+mod bench;
+
 use clap::FromArgMatches;
 use std::ffi::OsString;
-use thalweg_cli::{args, config, exit, place, receipt_file, units};
+use thalweg_cli::{args, config, exit, place, units, watch_args};
+use thalweg_client::identity;
 use thalweg_mover::failure::{Failure, FailureKind};
 
 fn main() -> std::process::ExitCode {
@@ -79,8 +91,7 @@ fn main() -> std::process::ExitCode {
         }
     };
     start_log();
-    // `testbed run` becomes another program, which is to find what the shell gave it.
-    if !matches!(args.command, args::Command::Testbed(_)) {
+    if args.command.makes_copies() {
         prepare_process();
     }
     let json = args.command.wants_json();
@@ -96,13 +107,23 @@ fn main() -> std::process::ExitCode {
         args::Command::Gc(args) => gc::gc(&args, &places),
         args::Command::Limit(args) => limit::limit(&args),
         args::Command::Why(args) => why::why(&args),
+        args::Command::Predict(args) => predict::predict(&args, &places),
+        args::Command::Probe(args) => probe::probe(&args, &places),
         args::Command::ExplainFilter(args) => tell::explain_filter(&args),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Testbed(command) => testbed::testbed(&command),
         args::Command::Advise(args) => advise::advise(&args),
         args::Command::Model(command) => model::model(&command),
         args::Command::Doctor(args) => doctor::doctor(&args),
+        args::Command::Stream(args) => stream::stream(&args, &places),
+        args::Command::Mark(args) => mark::mark(&args),
+        args::Command::Bench(command) => bench::bench(&command),
+        args::Command::Dataset(command) => dataset::dataset(&command),
+        args::Command::Plot(args) => report::plot(&args),
+        args::Command::Report(args) => report::report(&args),
         args::Command::Mover(args) => mover::mover(&args),
+        args::Command::Watch(args) => watch::watch(&args, &places),
+        args::Command::KeepRun(args) => watch::keep_run(&args),
     };
     match result {
         Ok(exit) => exit.into(),

@@ -11,6 +11,7 @@ use thalweg_cli::model_args::{
     BasinArgs, Control, FitArgs, FramesArgs, LossArgs, ModelCommand, RepairArgs, TailArgs, VolumeArgs,
     WindowArgs,
 };
+use thalweg_lab::bench::record::Sample;
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_mover::model::files::{Bound, Optimum, Work};
 use thalweg_mover::model::fit::{Condition, Fit, Measurement, Prediction, fit};
@@ -479,7 +480,8 @@ pub struct Measurements {
     pub passed_over: usize,
 }
 
-/// Reads lines of JSON: `files`, `bytes`, `concurrency`, `seconds`.
+/// Reads lines of JSON: `files`, `bytes`, `concurrency`, `seconds`; or a result file of `thalweg bench`, of which samples
+/// with the parameter `concurrency` count.
 ///
 /// # Errors
 /// `Usage` with the line that makes no sense, or if there is no measurement; what the kernel says.
@@ -488,6 +490,12 @@ pub fn read_measurements(file: &Path) -> Result<Measurements> {
     let mut read = Measurements { groups: BTreeMap::new(), passed_over: 0 };
     for (number, line) in lines(&read_text(file)?) {
         let object: Value = serde_json::from_str(line).map_err(|error| bad_line(file, number, &error))?;
+        let object = of_bench(&object, file, number)?.map_or(object, |sample| match sample.parameter("concurrency") {
+            Some(concurrency) => json!({
+                "files": sample.files, "bytes": sample.bytes, "concurrency": concurrency, "seconds": sample.wall_s,
+            }),
+            None => Value::Null,
+        });
         let values = KEYS.map(|key| object.get(key));
         if values.iter().all(Option::is_none) {
             read.passed_over += 1;
@@ -514,7 +522,17 @@ pub fn read_measurements(file: &Path) -> Result<Measurements> {
     }
 }
 
-/// Reads times and gives their tail.
+/// The sample of a line of a result file; `None` of any other line.
+///
+/// # Errors
+/// `Usage` if it says that it is a sample, and is none.
+fn of_bench(object: &Value, file: &Path, number: usize) -> Result<Option<Sample>> {
+    let sample = object.get("sample").cloned().map(serde_json::from_value).transpose();
+    sample.map_err(|error| bad_line(file, number, &error))
+}
+
+/// Reads times and gives their tail. Of a result file of `thalweg bench` they are its `transfer_time`s, or how long each
+/// sample took.
 ///
 /// # Errors
 /// `Usage` with the line that makes no sense, or if there is no time; what the kernel says.
@@ -522,6 +540,16 @@ pub fn read_tail(file: &Path) -> Result<score::Tail> {
     let mut times = Vec::new();
     for (number, line) in lines(&read_text(file)?) {
         let value: Value = serde_json::from_str(line).map_err(|error| bad_line(file, number, &error))?;
+        if let Some(sample) = of_bench(&value, file, number)? {
+            match sample.distributions.get("transfer_time") {
+                Some(distribution) => times.extend(&distribution.values),
+                None => times.push(sample.wall_s),
+            }
+            continue;
+        }
+        if ["about", "left_out"].iter().any(|key| value.get(key).is_some()) {
+            continue;
+        }
         let seconds =
             value.as_f64().or_else(|| value.get("seconds")?.as_f64()).filter(|&seconds| seconds >= 0.0);
         times.push(seconds.ok_or_else(|| bad_line(file, number, &"is no time in seconds"))?);

@@ -157,7 +157,8 @@ impl ModelCommand {
 /// Options of `thalweg model fit`.
 #[derive(Debug, clap::Args)]
 pub struct FitArgs {
-    /// One JSON object on a line: {"files": N, "bytes": N, "concurrency": N, "seconds": N}; `-`: standard input. Lines
+    /// What `thalweg bench files` wrote, or one JSON object on a line: {"files": N, "bytes": N, "concurrency": N,
+    /// "seconds": N}; `-`: standard input. Lines
     /// without any of these are passed over. At least four measurements, with three different numbers of files, for
     /// each concurrency
     #[arg(value_name = "FILE")]
@@ -237,7 +238,8 @@ pub struct VolumeArgs {
 /// Options of `thalweg model tail`.
 #[derive(Debug, clap::Args)]
 pub struct TailArgs {
-    /// A time in seconds on each line, alone or as {"seconds": N}; `-`: standard input
+    /// What `thalweg bench congest` wrote, or a time in seconds on each line, alone or as {"seconds": N}; `-`: standard
+    /// input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Data of each transfer

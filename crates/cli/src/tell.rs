@@ -1,15 +1,17 @@
 //! What copies tell while they run and at their end: to people on stderr and stdout, to programs as JSON.
 
 use crate::args::{CopyArgs, ExplainArgs, Verify};
+use crate::comparison;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::receipt::ReportFile;
 use crate::{json, out, show, units};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_client::receipt::ReportFile;
+use thalweg_client::{events, hint};
 use thalweg_mover::basin::Place;
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -198,15 +200,23 @@ impl Listener {
                 units::count(untold)
             ));
         }
+        let compared = &report.compared;
+        if let (Some(file), Some(compared)) = (&self.teller.report, compared) {
+            file.line(&numbered(json::compared(compared), self.number, self.teller.copies));
+        }
+        if self.teller.verbose > 0 && !self.teller.json {
+            compared.iter().flat_map(comparison::details).for_each(|line| self.line(&line));
+        }
         if self.teller.json {
             self.tell(json::finished(report, args.dry_run, exit));
         } else if !self.teller.quiet && args.dry_run {
             self.dry_run(report);
         } else if !self.teller.quiet {
-            self.say(&last_line(report, args.verify, is_kept));
+            let told = compared.as_ref().map(comparison::short).unwrap_or_default();
+            self.say(&format!("{}{told}", last_line(report, args.verify, is_kept)));
         }
         if exit == Exit::Space
-            && let Some(hint) = show::hint(&Failure::new(FailureKind::Space, "write", ""))
+            && let Some(hint) = hint::of(&Failure::new(FailureKind::Space, "write", ""))
         {
             self.line(&format!("hint: {hint}"));
         }
@@ -252,11 +262,7 @@ impl Listener {
     fn outcome(&self, entry: Option<&Entry>, path: &RelativePath, outcome: &Outcome) {
         let Teller { verbose, quiet, json, .. } = *self.teller;
         if json || self.teller.report.is_some() {
-            let mut value = json::outcome(path, outcome);
-            if let (Some(entry), serde_json::Value::Object(object)) = (entry, &mut value) {
-                object.insert("type".into(), json::kind_word(entry).into());
-                object.insert("bytes".into(), entry.content_bytes().into());
-            }
+            let value = events::settled(entry, path, outcome).into();
             let value = numbered(value, self.number, self.teller.copies);
             if json {
                 json::tell(&value);
@@ -330,7 +336,7 @@ impl Listener {
 }
 
 /// What a copy goes by, and why.
-fn plan_lines(plan: &Plan) -> Vec<String> {
+pub fn plan_lines(plan: &Plan) -> Vec<String> {
     let automatic = |value: Option<String>| value.unwrap_or_else(|| "automatic".to_owned());
     let depth = automatic(plan.depth.value.map(|depth| depth.to_string()));
     let window = automatic(plan.window_bytes.value.map(units::size));

@@ -20,7 +20,7 @@ use support::job::{Ran, Running, Strace, bytes_written, signal, with};
 use support::proxy::Proxy;
 use support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
 use support::volume::{Volume, can_mount};
-use support::{Daemon, Scratch, assert_no_litter, assert_same, noise, wait_until};
+use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, noise, wait_until};
 
 /// What was written until the kill, and how fast.
 struct Killed {
@@ -291,6 +291,16 @@ fn c2_a_pull_outlives_its_daemon() {
 }
 
 /// C-4: asked to stop, a copy ends at once, in order, and goes on where it was; so does one that is asked twice.
+#[test]
+fn c4_a_local_copy_that_is_asked_to_stop_does_not_go_through_all_of_it_first() {
+    let scratch = Scratch::new();
+    let copy = scratch.thalweg().args(["cp", "-q", "zero:1TiB", "null:"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    signal(copy.id(), nix::sys::signal::Signal::SIGTERM);
+    // `finish` has a deadline far below what a tebibyte takes.
+    assert_eq!(finish(copy).status.code(), Some(143));
+}
+
 #[test]
 fn c4_a_copy_that_is_asked_to_stop_ends_in_order_and_resumes() {
     use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGTERM};

@@ -2,6 +2,9 @@
 
 mod support;
 
+use std::fs::Permissions;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use support::{Scratch, make_tree, noise};
 
@@ -309,8 +312,9 @@ fn a_report_has_every_name_and_its_counts_add_up() {
     ]);
     let finished: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     let text = std::fs::read_to_string(report).unwrap();
-    let lines: Vec<serde_json::Value> =
+    let mut lines: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.pop().unwrap()["event"], "prediction");
     let count = |outcome: &str| lines.iter().filter(|line| line["outcome"] == outcome).count() as u64;
     for outcome in ["done", "unchanged", "skipped", "failed"] {
         assert_eq!(finished[outcome], count(outcome), "{outcome}");
@@ -333,4 +337,31 @@ fn a_receipt_that_cannot_be_written_is_known_before_anything_is_copied() {
     ]);
     assert_eq!(out.status.code(), Some(3));
     assert!(!scratch.path("to").exists());
+}
+
+/// Copies get the modes of their sources; the user's own files those that any program would give them, and nothing that
+/// is kept is for others.
+#[test]
+fn files_that_a_copy_leaves_beside_its_copies_obey_the_umask() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("from"), "x").unwrap();
+    std::fs::set_permissions(scratch.path("from"), Permissions::from_mode(0o646)).unwrap();
+    let copy = scratch.thalweg();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "umask 027; exec \"$@\"", "sh"]).arg(copy.get_program());
+    shell.envs(copy.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.arg("cp").arg("--receipt").arg(scratch.path("receipt")).arg("--report").arg(scratch.path("report"));
+    shell.arg(scratch.path("from")).arg(scratch.path("to"));
+    assert!(shell.status().unwrap().success());
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&scratch.path("to")), 0o646);
+    assert_eq!(mode(&scratch.path("receipt")), 0o640);
+    assert_eq!(mode(&scratch.path("report")), 0o640);
+    let state = support::facts(&scratch.path("client-state"));
+    assert!(!state.is_empty());
+    for name in state.keys() {
+        let path = scratch.path("client-state").join(std::ffi::OsStr::from_bytes(name));
+        let is_link = std::fs::symlink_metadata(&path).unwrap().is_symlink();
+        assert!(is_link || mode(&path) & 0o077 == 0, "{} is for others", path.display());
+    }
 }

@@ -9,75 +9,21 @@ mod support;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard};
+use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::chance::{Random, has, is_root, quick_or_torture, say, skipped};
+use support::chance::{Random, quick_or_torture, say};
+use support::testbed::Testbed;
 use support::{Scratch, finish, wait_until};
-
-/// Measurements one after another: they would disturb each other.
-static ALONE: Mutex<()> = Mutex::new(());
 
 const TRIES: usize = 3;
 
-/// A testbed that is up, and goes with the value.
-struct Testbed {
-    scratch: Scratch,
-    _alone: MutexGuard<'static, ()>,
+trait Measures {
+    fn pid(&self) -> Pid;
+    fn ping_ms(&self, count: &str) -> Vec<f64>;
+    fn iperf3(&self, options: &[&str]) -> Value;
 }
 
-impl Testbed {
-    /// `None`, with the reason told, where it cannot be had.
-    fn up(row: &str, options: &[&str]) -> Option<Testbed> {
-        let alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let missing = ["ip", "ping", "iperf3", "chrt"].iter().find(|program| !has(program));
-        if let Some(program) = missing {
-            skipped(row, &format!("needs {program}"));
-            return None;
-        }
-        if !is_root() {
-            skipped(row, "needs root");
-            return None;
-        }
-        let testbed = Testbed { scratch: Scratch::new(), _alone: alone };
-        let output = finish(testbed.command("up", options).spawn().expect("start"));
-        let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        if words.contains("the kernel needs") {
-            skipped(row, words.trim());
-            return None;
-        }
-        assert!(output.status.success(), "{words}");
-        Some(testbed)
-    }
-
-    fn command(&self, what: &str, options: &[&str]) -> Command {
-        let mut command = self.scratch.thalweg();
-        command.args(["testbed", what, "--state"]).arg(self.scratch.path("testbeds")).args(options);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn do_it(&self, what: &str, options: &[&str]) -> Output {
-        finish(self.command(what, options).spawn().expect("start"))
-    }
-
-    fn run(&self, words: &[&str]) -> String {
-        let output = self.do_it("run", words);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words:?}: {stderr}");
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    fn json(&self, what: &str, options: &[&str]) -> Value {
-        let output = self.do_it(what, &[&["--json"], options].concat());
-        serde_json::from_slice(&output.stdout).expect("JSON")
-    }
-
-    fn set(&self, options: &[&str]) {
-        let output = self.do_it("set", options);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-
+impl Measures for Testbed {
     fn pid(&self) -> Pid {
         let pid = self.json("status", &[])["pid"].as_i64().expect("a process number");
         Pid::from_raw(i32::try_from(pid).unwrap())
@@ -109,12 +55,6 @@ impl Testbed {
         let _ = server.kill();
         let _ = server.wait();
         answer
-    }
-}
-
-impl Drop for Testbed {
-    fn drop(&mut self) {
-        let _ = self.do_it("down", &[]);
     }
 }
 

@@ -17,6 +17,8 @@ pub mod syncs;
 
 pub mod nets;
 
+pub mod testbed;
+
 pub mod peer;
 
 use std::collections::BTreeMap;

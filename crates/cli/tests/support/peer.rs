@@ -241,6 +241,7 @@ pub fn segment(entry: u64, offset: u64, bytes: usize, digest: Digest) -> Inner {
         entry: EntryId(entry),
         offset,
         digest,
+        is_again: false,
     }
 }
 
@@ -258,6 +259,8 @@ pub fn push(export: &str, path: &str) -> Open {
         terms: terms(),
         filter: Vec::new(),
         only: Vec::new(),
+        trial: None,
+        flow: None,
     }
 }
 

@@ -1,0 +1,54 @@
+//! Predicted against actual, in words.
+
+use crate::units;
+use thalweg_mover::model::prediction::{Compared, Comparison, Term};
+
+/// Behind the last line of a copy.
+pub fn short(compared: &Compared) -> String {
+    match compared {
+        Compared::NoProfile => "; no profile of this way yet".to_owned(),
+        Compared::Unknown(missing) => format!("; no profile of {} on this way yet", missing.0.name()),
+        Compared::Told(told) => {
+            let predicted = &told.predicted;
+            let range = format!(
+                "; predicted {} ({} to {})",
+                units::time(predicted.seconds),
+                units::time(predicted.low_s),
+                units::time(predicted.high_s)
+            );
+            if told.is_within { range } else { format!("{range}: {}", wrong(told)) }
+        }
+    }
+}
+
+/// Term by term.
+pub fn details(compared: &Compared) -> Vec<String> {
+    let Compared::Told(told) = compared else { return Vec::new() };
+    let predicted = &told.predicted;
+    let mut lines = vec![format!(
+        "predicted {} ({} to {}, P99 {}) from {} earlier transfers, took {}: {}",
+        units::time(predicted.seconds),
+        units::time(predicted.low_s),
+        units::time(predicted.high_s),
+        units::time(predicted.p99_s),
+        predicted.rests_on,
+        units::time(told.actual.seconds()),
+        wrong(told),
+    )];
+    lines.extend(Term::ALL.iter().map(|&term| {
+        let said = predicted.terms.iter().find(|(of, _)| *of == term).map(|(_, seconds)| *seconds);
+        format!(
+            "  {:<14} predicted {:>10}  took {:>10}",
+            term.name(),
+            said.map_or("-".to_owned(), units::time),
+            units::time(told.actual.of(term))
+        )
+    }));
+    lines
+}
+
+/// The term that was most in error.
+fn wrong(told: &Comparison) -> String {
+    let (by, word) = (told.wrong_by_s.abs(), if told.wrong_by_s < 0.0 { "less" } else { "more" });
+    format!("{} took {} {word}", told.wrong.name(), units::time(by))
+}

@@ -1,0 +1,194 @@
+//! Every suite of `thalweg bench` runs once, with little data, through the real program; its result file says what was
+//! measured, and other commands read it. Data sets are found whole by their seed, and damage in them is found.
+
+mod support;
+
+use serde_json::Value;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use support::chance::{is_root, skipped};
+use support::{Scratch, finish};
+
+fn thalweg(scratch: &Scratch, words: &[&str]) -> Output {
+    let mut command = scratch.thalweg();
+    command.args(words).current_dir(scratch.path(""));
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    finish(command.spawn().expect("start"))
+}
+
+fn says(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).expect("a result file");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Runs a suite and gives the samples of its result file.
+fn measured(scratch: &Scratch, words: &[&str]) -> Vec<Value> {
+    let out = scratch.path("result.jsonl");
+    let out_text = out.display().to_string();
+    let all = [&["bench"], words, &["--runs", "1", "--out", &out_text, "--quiet"]].concat();
+    let output = thalweg(scratch, &all);
+    assert!(output.status.success(), "{words:?}: {}", says(&output));
+    let lines = lines(&out);
+    let about = &lines[0]["about"];
+    assert!(about["command"].as_str().unwrap().starts_with("thalweg bench "), "{about}");
+    assert!(
+        about["machine"]["cores"].as_u64().unwrap() >= 1 && about["date"].as_str().unwrap().ends_with('Z')
+    );
+    let samples: Vec<Value> = lines.iter().filter_map(|line| line.get("sample")).cloned().collect();
+    assert!(!samples.is_empty(), "{words:?}");
+    for sample in &samples {
+        assert!(sample["wall_s"].as_f64().unwrap() > 0.0 && sample["run"] == 1, "{sample}");
+    }
+    let left: Vec<PathBuf> = std::fs::read_dir(scratch.path(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("thalweg-bench"))
+        .collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+    samples
+}
+
+fn number(sample: &Value, group: &str, name: &str) -> f64 {
+    sample[group][name]["value"].as_f64().unwrap_or_else(|| panic!("no {name} in {sample}"))
+}
+
+#[test]
+fn suites_on_this_machine_alone_run_and_keep_their_samples() {
+    let scratch = Scratch::new();
+    let small = ["--budget", "128KiB", "--max-files", "4"];
+    let sweep = measured(&scratch, &[&["sweep", "bulk"], &small[..]].concat());
+    assert_eq!(sweep.len(), 8, "1 KiB to 128 KiB");
+    let streaming = ["sweep", "streaming", "--budget", "4MiB"];
+    let can = thalweg(&scratch, &["stream", "--help"]).status.success();
+    if can {
+        let grown = measured(&scratch, &streaming);
+        assert!(number(&grown[0], "measured", "lag_at_the_end") > 0.0);
+    } else {
+        let refused = says(&thalweg(&scratch, &[&["bench"], &streaming[..]].concat()));
+        assert!(refused.contains("has no `stream`"), "{refused}");
+    }
+    let order = measured(&scratch, &["order", "--budget", "256KiB"]);
+    assert!(order.iter().any(|sample| sample["parameters"]["order"] == "strict"));
+    let layout = measured(&scratch, &["layout", "--budget", "2MiB"]);
+    assert!(layout.iter().any(|sample| sample["parameters"]["order"] == "layout"));
+    let storage = measured(&scratch, &["storage", "--budget", "64KiB"]);
+    assert!(
+        storage.iter().all(|sample| !sample["distributions"]["request_latency"]["values"]
+            .as_array()
+            .unwrap()
+            .is_empty())
+    );
+}
+
+#[test]
+fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
+    let scratch = Scratch::new();
+    if !is_root() {
+        let refused = thalweg(&scratch, &["bench", "latency"]);
+        assert!(!refused.status.success() && says(&refused).contains("needs root"), "{}", says(&refused));
+        skipped("bench", "needs root");
+        return;
+    }
+    let path = ["--rtt", "2ms", "--rate", "1Gbit/s"];
+    let small = |suite: &'static str| [&[suite, "--budget", "1MiB", "--max-files", "16"], &path[..]].concat();
+    let result = scratch.path("result.jsonl").display().to_string();
+
+    let files = measured(&scratch, &small("files"));
+    assert_eq!(files.len(), 3, "4, 8 and 16 files");
+    let tail = thalweg(&scratch, &["model", "tail", &result]);
+    assert!(tail.status.success(), "{}", says(&tail));
+    // Three numbers of files in one run are one measurement too few: it is read, and refused with the reason.
+    let fit = thalweg(&scratch, &["model", "fit", &result]);
+    assert!(says(&fit).contains('4'), "{}", says(&fit));
+
+    // Chunks of 64 KiB, sixteen in a file.
+    let words = [&["faults", "--budget", "8MiB", "--max-files", "8"], &path[..]].concat();
+    let faults = measured(&scratch, &words);
+    let again = |series: &str| -> f64 {
+        let is_it = |sample: &&Value| {
+            sample["series"] == series && number(sample, "parameters", "damaged_share") == 0.1
+        };
+        number(faults.iter().find(is_it).unwrap(), "measured", "sent_again_on_the_wire")
+    };
+    assert!(again("chunks again") < again("whole files again"), "chunks cost less on the wire");
+
+    measured(&scratch, &[&small("cca")[..], &["--loss", "0,1e-4"]].concat());
+    measured(
+        &scratch,
+        &["latency", "--budget", "1MiB", "--rtt", "5ms", "--rate", "500Mbit/s", "--time", "200ms"],
+    );
+    let congest = measured(&scratch, &["congest", "--budget", "100kB", "--rtt", "2ms", "--time", "1s"]);
+    let together = congest.iter().filter(|sample| number(sample, "parameters", "clients_per_s") == 8.0);
+    assert!(together.clone().count() == 6, "three numbers of streams, two ways to start");
+    assert!(
+        together.clone().all(|sample| {
+            sample["distributions"]["transfer_time"]["values"].as_array().unwrap().len() == 8
+        })
+    );
+}
+
+#[test]
+fn streams_files_and_depth_are_turned_one_by_one() {
+    let scratch = Scratch::new();
+    if !is_root() {
+        skipped("bench", "needs root");
+        return;
+    }
+    let words = ["concurrency", "--budget", "256KiB", "--max-files", "4", "--rtt", "1ms"];
+    assert_eq!(measured(&scratch, &words).len(), 5 * 4 + 2 * 4);
+}
+
+#[test]
+fn an_imported_result_is_shown_like_our_own() {
+    let scratch = Scratch::new();
+    let real = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/src/bench/import/iperf3.json");
+    let out = scratch.path("iperf3.jsonl").display().to_string();
+    let imported = thalweg(&scratch, &["bench", "import", real, "--out", &out]);
+    assert!(imported.status.success(), "{}", says(&imported));
+    let shown = thalweg(&scratch, &["bench", "show", &out]);
+    assert!(says(&shown).contains("iperf3, TCP"), "{}", says(&shown));
+    let json = thalweg(&scratch, &["bench", "show", &out, "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert!(json["cases"][0]["rate_bits_per_s"]["median"].as_f64().unwrap() > 0.0);
+    let odd = thalweg(&scratch, &["bench", "import", env!("CARGO_MANIFEST_PATH")]);
+    assert_eq!(odd.status.code(), Some(1), "{}", says(&odd));
+}
+
+#[test]
+fn a_data_set_is_checked_by_its_seed_wherever_it_was_copied_to() {
+    let scratch = Scratch::new();
+    let copy = scratch.path("copy");
+    let copy_text = copy.display().to_string();
+    let spec = "data:files=7,size=3KiB:3+2MiB:1,content=frames,sparse=20%,seed=9";
+    let copied = thalweg(&scratch, &["cp", spec, &copy_text]);
+    assert!(copied.status.success(), "{}", says(&copied));
+    let checked = thalweg(&scratch, &["dataset", "check", &copy_text]);
+    assert!(
+        checked.status.success() && says(&checked).contains("all as they were made"),
+        "{}",
+        says(&checked)
+    );
+    // The same set as files, and a copy of that.
+    let made = scratch.path("made").display().to_string();
+    let words =
+        ["--files", "7", "--size", "3KiB:3,2MiB:1", "--content", "frames", "--sparse", "20%", "--seed", "9"];
+    let output = thalweg(&scratch, &[&["dataset", "make", &made], &words[..]].concat());
+    assert!(output.status.success(), "{}", says(&output));
+    let same = thalweg(&scratch, &["check", &format!("{made}/"), &format!("{copy_text}/"), "--json"]);
+    assert!(same.status.success(), "{}", says(&same));
+    // One bit.
+    let victim =
+        std::fs::OpenOptions::new().read(true).write(true).open(copy.join("d000000/f0000003")).unwrap();
+    let mut byte = [0];
+    victim.read_exact_at(&mut byte, 1500).unwrap();
+    victim.write_all_at(&[byte[0] ^ 1], 1500).unwrap();
+    let damaged = thalweg(&scratch, &["dataset", "check", &copy_text]);
+    assert_eq!(damaged.status.code(), Some(4));
+    assert!(says(&damaged).contains("d000000/f0000003: differs from byte 1500 on"), "{}", says(&damaged));
+}

@@ -1,0 +1,105 @@
+//! Paths that lose, reorder and repeat packets, that are long, or that swallow large packets without a word: the same
+//! copy arrives, exact. Row N-5 of the catalogue.
+
+mod support;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::chance::say;
+use support::job::Running;
+use support::testbed::Testbed;
+use support::{Daemon, assert_no_litter, assert_same, noise, wait_until};
+
+/// A copy over such a path ends in this time, or it is stuck.
+const LIMIT: Duration = Duration::from_secs(100);
+const MIB: usize = 1 << 20;
+
+/// A daemon on the right, with an empty directory; it goes before the testbed does.
+struct Site {
+    _daemon: Daemon,
+    testbed: Testbed,
+}
+
+impl Site {
+    fn up(options: &[&str]) -> Option<Site> {
+        let testbed = Testbed::up("N-5", options)?;
+        let to = testbed.scratch.path("to");
+        std::fs::create_dir(&to).unwrap();
+        std::fs::create_dir(testbed.scratch.path("from")).unwrap();
+        let wrap = |command: Command| inside(&testbed, "right", &command);
+        let daemon = testbed.scratch.daemon_at("right:8487", &[("data", &to)], &[], wrap);
+        Some(Site { _daemon: daemon, testbed })
+    }
+
+    fn push(&self, bytes: usize, more: &[&str]) -> Running {
+        let scratch = &self.testbed.scratch;
+        std::fs::write(scratch.path("from/large"), noise(bytes as u64, bytes)).unwrap();
+        let mut command = scratch.thalweg();
+        command.args(["cp", "--json", "--ticket"]).arg(scratch.path("ticket")).args(more);
+        command.arg(format!("{}/", scratch.path("from").display())).arg("tw://right:8487/data/");
+        Running::start(inside(&self.testbed, "left", &command))
+    }
+
+    /// Pushes so much and reports at which rate.
+    fn copies(&self, what: &str, bytes: usize) {
+        let began = Instant::now();
+        self.push(bytes, &[]).end(LIMIT).expect(0);
+        let seconds = began.elapsed().as_secs_f64();
+        say(&format!("N-5 {what}: {:.1} Mbit/s", bytes as f64 * 8e-6 / seconds));
+        self.assert_exact();
+    }
+
+    fn assert_exact(&self) {
+        let scratch = &self.testbed.scratch;
+        assert_same(&scratch.path("from"), &scratch.path("to"));
+        assert_no_litter(&scratch.path("to"));
+    }
+}
+
+/// The same command, in a host of the testbed.
+fn inside(testbed: &Testbed, host: &str, command: &Command) -> Command {
+    let mut outer = testbed.command("run", &[host]);
+    outer.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer.stdin(Stdio::null());
+    outer
+}
+
+#[test]
+fn n5_packets_that_are_lost_late_or_doubled_cost_time_only() {
+    let options =
+        ["--rtt", "20ms", "--rate", "200Mbit/s", "--loss", "1%", "--reorder", "1%", "--duplicate", "1%"];
+    let Some(site) = Site::up(&options) else { return };
+    site.copies("1 % lost, late and doubled, 20 ms", 12 * MIB);
+    site.testbed.set(&["--loss", "10%"]);
+    site.copies("10 % lost, 20 ms", 2 * MIB);
+}
+
+#[test]
+fn n5_a_path_of_300_ms_at_1_gbit_per_s() {
+    let Some(site) = Site::up(&["--rtt", "300ms", "--rate", "1Gbit/s"]) else { return };
+    site.copies("300 ms, 1 Gbit/s", 48 * MIB);
+}
+
+/// The far side's card takes only small packets from some moment on, and nobody tells the sender (a path MTU black hole,
+/// RFC 2923 section 2.1).
+#[test]
+fn n5_a_path_that_swallows_large_packets_in_the_middle_is_dialled_anew() {
+    let Some(site) = Site::up(&["--rtt", "10ms", "--rate", "200Mbit/s"]) else { return };
+    let mut job = site.push(24 * MIB, &["--bwlimit", "8MB/s", "--stall-timeout", "5s"]);
+    let arrived =
+        || std::fs::read_dir(site.testbed.scratch.path("to")).is_ok_and(|mut names| names.next().is_some());
+    assert!(wait_until(LIMIT, || arrived() || job.is_over()));
+    let links = site.testbed.run(&["right", "ip", "-o", "link"]);
+    let card = links.lines().filter_map(|line| line.split(": ").nth(1)).find(|name| !name.starts_with("lo"));
+    let card = card.and_then(|name| name.split('@').next()).expect("a card").to_owned();
+    site.testbed.run(&["right", "ip", "link", "set", "dev", &card, "mtu", "600"]);
+    assert!(!job.is_over(), "it was too quick for this test");
+    job.end(LIMIT).expect(0);
+    site.assert_exact();
+}

@@ -1,0 +1,148 @@
+//! `thalweg predict`, and predicted against actual at the end of copies.
+
+mod support;
+
+use serde_json::Value;
+use std::process::Output;
+use support::{Scratch, noise};
+
+fn last(out: &Output) -> Value {
+    let text = String::from_utf8_lossy(&out.stdout);
+    serde_json::from_str(text.lines().last().unwrap_or_else(|| panic!("{out:?}"))).expect("JSON")
+}
+
+fn copy(scratch: &Scratch, number: u32, more: &[&str]) -> Value {
+    let mut words = vec!["cp".to_owned(), "--json".to_owned()];
+    words.extend(more.iter().map(|&word| word.to_owned()));
+    words.push(scratch.path("from").display().to_string());
+    words.push(scratch.path(&format!("to-{number}")).display().to_string());
+    let out = scratch.run(words);
+    assert!(out.status.success(), "{out:?}");
+    last(&out)
+}
+
+fn predict(scratch: &Scratch, more: &[&str]) -> Output {
+    let (from, to) = (scratch.path("from"), scratch.path("to-next"));
+    let mut words = vec!["predict", "--json", "--no-measure"];
+    words.extend(more);
+    words.extend([from.to_str().unwrap(), to.to_str().unwrap()]);
+    scratch.run(words)
+}
+
+#[test]
+fn copies_end_with_predicted_against_actual_and_teach_the_next() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/large"), noise(1, 20 << 20)).unwrap();
+    for number in 0..100 {
+        std::fs::write(scratch.path(&format!("from/{number}")), noise(number, 900)).unwrap();
+    }
+    let out = predict(&scratch, &[]);
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
+    assert_eq!(last(&out)["missing"], "entries");
+
+    // Slow enough to show what a byte and an entry cost.
+    let first = copy(&scratch, 1, &[]);
+    assert_eq!(first["prediction"]["missing"], "profile");
+    let profiles = scratch.path("client-state/profiles.json");
+    let learned = std::fs::read_to_string(&profiles).unwrap();
+    let place = scratch.root().file_name().unwrap().to_str().unwrap();
+    assert!(!learned.contains(place) && !learned.contains("from"), "{learned}");
+
+    // What is limited is known without having been seen, and predicted to be as slow as it is asked to be.
+    std::fs::remove_dir_all(scratch.path("to-1")).unwrap();
+    for number in 0..100 {
+        std::fs::remove_file(scratch.path(&format!("from/{number}"))).unwrap();
+    }
+    let limited = copy(&scratch, 2, &["--bwlimit", "10MB/s"]);
+    let told = &limited["prediction"];
+    assert!(told["seconds"].as_f64() >= Some(2.0), "{told}");
+    let (low, high) = (told["low_s"].as_f64().unwrap(), told["high_s"].as_f64().unwrap());
+    assert!(low <= told["seconds"].as_f64().unwrap() && high <= told["p99_s"].as_f64().unwrap());
+    assert!(told["wrong"].is_string() && told["actual_s"].as_f64() > Some(1.5), "{told}");
+    let terms: Vec<&str> =
+        told["terms"].as_array().unwrap().iter().map(|term| term["term"].as_str().unwrap()).collect();
+    assert_eq!(terms, ["start", "bytes", "end"]);
+
+    let out = predict(&scratch, &["--bwlimit", "10MB/s", "--deadline", "1h"]);
+    assert_eq!((out.status.code(), &last(&out)["deadline"]), (Some(0), &Value::from("holds")));
+    let out = predict(&scratch, &["--bwlimit", "10MB/s", "--deadline", "1s"]);
+    assert_eq!((out.status.code(), &last(&out)["deadline"]), (Some(2), &Value::from("too-late")));
+    let answer = last(&out);
+    assert_eq!(answer["binds"], "rate limit");
+    assert_eq!(
+        (answer["bytes"].as_f64(), answer["entries"].as_f64()),
+        (Some(f64::from(20 << 20)), Some(1.0))
+    );
+    assert!(answer["plan"]["streams"]["why"].is_string());
+
+    // In words.
+    let (from, to) = (scratch.path("from"), scratch.path("to-next"));
+    let words = scratch.ok([
+        "predict",
+        "--bwlimit",
+        "10MB/s",
+        "--deadline",
+        "1h",
+        from.to_str().unwrap(),
+        to.to_str().unwrap(),
+    ]);
+    assert!(
+        words.contains("at P99") && words.contains("deadline of") && words.contains("< binds"),
+        "{words}"
+    );
+    let report = scratch.path("report");
+    let words = scratch.ok([
+        "cp",
+        "-v",
+        "--bwlimit",
+        "10MB/s",
+        "--report",
+        report.to_str().unwrap(),
+        from.to_str().unwrap(),
+        scratch.path("to-3").to_str().unwrap(),
+    ]);
+    assert!(words.contains("; predicted "), "{words}");
+    let report = std::fs::read_to_string(report).unwrap();
+    assert!(report.lines().last().unwrap().contains("\"event\":\"prediction\""), "{report}");
+}
+
+#[test]
+fn a_profile_that_cannot_be_read_is_none_and_one_that_is_not_wanted_is_not_made() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), noise(1, 1 << 20)).unwrap();
+    let profiles = scratch.path("client-state/profiles.json");
+    assert_eq!(copy(&scratch, 1, &["--no-profile"])["prediction"], Value::Null);
+    assert!(!profiles.exists());
+    let first = copy(&scratch, 2, &[]);
+    assert_eq!(first["prediction"]["missing"], "profile");
+    assert!(copy(&scratch, 3, &[])["prediction"]["seconds"].is_number());
+    for (number, bad) in (4..).zip(["", "{\"version\":1", "\u{0}\u{0}", "[1,2]"]) {
+        std::fs::write(&profiles, bad).unwrap();
+        assert_eq!(copy(&scratch, number, &[])["prediction"]["missing"], "profile", "{bad}");
+    }
+    let is_half_written = |name: &str| name.starts_with("profiles.json.");
+    let names = std::fs::read_dir(scratch.path("client-state")).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    assert!(!names.any(|name| is_half_written(&name)));
+}
+
+#[test]
+fn a_tree_that_is_too_large_to_count_is_sampled() {
+    let scratch = Scratch::new();
+    for directory in 0..40 {
+        let below = scratch.path(&format!("from/{directory}/below"));
+        std::fs::create_dir_all(&below).unwrap();
+        for file in 0..25 {
+            std::fs::write(below.join(file.to_string()), b"0123456789").unwrap();
+        }
+    }
+    let counted = last(&predict(&scratch, &[]));
+    assert_eq!((counted["entries"].as_f64(), counted["bytes"].as_f64()), (Some(1080.0), Some(10_000.0)));
+    assert_eq!(counted["entries_sd"].as_f64(), Some(0.0));
+    // No time at all to count. The tree is even, so each descent knows all of it.
+    let sampled = last(&predict(&scratch, &["--scan", "0s"]));
+    assert_eq!((sampled["entries"].as_f64(), sampled["bytes"].as_f64()), (Some(1080.0), Some(10_000.0)));
+    assert!(sampled["counted"].as_str().unwrap().contains("descents"), "{sampled}");
+}

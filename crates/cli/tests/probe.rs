@@ -1,0 +1,296 @@
+//! `thalweg probe`: bottlenecks made on purpose are named before anything is moved, the source stays as it was, and nothing
+//! is left at the destination, whatever becomes of the probe. More of them: `cargo xtask bottlenecks --probe`.
+
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use support::chance;
+use support::job::Strace;
+use support::nets::Cable;
+use support::proxy::Proxy;
+use support::volume::{Volume, can_mount};
+use support::{Scratch, assert_no_litter, facts, finish, noise, wait_until};
+
+/// The answer of a probe, which measured everything.
+fn answer(out: &Output) -> Value {
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stdout));
+    parsed(out)
+}
+
+fn parsed(out: &Output) -> Value {
+    let text = String::from_utf8_lossy(&out.stdout);
+    let last = text.lines().last().unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&out.stderr)));
+    serde_json::from_str(last).expect("JSON")
+}
+
+fn start(mut command: Command) -> Output {
+    finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+}
+
+/// A probe as JSON, in the shortest time.
+fn probe(scratch: &Scratch) -> Command {
+    let mut command = scratch.thalweg();
+    command.args(["probe", "--json", "--seconds", "4s"]);
+    command
+}
+
+/// Reasons for what is missing, all in one.
+fn reasons(answer: &Value) -> String {
+    answer["missing"].to_string()
+}
+
+fn rate(answer: &Value, way: &str) -> f64 {
+    answer["ways"][way]["bits_per_s"].as_f64().unwrap_or_else(|| panic!("{way}: {answer}"))
+}
+
+/// Content, owner, mode, times.
+fn untouched(root: &Path, work: impl FnOnce()) {
+    let before = facts(root);
+    work();
+    assert_eq!(facts(root), before);
+}
+
+#[test]
+fn every_part_is_measured_and_neither_side_is_changed() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("from/deep")).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("from/large"), noise(1, 24 << 20)).unwrap();
+    for number in 0..200 {
+        std::fs::write(scratch.path(&format!("from/deep/{number}")), noise(number, 3000)).unwrap();
+    }
+    std::fs::write(scratch.path("to/large"), b"what is here stays").unwrap();
+    let daemon = scratch.daemon(&[("from", &scratch.path("from")), ("to", &scratch.path("to"))]);
+    let ticket = daemon.ticket.to_str().unwrap();
+    let picture = scratch.path("basin.svg");
+    untouched(scratch.root().join("from").as_path(), || {
+        untouched(scratch.root().join("to").as_path(), || {
+            let mut push = probe(&scratch);
+            push.args(["--ticket", ticket, "--svg"]).arg(&picture);
+            push.arg(scratch.path("from")).arg(daemon.place("to", "new/place"));
+            let mut pull = probe(&scratch);
+            pull.args(["--ticket", ticket]).arg(daemon.place("from", "")).arg(scratch.path("to"));
+            let mut local = probe(&scratch);
+            local.arg(scratch.path("from")).arg(scratch.path("to"));
+            for (way, command) in [("push", push), ("pull", pull), ("local", local)] {
+                let answer = answer(&start(command));
+                assert_eq!(answer["event"], "probe");
+                assert_eq!(answer["stages"].as_array().unwrap().len(), 5);
+                for part in ["read", "digest", "verify", "write", "sync"] {
+                    let part = &answer["parts"][part];
+                    assert!(part["bits_per_s"].as_f64() > Some(0.0), "{way} {part}");
+                    assert!(
+                        part["low_bits_per_s"].as_f64() <= part["high_bits_per_s"].as_f64(),
+                        "{way} {part}"
+                    );
+                    assert!(
+                        part["bytes"].as_u64() > Some(0) && part["seconds"].as_f64() > Some(0.0),
+                        "{way}"
+                    );
+                }
+                for name in ["wire", "without_ends", "without_destination", "without_source", "full"] {
+                    assert!(rate(&answer, name) > 0.0, "{way} {name}");
+                }
+                assert!(answer["narrowest"].is_string() && answer["decided_by"].is_string(), "{way}");
+                let is_linked = way != "local";
+                assert_eq!(answer["parts"]["encrypt"]["bits_per_s"].is_number(), is_linked, "{way}");
+                assert_eq!(answer["stages"][2]["alone"]["bits_per_s"].is_number(), is_linked, "{way}");
+            }
+        });
+    });
+    let picture = std::fs::read_to_string(picture).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.matches(">narrowest<").count() == 1);
+
+    // In words: the sentence first, a drawing that is plain where there is no terminal.
+    let (from, to) = (scratch.path("from"), daemon.place("to", ""));
+    let words =
+        scratch.ok(["probe", "--seconds", "4", "-v", "--ticket", ticket, from.to_str().unwrap(), &to]);
+    assert!(words.starts_with("narrowest stage: ") && words.contains('<') && words.contains(" #"), "{words}");
+    assert!(words.contains("page cache") && !words.contains('\x1b'), "{words}");
+}
+
+#[test]
+fn a_thin_link_is_the_narrowest_of_both_directions() {
+    let Some(cable) = Cable::new("a thin link") else { return };
+    cable.limit("100mbit");
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("file"), noise(1, 24 << 20)).unwrap();
+    let listen = format!("{}:8487", Cable::ADDRESS_B);
+    let daemon = scratch.daemon_at(&listen, &[("data", scratch.root())], &[], |c| cable.enter_b(&c));
+    let far = |path: &str| format!("tw://{listen}/data/{path}");
+    for places in [
+        [scratch.path("file").display().to_string(), far("to/")],
+        [far("file"), scratch.path("to").display().to_string()],
+    ] {
+        let mut command = probe(&scratch);
+        command.arg("--ticket").arg(&daemon.ticket).args(&places);
+        let answer = answer(&start(cable.enter_a(&command)));
+        assert_eq!(answer["narrowest"], "network", "{answer}");
+        let bits = answer["stages"][2]["alone"]["bits_per_s"].as_f64().unwrap();
+        assert!((60e6..130e6).contains(&bits), "{bits}");
+        assert_eq!(answer["stages"][2]["alone"]["is_at_least"], false);
+    }
+    assert_no_litter(&scratch.path("to"));
+}
+
+#[test]
+fn slow_reads_and_slow_writes_are_named_before_anything_is_moved() {
+    if !Strace::available("slow disks") {
+        return;
+    }
+    for (calls, is_push, narrowest) in
+        [("pread64", true, "source-storage"), ("pwrite64", false, "destination-storage")]
+    {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("to")).unwrap();
+        // Small enough to be written through the page cache: writes of an io_uring cannot be delayed.
+        std::fs::write(scratch.path("file"), noise(1, 15 << 20)).unwrap();
+        let daemon = scratch.daemon(&[("data", scratch.root())]);
+        let mut command = probe(&scratch);
+        command.arg("--ticket").arg(&daemon.ticket);
+        match is_push {
+            true => command.arg(scratch.path("file")).arg(daemon.place("data", "to/")),
+            false => command.arg(daemon.place("data", "file")).arg(scratch.path("to")),
+        };
+        let slow = Strace::inject(&format!("{calls}:delay_exit=60000"));
+        let answer = answer(&start(slow.around(&command)));
+        assert_eq!(answer["narrowest"], narrowest, "{answer}");
+        assert!(answer["factor"].as_f64() > Some(1.15), "{answer}");
+        assert_no_litter(&scratch.path("to"));
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_and_the_rest_is_measured() {
+    let scratch = Scratch::new();
+    for name in ["from", "to", "empty"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    std::fs::write(scratch.path("from/one-byte"), b"x").unwrap();
+    let read_only = format!("ro={}:ro", scratch.path("to").display());
+    let daemon = scratch.daemon_with(&[("data", scratch.root())], &["--export", &read_only]);
+    let ask = |places: [String; 2]| {
+        let mut command = probe(&scratch);
+        command.arg("--ticket").arg(&daemon.ticket).args(places);
+        start(command)
+    };
+    let here = |name: &str| scratch.path(name).display().to_string();
+
+    let out = ask([here("from"), daemon.place("ro", "x")]);
+    assert_eq!(out.status.code(), Some(2));
+    let answer = parsed(&out);
+    assert!(reasons(&answer).contains("read-only"), "{answer}");
+    assert!(rate(&answer, "without_ends") > 0.0 && rate(&answer, "without_destination") > 0.0);
+    assert!(answer["ways"]["full"]["missing"].is_string());
+
+    for empty in [here("empty"), daemon.place("data", "empty")] {
+        let to = if empty.starts_with("tw:") { here("to") } else { daemon.place("data", "to") };
+        let out = ask([empty, to]);
+        assert_eq!(out.status.code(), Some(2));
+        let answer = parsed(&out);
+        assert!(reasons(&answer).contains("no file with content"), "{answer}");
+        assert!(rate(&answer, "without_source") > 0.0, "{answer}");
+    }
+
+    // One byte is little, and is measured for what it is.
+    let out = ask([here("from"), daemon.place("data", "to")]);
+    let answer = parsed(&out);
+    assert_eq!(answer["parts"]["read"]["bytes"], 1, "{answer}");
+
+    let out = ask([here("absent"), daemon.place("data", "to")]);
+    assert_eq!(out.status.code(), Some(3), "{out:?}");
+    let out = ask([here("from"), daemon.place("none", "to")]);
+    assert_eq!(out.status.code(), Some(2), "hosts are measured, whatever the place");
+    assert!(reasons(&parsed(&out)).contains("no export"));
+    let out = ask([here("from"), "tw://127.0.0.1:1/data/x".to_owned()]);
+    assert_eq!(out.status.code(), Some(3), "{out:?}");
+    for made in [["zero:1GiB".to_owned(), here("to")], [here("from"), "null:".to_owned()]] {
+        assert_eq!(ask(made).status.code(), Some(1));
+    }
+    assert_no_litter(scratch.root().join("to").as_path());
+}
+
+#[test]
+fn a_destination_without_room_is_left_alone() {
+    if !can_mount("a full destination") {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 4 << 20)).unwrap();
+    let volume = Volume::in_memory(scratch.root(), "full", "size=24m");
+    let mut command = probe(&scratch);
+    command.arg(scratch.path("file")).arg(&volume.path);
+    let out = start(command);
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
+    assert!(reasons(&parsed(&out)).contains("free"), "{out:?}");
+    assert_eq!(std::fs::read_dir(&volume.path).unwrap().count(), 0);
+}
+
+#[test]
+fn a_link_that_is_cut_ends_a_probe_with_what_it_has() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("file"), noise(1, 24 << 20)).unwrap();
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let proxy = Proxy::new(&daemon.address());
+    let mut command = probe(&scratch);
+    command.arg("--ticket").arg(&daemon.ticket).arg(scratch.path("file")).arg(proxy.place("data", "to/"));
+    let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The first transfer is under way.
+    assert!(wait_until(Duration::from_secs(60), || proxy.passed() > 8 << 20));
+    proxy.refuse(true);
+    proxy.cut();
+    let out = finish(running);
+    assert!(matches!(out.status.code(), Some(2 | 3)), "{out:?}");
+    let answer = parsed(&out);
+    assert!(answer["event"] == "error" || !answer["missing"].as_array().unwrap().is_empty(), "{answer}");
+    assert!(wait_until(Duration::from_secs(20), || !scratch.path("to/.thalweg-staging").exists()));
+}
+
+#[test]
+fn what_a_killed_probe_leaves_goes_with_the_next_one_or_with_gc() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("file"), noise(1, 24 << 20)).unwrap();
+    let staging = scratch.path("to/.thalweg-staging");
+    let has_begun = || std::fs::read_dir(&staging).is_ok_and(|mut names| names.next().is_some());
+    // By a daemon: it clears up as soon as its client is gone.
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let mut command = probe(&scratch);
+    command.arg("--ticket").arg(&daemon.ticket).arg(scratch.path("file")).arg(daemon.place("data", "to/"));
+    let mut killed = command.stdout(Stdio::null()).spawn().unwrap();
+    assert!(wait_until(Duration::from_secs(60), has_begun));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(wait_until(Duration::from_secs(30), || !staging.exists()));
+
+    for clears in ["gc", "probe"] {
+        let mut command = probe(&scratch);
+        command.arg(scratch.path("file")).arg(scratch.path("to"));
+        let mut killed = command.stdout(Stdio::null()).spawn().unwrap();
+        assert!(wait_until(Duration::from_secs(60), has_begun));
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        if !staging.exists() {
+            chance::say("what was killed was between two measurements");
+            continue;
+        }
+        match clears {
+            "gc" => {
+                let told = scratch.ok(["gc", "--yes", scratch.path("to").to_str().unwrap()]);
+                // Killed while it was clearing up, it left no job.
+                assert!(told.is_empty() || told.starts_with("removed"), "{told}");
+            }
+            _ => {
+                let mut again = probe(&scratch);
+                again.arg(scratch.path("file")).arg(scratch.path("to"));
+                answer(&start(again));
+            }
+        }
+        assert_no_litter(&scratch.path("to"));
+    }
+}

@@ -1,0 +1,319 @@
+//! Results of every suite, with figures from simple laws: what a report is made of, without measuring for hours.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use thalweg_lab::bench::record::{
+    About, Distribution, Log, Machine, PathKind, Quantity, Sample, Scaled, Scaling,
+};
+
+const GBIT: f64 = 1e9;
+
+/// Writes them all; says where.
+pub fn all(directory: &Path) -> Vec<PathBuf> {
+    let emulated = || testbed(Some(1e9));
+    let sets = [
+        ("latency", testbed(Some(2e9)), latency()),
+        ("sweep bulk", emulated(), bulk()),
+        ("sweep streaming", emulated(), streaming()),
+        ("cca", emulated(), controls()),
+        ("order", PathKind::Disk, order()),
+        ("concurrency", emulated(), concurrency()),
+        ("files", emulated(), files()),
+        ("faults", emulated(), faults()),
+        ("layout", PathKind::Disk, layout()),
+        ("congest", emulated(), congest()),
+        ("storage", PathKind::Disk, storage()),
+        ("something new", PathKind::Loopback, latency()),
+        ("iperf3", PathKind::Foreign { to: "dtn.example.org".into(), rtt_s: Some(0.02) }, foreign()),
+    ];
+    sets.into_iter().map(|(suite, path, samples)| write(directory, suite, path, samples)).collect()
+}
+
+fn testbed(rate: Option<f64>) -> PathKind {
+    PathKind::Testbed {
+        rtt_s: None,
+        rate_bits_per_s: rate.map(|rate| rate as u64),
+        loss: Some(0.0),
+        mtu_bytes: 1500,
+    }
+}
+
+fn write(directory: &Path, suite: &str, path: PathKind, samples: Vec<Sample>) -> PathBuf {
+    let to = directory.join(format!("{}.jsonl", suite.replace(' ', "-")));
+    let about = About {
+        suite: suite.into(),
+        question: "how does it behave & why? <not markup>".into(),
+        date: "2026-11-22T02:40:00Z".into(),
+        program: if suite == "iperf3" { "iperf 3.12".into() } else { "thalweg 0.1.0".into() },
+        command: format!(
+            "thalweg bench {suite} --budget 64MiB --out a/rather/long/path/to/a/result/file/{suite}.jsonl"
+        ),
+        machine: Machine {
+            cpu: "AMD EPYC".into(),
+            cores: 2,
+            memory_bytes: 8 << 30,
+            kernel: "Linux 6.18".into(),
+            ..Machine::default()
+        },
+        path,
+        iterations: 5,
+        encryption: "AES-128-GCM, sealed frames".into(),
+        verification: "BLAKE3 of every segment before it is written, all synced".into(),
+        scaling: Scaling {
+            changes: vec![Scaled {
+                what: "data set".into(),
+                from: "1 TiB (000 section III-B.2)".into(),
+                to: "64 MiB".into(),
+            }],
+            ..Scaling::default()
+        },
+    };
+    let mut log = Log::begin(&to, about).unwrap();
+    for sample in samples {
+        log.sample(sample).unwrap();
+    }
+    log.left_out("bbr", "this kernel has reno, cubic only").unwrap();
+    log.end().unwrap();
+    to
+}
+
+fn number(value: f64) -> Quantity {
+    Quantity::number(value, "1")
+}
+
+/// Five runs of a case, a few per cent apart.
+fn runs(series: &str, bytes: u64, rate: f64, parameters: &[(&str, Quantity)]) -> Vec<Sample> {
+    let one = |run: u32| {
+        let apart = 1.0 + f64::from((run * 7) % 5) * 0.015 - 0.03;
+        Sample {
+            series: series.into(),
+            parameters: parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            run,
+            bytes,
+            files: 4,
+            wall_s: bytes as f64 * 8.0 / (rate * apart),
+            cpu_s: Some(bytes as f64 / 1e9 * 0.9 * apart),
+            wire_cpu_s_per_gb: Some(0.2),
+            ..Sample::default()
+        }
+    };
+    (1..=5).map(one).collect()
+}
+
+fn latency() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for rtt in [0.01, 0.02, 0.04, 0.06, 0.08, 0.1] {
+        for (buffers, window) in [("default", 2.1e6), ("tuned", 5e8)] {
+            let law = f64::min(window * 8.0 / rtt, 1.9 * GBIT);
+            let at = [("rtt", Quantity::number(rtt, "s"))];
+            let stream = runs(&format!("one TCP stream, {buffers} buffers"), 100 << 20, law * 0.93, &at);
+            samples.extend(stream.into_iter().map(|sample| sample.predicted("rate", law, "bit/s")));
+            samples.extend(runs(
+                &format!("thalweg, {buffers} buffers"),
+                100 << 20,
+                1.7 * GBIT / (1.0 + rtt),
+                &at,
+            ));
+        }
+    }
+    samples
+}
+
+fn bulk() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for power in 10..=30 {
+        for rtt in [0.01, 0.05, 0.1] {
+            let size = f64::from(power).exp2();
+            let at = [("file_size", Quantity::number(size, "B")), ("rtt", Quantity::number(rtt, "s"))];
+            samples.extend(runs(
+                "files to files",
+                64 << 20,
+                0.93 * GBIT / (1.0 + 200_000.0 / size + rtt),
+                &at,
+            ));
+        }
+    }
+    samples
+}
+
+fn streaming() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for power in 22..=30 {
+        for rtt in [0.01, 0.05, 0.1] {
+            let size = f64::from(power).exp2();
+            let at = [("file_size", Quantity::number(size, "B")), ("rtt", Quantity::number(rtt, "s"))];
+            let case = runs("growing files", 64 << 20, 0.9 * GBIT / (1.0 + rtt), &at);
+            samples.extend(case.into_iter().map(|sample| sample.measured("lag_at_the_end", 0.1 + rtt, "s")));
+        }
+    }
+    samples
+}
+
+fn controls() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for (name, factor) in [("reno", 1.0), ("cubic", 2.0), ("bbr", 90.0)] {
+        for loss in [0.0, 1e-5, 1e-4, 1e-3] {
+            let law = (factor * 0.7e6 / f64::sqrt(f64::max(loss, 1e-9))).min(0.95 * GBIT);
+            let case = runs(name, 32 << 20, law * 0.9, &[("control", name.into()), ("loss", number(loss))]);
+            samples.extend(case.into_iter().map(|sample| sample.predicted("rate", law, "bit/s")));
+        }
+    }
+    samples
+}
+
+fn order() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for disk in ["simulated array", "the disk of --dir"] {
+        for direction in ["reading", "writing"] {
+            for (rank, order) in (1..).zip(["strict", "serial", "loose", "none"]) {
+                for threads in [1.0, 2.0, 4.0, 8.0] {
+                    for request in [262_144.0, 1_048_576.0, 4_194_304.0] {
+                        let rate =
+                            3e8 * f64::from(rank) * request / (request + 500_000.0) / (1.0 + threads / 9.0);
+                        let at = [
+                            ("direction", direction.into()),
+                            ("disk", disk.into()),
+                            ("order", order.into()),
+                            ("threads", number(threads)),
+                            ("request_size", Quantity::number(request, "B")),
+                        ];
+                        samples.extend(runs(&format!("{direction}, {disk}, {order}"), 64 << 20, rate, &at));
+                    }
+                }
+            }
+        }
+    }
+    samples
+}
+
+fn concurrency() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for streams in [1.0, 2.0, 4.0, 8.0] {
+        for files in [1.0, 2.0, 4.0, 8.0, 16.0] {
+            let rate = 0.9 * GBIT * (1.0 - f64::exp(-streams * files / 3.0));
+            let at = [("streams", number(streams)), ("concurrency", number(files)), ("depth", number(1.0))];
+            samples.extend(runs(&format!("{streams} streams"), 64 << 20, rate, &at));
+        }
+    }
+    for both in [1.0, 4.0] {
+        for depth in [2.0, 4.0, 8.0, 16.0] {
+            let at = [("streams", number(both)), ("concurrency", number(both)), ("depth", number(depth))];
+            samples.extend(runs(&format!("depth, {both} streams"), 64 << 20, 0.2 * GBIT * both, &at));
+        }
+    }
+    samples
+}
+
+fn files() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for power in 2..=12 {
+        let files = f64::from(power).exp2();
+        let time = 0.55 + files / 4.0 * 0.0008 + 64.0 / files * 0.05;
+        let rate = f64::from(64 << 20) * 8.0 / time;
+        samples.extend(runs(
+            "4 at once",
+            64 << 20,
+            rate,
+            &[("files", number(files)), ("concurrency", number(4.0))],
+        ));
+    }
+    samples
+}
+
+fn faults() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for share in [0.0, 0.01, 0.02, 0.05, 0.1] {
+        for (series, again) in [("whole files again", (share * 8.0f64).min(1.0)), ("chunks again", share)] {
+            let rate = 0.9 * GBIT / (1.0 + again);
+            let bytes = again * f64::from(64 << 20);
+            let case = runs(series, 64 << 20, rate, &[("damaged_share", number(share))]);
+            samples.extend(case.into_iter().map(|sample| {
+                sample
+                    .measured("sent_again_on_the_wire", bytes * 1.06, "B")
+                    .predicted("sent_again_on_the_wire", bytes, "B")
+                    .predicted("rate", rate * 1.02, "bit/s")
+            }));
+        }
+    }
+    samples
+}
+
+fn layout() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for disk in ["4 simulated devices", "the disk of --dir"] {
+        for (order, rate) in [("none", 1.0), ("loose", 1.1), ("serial", 0.8), ("layout", 1.5)] {
+            samples.extend(runs(disk, 64 << 20, rate * GBIT, &[("order", order.into())]));
+        }
+    }
+    samples
+}
+
+fn congest() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for clients in 1..=6 {
+        for streams in [2.0, 4.0, 8.0] {
+            for starts in ["simultaneous", "scheduled"] {
+                let load = f64::from(clients) * 0.16;
+                let worst =
+                    if starts == "scheduled" { 0.2 } else { 0.2 + load.powi(4) * (4.0 + streams / 8.0) };
+                let times: Vec<f64> =
+                    (1..=40).map(|at| 0.16 + (worst - 0.16) * (f64::from(at) / 40.0).powi(5)).collect();
+                let at = [
+                    ("clients_per_s", number(f64::from(clients))),
+                    ("streams", number(streams)),
+                    ("starts", starts.into()),
+                    ("load", number(load)),
+                ];
+                let transfers = Distribution { unit: "s".into(), values: times };
+                for sample in runs(&format!("{starts}, {streams} streams"), 20_000_000, 0.5 * GBIT, &at) {
+                    let mut sample =
+                        sample.measured("speed_score", worst / 0.16, "1").predicted("ideal", 0.16, "s");
+                    sample.distributions = BTreeMap::from([("transfer_time".to_owned(), transfers.clone())]);
+                    samples.push(sample);
+                }
+            }
+        }
+    }
+    samples
+}
+
+fn storage() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for direction in ["read", "write"] {
+        for (way, order) in [
+            ("direct", "sequential"),
+            ("direct", "scattered"),
+            ("cached", "sequential"),
+            ("cached", "scattered"),
+        ] {
+            for depth in [1.0, 4.0, 16.0] {
+                for request in [65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0] {
+                    let rate = 8e9 * request / (request + 300_000.0) * depth / (depth + 2.0);
+                    let at = [
+                        ("direction", direction.into()),
+                        ("way", way.into()),
+                        ("order", order.into()),
+                        ("request_size", Quantity::number(request, "B")),
+                        ("depth", number(depth)),
+                    ];
+                    let latency = request * 8.0 / rate * depth;
+                    let values: Vec<f64> = (0..50).map(|at| latency * (1.0 + f64::from(at) / 40.0)).collect();
+                    for mut sample in runs(&format!("{direction}, {way}, {order}"), 64 << 20, rate, &at) {
+                        let all = Distribution { unit: "s".into(), values: values.clone() };
+                        sample.distributions.insert("request_latency".to_owned(), all);
+                        samples.push(sample);
+                    }
+                }
+            }
+        }
+    }
+    samples
+}
+
+fn foreign() -> Vec<Sample> {
+    let at = [("streams", number(4.0)), ("direction", "to the server".into())];
+    runs("iperf3, TCP", 1 << 30, 0.91 * GBIT, &at)
+        .into_iter()
+        .map(|sample| sample.measured("rate", 0.91 * GBIT, "bit/s"))
+        .collect()
+}

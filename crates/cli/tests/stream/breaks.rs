@@ -1,0 +1,205 @@
+//! Kills, cuts and restarts at random moments: a mark never goes back, and in the end the whole is there, once.
+
+use crate::support::chance::{Random, quick_or_torture};
+use crate::support::job::{Running, signal, with};
+use crate::support::proxy::Proxy;
+use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
+use crate::{LIMIT, Writer, command, mark, piped};
+use nix::sys::signal::Signal;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Writes a file in bits, as long as it lives, and closes it at the end.
+fn write_slowly(path: &Path, content: Vec<u8>, pause: Duration) -> std::thread::JoinHandle<()> {
+    let mut writer = Writer::new(path.to_owned());
+    std::thread::spawn(move || {
+        for bytes in content.chunks(20_000) {
+            writer.write(bytes);
+            std::thread::sleep(pause);
+        }
+    })
+}
+
+/// Watches that a mark, while there is one, never goes back, and never names what is not there.
+fn watch(scratch: &Scratch, path: &Path, content: &[u8], done: &AtomicBool) -> u64 {
+    let (mut last, mut looks) = (0, 0);
+    while !done.load(Ordering::Acquire) {
+        if path.exists() {
+            let (now, is_complete) = mark(scratch, path);
+            // Between two attempts, and after the end, there is no mark: the size is told.
+            if !is_complete {
+                assert!(now >= last, "the mark went back from {last} to {now}");
+                let there = std::fs::read(path).unwrap();
+                assert!(there[..now as usize] == content[..now as usize]);
+                last = now;
+                looks += 1;
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    looks
+}
+
+#[test]
+fn a_growing_file_outlives_kills_of_either_side_and_cuts_of_the_link() {
+    let mut random = Random::new("stream kills");
+    let scratch = Arc::new(Scratch::new());
+    let (from, export) = (scratch.path("from"), scratch.path("export"));
+    std::fs::create_dir(&export).unwrap();
+    let to = export.join("x");
+    let strikes = quick_or_torture(8, 50);
+    let content = noise(1, 20_000 * 40 * strikes as usize / 8);
+    let mut daemon = Some(scratch.daemon(&[("data", &export)]));
+    let address = daemon.as_ref().unwrap().address();
+    let proxy = Proxy::new(&address);
+    let place = proxy.place("data", "x");
+    let writer = write_slowly(&from, content.clone(), Duration::from_millis(100));
+    let done = Arc::new(AtomicBool::new(false));
+    let watcher = std::thread::spawn({
+        let (scratch, to, content, done) = (scratch.clone(), to.clone(), content.clone(), done.clone());
+        move || watch(&scratch, &to, &content, &done)
+    });
+    let push = || Running::start(with(command(&scratch), [from.to_str().unwrap(), &place]));
+    let mut job = push();
+    for _ in 0..strikes {
+        std::thread::sleep(Duration::from_millis(100 + random.below(400)));
+        match random.below(3) {
+            0 => {
+                job.kill();
+                job = push();
+            }
+            1 => {
+                if let Some(daemon) = daemon.take() {
+                    daemon.kill();
+                }
+                daemon = Some(scratch.daemon_at(&address, &[("data", &export)], &[], |command| command));
+            }
+            _ => proxy.cut(),
+        }
+    }
+    writer.join().unwrap();
+    job.end(LIMIT).expect(0);
+    done.store(true, Ordering::Release);
+    assert!(watcher.join().unwrap() > 0, "nobody saw a mark");
+    assert!(std::fs::read(&to).unwrap() == content);
+    assert_no_litter(&export);
+}
+
+#[test]
+fn a_pipe_outlives_cuts_and_restarts_of_the_daemon() {
+    let mut random = Random::new("stream pipe");
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let mut daemon = Some(scratch.daemon(&[("data", &export)]));
+    let address = daemon.as_ref().unwrap().address();
+    let proxy = Proxy::new(&address);
+    let mut child = piped(&scratch, &proxy.place("data", "x"), &["--buffer", "256KiB"]);
+    let mut pipe = child.stdin.take().unwrap();
+    let content = noise(2, 3 << 20);
+    for (bytes, number) in content.chunks(64 << 10).zip(0..) {
+        pipe.write_all(bytes).unwrap();
+        if number % 8 == 3 {
+            std::thread::sleep(Duration::from_millis(random.below(200)));
+            if random.below(2) == 0 {
+                proxy.cut();
+            } else {
+                if let Some(daemon) = daemon.take() {
+                    daemon.kill();
+                }
+                daemon = Some(scratch.daemon_at(&address, &[("data", &export)], &[], |command| command));
+            }
+        }
+    }
+    drop(pipe);
+    let output = finish(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(std::fs::read(export.join("x")).unwrap() == content);
+    assert_no_litter(&export);
+}
+
+#[test]
+fn a_consumer_outlives_restarts_of_the_daemon_that_it_pulls_from() {
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let content = noise(3, 20_000 * 25);
+    let writer = write_slowly(&export.join("x"), content.clone(), Duration::from_millis(100));
+    let mut daemon = scratch.daemon(&[("data", &export)]);
+    let address = daemon.address();
+    let place = daemon.place("data", "x");
+    let mut pull = command(&scratch);
+    let out = std::fs::File::create(scratch.path("out")).unwrap();
+    let child = pull.args([&place, "-"]).stdout(out).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(600));
+        daemon.kill();
+        daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+    }
+    writer.join().unwrap();
+    let output = finish(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(std::fs::read(scratch.path("out")).unwrap() == content);
+}
+
+#[test]
+fn a_producer_that_was_killed_says_the_same_again_and_only_the_rest_is_sent() {
+    let scratch = Scratch::new();
+    let to = scratch.path("to");
+    let content = noise(4, 1 << 20);
+    let mut child = piped(&scratch, to.to_str().unwrap(), &[]);
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(&content[..600_000]).unwrap();
+    assert!(wait_until(LIMIT, || to.exists() && mark(&scratch, &to) == (600_000, false)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(pipe);
+    assert_eq!(mark(&scratch, &to), (600_000, false));
+    let mut child = piped(&scratch, to.to_str().unwrap(), &[]);
+    child.stdin.take().unwrap().write_all(&content).unwrap();
+    let output = finish(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the first 600000 bytes are there already"), "{said}");
+    assert!(std::fs::read(&to).unwrap() == content);
+    assert_no_litter(scratch.root());
+}
+
+#[test]
+fn asked_to_stop_it_keeps_its_mark_and_the_same_command_goes_on() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let mut writer = Writer::new(from.clone());
+    writer.write(&noise(5, 100_000));
+    let push = || Running::start(with(command(&scratch), [&from, &to]));
+    let job = push();
+    assert!(wait_until(LIMIT, || to.exists() && mark(&scratch, &to) == (100_000, false)));
+    signal(job.pid(), Signal::SIGTERM);
+    job.end(LIMIT).expect(143);
+    assert_eq!(mark(&scratch, &to), (100_000, false));
+    writer.write(&noise(6, 50_000));
+    drop(writer);
+    push().end(LIMIT).expect(0);
+    assert!(std::fs::read(&to).unwrap() == [noise(5, 100_000), noise(6, 50_000)].concat());
+}
+
+#[test]
+fn what_was_changed_below_the_mark_is_found_and_not_gone_on_with() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let mut writer = Writer::new(from.clone());
+    writer.write(&noise(7, 100_000));
+    let push = || Running::start(with(command(&scratch), [&from, &to]));
+    let job = push();
+    assert!(wait_until(LIMIT, || to.exists() && mark(&scratch, &to) == (100_000, false)));
+    job.kill();
+    let mut rotten = std::fs::read(&to).unwrap();
+    rotten[5000] ^= 1;
+    std::fs::write(&to, &rotten).unwrap();
+    drop(writer);
+    let ran = push().end(LIMIT).expect(4);
+    assert!(ran.stderr.contains("what is there is not what was durable"), "{}", ran.stderr);
+}

@@ -1,0 +1,192 @@
+//! Files that somebody writes while they are streamed: as they grow, rest, come, go and are cut.
+
+use crate::support::job::Running;
+use crate::support::{Scratch, assert_no_litter, noise, wait_until};
+use crate::{LIMIT, Writer, append, command, mark};
+use std::path::Path;
+use std::time::Duration;
+
+fn start(scratch: &Scratch, args: &[&str], from: &Path, to: &Path) -> Running {
+    let mut command = command(scratch);
+    command.args(args).arg(from).arg(to);
+    Running::start(command)
+}
+
+fn holds(path: &Path, bytes: &[u8]) -> bool {
+    wait_until(LIMIT, || std::fs::read(path).is_ok_and(|content| content == bytes))
+}
+
+#[test]
+fn a_file_is_there_as_it_grows_up_to_its_mark_and_is_complete_when_its_writer_closes_it() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let content = noise(1, 300_000);
+    let mut writer = Writer::new(from.clone());
+    writer.write(&content[..1000]);
+    let mut job = start(&scratch, &[], &from, &to);
+    let mut last = 0;
+    for end in [1000, 5000, 5001, 200_000, 300_000] {
+        if end > 1000 {
+            writer.write(&content[mark_end(&from)..end]);
+        }
+        assert!(holds(&to, &content[..end]));
+        assert!(wait_until(LIMIT, || mark(&scratch, &to) == (end as u64, false)));
+        assert!(mark(&scratch, &to).0 >= last);
+        last = end as u64;
+    }
+    assert!(!job.is_over());
+    drop(writer);
+    job.end(LIMIT).expect(0);
+    assert!(holds(&to, &content));
+    assert_eq!(mark(&scratch, &to), (300_000, true));
+    assert_no_litter(scratch.root());
+}
+
+fn mark_end(path: &Path) -> usize {
+    std::fs::metadata(path).unwrap().len() as usize
+}
+
+#[test]
+fn it_ends_by_size_by_idle_time_and_by_a_marker() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let content = noise(2, 100_000);
+    append(&from, &content[..10_000]);
+    let job = start(&scratch, &["--until-size", "50000"], &from, &to);
+    append(&from, &content[10_000..]);
+    job.end(LIMIT).expect(0);
+    assert!(std::fs::read(&to).unwrap() == content[..50_000]);
+
+    let job = start(&scratch, &["--until-idle", "500ms", "--poll", "20ms"], &from, &to);
+    let ran = job.end(LIMIT).expect(0);
+    assert!(ran.stderr.contains("were there already"), "{}", ran.stderr);
+    assert!(std::fs::read(&to).unwrap() == content);
+
+    let mut job = start(&scratch, &["--until-marker", "done"], &from, &to);
+    append(&from, b"more");
+    assert!(wait_until(LIMIT, || mark_end(&to) == 100_004));
+    assert!(!job.is_over());
+    append(&scratch.path("done"), b"");
+    job.end(LIMIT).expect(0);
+}
+
+#[test]
+fn a_tree_grows_many_files_at_once_new_ones_and_in_new_directories() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir_all(from.join("deep")).unwrap();
+    let mut writers: Vec<Writer> = (0..20).map(|i| Writer::new(from.join(format!("deep/{i}")))).collect();
+    let daemon_root = scratch.path("export");
+    std::fs::create_dir(&daemon_root).unwrap();
+    let daemon = scratch.daemon(&[("data", &daemon_root)]);
+    let mut stream = command(&scratch);
+    stream.args(["--until-marker", "DONE"]).arg(format!("{}/", from.display()));
+    let job = Running::start({
+        stream.arg(daemon.place("data", "to"));
+        stream
+    });
+    for round in 0..10u64 {
+        for (writer, number) in writers.iter_mut().zip(0..) {
+            writer.write(&noise(round * 100 + number, 3000));
+        }
+        std::fs::create_dir(from.join(format!("new-{round}"))).unwrap();
+        append(&from.join(format!("new-{round}/file")), &noise(round, 2000));
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    drop(writers);
+    append(&from.join("DONE"), b"");
+    job.end(LIMIT).expect(0);
+    std::fs::remove_file(from.join("DONE")).unwrap();
+    let contents = |root: &Path| {
+        let mut all = std::collections::BTreeMap::new();
+        let mut left = vec![root.to_owned()];
+        while let Some(dir) = left.pop() {
+            for path in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    left.push(path);
+                } else {
+                    let name = path.strip_prefix(root).unwrap().to_owned();
+                    all.insert(name, std::fs::read(&path).unwrap());
+                }
+            }
+        }
+        all
+    };
+    assert!(contents(&from) == contents(&daemon_root.join("to")));
+    assert_eq!(contents(&from).len(), 30);
+    assert_no_litter(&daemon_root);
+    drop((to, daemon));
+}
+
+#[test]
+fn a_writer_that_cuts_its_file_makes_another_stream_of_it_and_nothing_goes_back() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    append(&from, &noise(3, 50_000));
+    let job = start(&scratch, &["--until-idle", "2s"], &from, &to);
+    assert!(holds(&to, &noise(3, 50_000)));
+    std::fs::OpenOptions::new().write(true).open(&from).unwrap().set_len(0).unwrap();
+    append(&from, &noise(4, 20_000));
+    let ran = job.end(LIMIT).expect(0);
+    assert!(std::fs::read(&to).unwrap() == noise(3, 50_000));
+    assert!(std::fs::read(scratch.path("to.~2~")).unwrap() == noise(4, 20_000));
+    assert!(
+        ran.stderr.contains("was cut or written anew: the 50000 bytes read of it stay"),
+        "{}",
+        ran.stderr
+    );
+    assert_no_litter(scratch.root());
+}
+
+#[test]
+fn a_file_that_is_rotated_is_read_to_its_end_and_its_successor_has_a_name_of_its_own() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let mut old = Writer::new(from.clone());
+    old.write(&noise(5, 30_000));
+    let job = start(&scratch, &["--until-idle", "3s"], &from, &to);
+    assert!(holds(&to, &noise(5, 30_000)));
+    std::fs::rename(&from, scratch.path("from.1")).unwrap();
+    let mut new = Writer::new(from.clone());
+    new.write(&noise(6, 10_000));
+    // Who holds it open writes on, as programs do until they hear of it.
+    old.write(b"the last words");
+    let ran = job.end(LIMIT).expect(0);
+    assert!(std::fs::read(&to).unwrap() == [&noise(5, 30_000)[..], b"the last words"].concat());
+    assert!(std::fs::read(scratch.path("to.~2~")).unwrap() == noise(6, 10_000));
+    // Whether the successor is there already when the first look finds the old one gone, is the writer's doing.
+    let is_told = ran.stderr.contains("was replaced") || ran.stderr.contains("was moved away");
+    assert!(is_told, "{}", ran.stderr);
+}
+
+#[test]
+fn a_directory_follows_a_file_that_is_renamed_in_it_and_sends_it_once() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    let mut writer = Writer::new(from.join("log"));
+    writer.write(&noise(7, 30_000));
+    let source = scratch.path("from/");
+    let job = start(&scratch, &["--until-idle", "2s", "--json"], &source, &to);
+    assert!(holds(&to.join("log"), &noise(7, 30_000)));
+    std::fs::rename(from.join("log"), from.join("log.1")).unwrap();
+    writer.write(b"on and on");
+    append(&from.join("log"), b"anew");
+    let ran = job.end(LIMIT).expect(0);
+    assert!(std::fs::read(to.join("log")).unwrap() == [&noise(7, 30_000)[..], b"on and on"].concat());
+    assert_eq!(std::fs::read(to.join("log.~2~")).unwrap(), b"anew");
+    assert!(!to.join("log.1").exists());
+    assert_eq!(ran.number("bytes_received"), 30_000 + 9 + 4);
+}
+
+#[test]
+fn another_file_that_stands_there_is_left_alone() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    append(&from, &noise(8, 1000));
+    append(&to, b"mine");
+    let ran = start(&scratch, &[], &from, &to).end(LIMIT).expect(2);
+    assert!(ran.stderr.contains("another file of 4 bytes stands there"), "{}", ran.stderr);
+    assert_eq!(std::fs::read(&to).unwrap(), b"mine");
+    start(&scratch, &[], &scratch.path("absent"), &to).end(LIMIT).expect(3);
+}

@@ -1,0 +1,164 @@
+//! Pipes: to a file, from a file, and from program to program.
+
+use crate::support::job::Running;
+use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
+use crate::{LIMIT, append, command, mark, piped};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+#[test]
+fn a_pipe_goes_to_a_daemon_and_comes_back_the_same() {
+    let scratch = Scratch::new();
+    let to = scratch.path("to");
+    std::fs::create_dir(&to).unwrap();
+    let daemon = scratch.daemon(&[("data", &to)]);
+    let content = noise(1, 5 << 20 | 321);
+    let mut child = piped(&scratch, &daemon.place("data", "run/x"), &[]);
+    child.stdin.take().unwrap().write_all(&content).unwrap();
+    let output = finish(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read(to.join("run/x")).unwrap(), content);
+    assert_eq!(mark(&scratch, &to.join("run/x")), (content.len() as u64, true));
+    assert_no_litter(&to);
+
+    let mut back = command(&scratch);
+    back.arg(daemon.place("data", "run/x")).arg("-").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = finish(back.spawn().unwrap());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout == content);
+}
+
+#[test]
+fn a_pipe_goes_into_a_local_file_and_out_of_it_and_nothing_is_nothing() {
+    let scratch = Scratch::new();
+    for bytes in [0, 1, 3 << 20] {
+        let path = scratch.path(&format!("x-{bytes}"));
+        let mut child = piped(&scratch, path.to_str().unwrap(), &[]);
+        child.stdin.take().unwrap().write_all(&noise(2, bytes)).unwrap();
+        assert!(finish(child).status.success());
+        assert!(std::fs::read(&path).unwrap() == noise(2, bytes));
+        let mut back = command(&scratch);
+        back.arg(&path).arg("-").stdout(Stdio::piped()).stderr(Stdio::piped());
+        assert!(finish(back.spawn().unwrap()).stdout == noise(2, bytes));
+    }
+    assert_no_litter(scratch.root());
+}
+
+#[test]
+fn what_stands_there_is_gone_on_with_if_the_pipe_begins_with_it_and_never_replaced() {
+    let scratch = Scratch::new();
+    let path = scratch.path("x");
+    std::fs::write(&path, noise(3, 100_000)).unwrap();
+    let mut child = piped(&scratch, path.to_str().unwrap(), &[]);
+    child.stdin.take().unwrap().write_all(&noise(3, 300_000)).unwrap();
+    assert!(finish(child).status.success());
+    assert!(std::fs::read(&path).unwrap() == noise(3, 300_000));
+
+    let mut child = piped(&scratch, path.to_str().unwrap(), &[]);
+    // It may end before it has read all of this.
+    let _ = child.stdin.take().unwrap().write_all(&noise(4, 400_000));
+    let output = finish(child);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("another file of 300000 bytes stands there"), "{said}");
+    assert!(std::fs::read(&path).unwrap() == noise(3, 300_000));
+}
+
+#[test]
+fn a_consumer_follows_what_a_producer_streams_and_ends_when_it_is_complete() {
+    let scratch = Scratch::new();
+    let to = scratch.path("to");
+    std::fs::create_dir(&to).unwrap();
+    let daemon = scratch.daemon(&[("data", &to)]);
+    let place = daemon.place("data", "x");
+    let mut producer = piped(&scratch, &place, &[]);
+    let mut pipe = producer.stdin.take().unwrap();
+    let content = noise(5, 2 << 20);
+    pipe.write_all(&content[..1 << 20]).unwrap();
+    assert!(wait_until(LIMIT, || to.join("x").exists()));
+    let mut follow = command(&scratch);
+    let mut consumer =
+        follow.args([&place, "-"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut got = vec![0; 1 << 20];
+    consumer.stdout.as_mut().unwrap().read_exact(&mut got).unwrap();
+    assert!(got == content[..1 << 20]);
+    // It waits: there is more to come.
+    assert!(matches!(consumer.try_wait(), Ok(None)));
+    pipe.write_all(&content[1 << 20..]).unwrap();
+    drop(pipe);
+    assert!(finish(producer).status.success());
+    let mut rest = Vec::new();
+    consumer.stdout.take().unwrap().read_to_end(&mut rest).unwrap();
+    assert!(rest == content[1 << 20..]);
+    assert!(finish(consumer).status.success());
+}
+
+#[test]
+fn a_consumer_that_rests_holds_the_stream_up_and_one_that_leaves_ends_it() {
+    let scratch = Scratch::new();
+    let to = scratch.path("to");
+    std::fs::create_dir(&to).unwrap();
+    let content = noise(6, 8 << 20);
+    std::fs::write(to.join("x"), &content).unwrap();
+    let daemon = scratch.daemon(&[("data", &to)]);
+    let place = daemon.place("data", "x");
+    let mut pull = command(&scratch);
+    // A rest that is longer than a stall and than the patience is no fault of the link.
+    pull.args(["--buffer", "64KiB", "--stall-timeout", "1s", "--patience", "2s"]).args([&place, "-"]);
+    let mut child = pull.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    let mut got = Vec::new();
+    child.stdout.take().unwrap().read_to_end(&mut got).unwrap();
+    let output = finish(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(got == content);
+
+    let mut pull = command(&scratch);
+    let mut child = pull.args([&place, "-"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut some = [0; 1000];
+    child.stdout.take().unwrap().read_exact(&mut some).unwrap();
+    let output = finish(child);
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("nobody reads the output any more"), "{said}");
+}
+
+#[test]
+fn a_fifo_is_a_source_and_events_are_json() {
+    let scratch = Scratch::new();
+    let (fifo, to) = (scratch.path("fifo"), scratch.path("to"));
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let mut stream = command(&scratch);
+    stream.arg("--json").arg(&fifo).arg(&to);
+    let job = Running::start(stream);
+    append(&fifo, &noise(7, 200_000));
+    let ran = job.end(LIMIT).expect(0);
+    assert_eq!(ran.number("bytes"), 200_000);
+    assert_eq!(ran.number("files_complete"), 1);
+    assert!(std::fs::read(&to).unwrap() == noise(7, 200_000));
+}
+
+/// As what `cat > FILE` would have made, here and at a daemon, whatever umask that one has.
+#[test]
+fn a_pipe_becomes_a_file_with_the_mode_that_the_users_umask_leaves() {
+    let scratch = Scratch::new();
+    let to = scratch.path("to");
+    std::fs::create_dir(&to).unwrap();
+    let daemon = scratch.daemon(&[("data", &to)]);
+    for (place, made) in
+        [(daemon.place("data", "x"), to.join("x")), (to.join("y").display().to_string(), to.join("y"))]
+    {
+        let mut stream = command(&scratch);
+        stream.args(["-", &place]);
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-c", "umask 027; echo x | \"$@\"", "sh"])
+            .arg(stream.get_program())
+            .args(stream.get_args());
+        shell.envs(stream.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        assert!(shell.stderr(Stdio::null()).status().unwrap().success());
+        assert_eq!(std::fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+}

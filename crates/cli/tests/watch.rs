@@ -1,0 +1,319 @@
+//! `thalweg watch`: each item arrives and is analysed once, in order if asked, whoever is killed.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use support::chance::Random;
+use support::volume::{self, Volume};
+use support::{Scratch, wait_until};
+
+/// A script that is the analysis: it writes one line for each run that it completes.
+fn analysis(scratch: &Scratch, body: &str) -> PathBuf {
+    let path = scratch.path("analysis.sh");
+    std::fs::write(&path, format!("#!/bin/sh\nset -e\n{body}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// One line in the log: a single write of a short line to a file opened for appending.
+const LOG: &str = r#"printf '%s %s\n' "$THALWEG_ITEM_NAME" "$THALWEG_ITEM_KEY" >> "$LOG""#;
+
+struct Bench {
+    scratch: Scratch,
+    source: PathBuf,
+    destination: PathBuf,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let scratch = Scratch::new();
+        let (source, destination) = (scratch.path("in"), scratch.path("out"));
+        std::fs::create_dir(&source).unwrap();
+        Bench { scratch, source, destination }
+    }
+
+    fn watch(&self, source: &str, destination: &str, more: &[&str]) -> Command {
+        let mut command = self.scratch.thalweg();
+        command.args(["watch", source, destination, "--stable", "100ms", "--look-every", "100ms"]).args(more);
+        command.env("LOG", self.scratch.path("log"));
+        command
+    }
+
+    fn local(&self, more: &[&str]) -> Command {
+        self.watch(self.source.to_str().unwrap(), self.destination.to_str().unwrap(), more)
+    }
+
+    /// What was analysed, in order.
+    fn log(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.scratch.path("log")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn put(&self, name: &str, content: &[u8]) {
+        let path = self.source.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let hidden = path.with_file_name(".being-written");
+        std::fs::write(&hidden, content).unwrap();
+        std::fs::rename(hidden, path).unwrap();
+    }
+}
+
+fn start(mut command: Command) -> Child {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn terminate(child: &Child) {
+    use nix::sys::signal::{Signal, kill};
+    kill(nix::unistd::Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+}
+
+fn ends(mut command: Command) -> (Option<i32>, String) {
+    let output = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let output = support::finish(output.unwrap());
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+fn arrived_whole(source: &Path, destination: &Path, names: &[String]) {
+    for name in names {
+        let (left, right) = (source.join(name), destination.join(name));
+        assert_eq!(std::fs::read(left).unwrap(), std::fs::read(right).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn an_item_arrives_is_analysed_and_its_results_go_back_whatever_its_name() {
+    let bench = Bench::new();
+    let script = analysis(
+        &bench.scratch,
+        &format!(
+            "cmp \"$THALWEG_ITEM_PATH\" \"$THALWEG_ITEM_SOURCE\"\n\
+                  test -s \"$THALWEG_ITEM_RECEIPT\"\n\
+                  wc -c < \"$THALWEG_ITEM_PATH\" > \"$THALWEG_ITEM_RESULTS/bytes\"\n\
+                  printf '%s' \"$1$2\" > \"$THALWEG_ITEM_RESULTS/arguments\"\n{LOG}"
+        ),
+    );
+    let names = [
+        "-rf",
+        "a b",
+        "$(touch pwned)",
+        "`touch pwned`;x",
+        "sub/deep/'\"",
+        "@site",
+        "h:o",
+        "tw:x",
+        "é",
+        "*?",
+    ];
+    for name in names {
+        bench.put(name, name.as_bytes());
+    }
+    let results = bench.scratch.path("results");
+    let more = [
+        "--idle-exit",
+        "500ms",
+        "--on-arrival",
+        script.to_str().unwrap(),
+        "--results-back",
+        results.to_str().unwrap(),
+        "--",
+        "$HOME",
+        "; touch pwned",
+    ];
+    let mut command = bench.local(&more);
+    command.current_dir(bench.scratch.path(""));
+    let (code, text) = ends(command);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(bench.log().len(), names.len(), "{text}");
+    for name in names {
+        assert_eq!(std::fs::read(bench.destination.join(name)).unwrap(), name.as_bytes());
+        let bytes = std::fs::read_to_string(results.join(name).join("bytes")).unwrap();
+        assert_eq!(bytes.trim(), name.len().to_string());
+        let arguments = std::fs::read_to_string(results.join(name).join("arguments")).unwrap();
+        assert_eq!(arguments, "$HOME; touch pwned");
+    }
+    assert!(!bench.scratch.path("pwned").exists());
+    // Again: nothing is left to do.
+    let (code, text) = ends(bench.local(&more));
+    assert_eq!((code, bench.log().len()), (Some(0), names.len()), "{text}");
+    // Other content under a name that is known is another arrival.
+    bench.put("a b", b"more");
+    let (code, text) = ends(bench.local(&more));
+    assert_eq!((code, bench.log().len()), (Some(0), names.len() + 1), "{text}");
+}
+
+#[test]
+fn in_order_the_next_waits_until_the_one_before_has_succeeded() {
+    let bench = Bench::new();
+    // The second fails twice.
+    let script = analysis(
+        &bench.scratch,
+        &format!("case $THALWEG_ITEM_NAME in snap9) test \"$THALWEG_ITEM_ATTEMPT\" -gt 2;; esac\n{LOG}"),
+    );
+    let names = ["snap8", "snap9", "snap10", "snap11"];
+    for name in names {
+        bench.put(name, name.as_bytes());
+    }
+    let more = ["--idle-exit", "500ms", "--in-order", "name", "--on-arrival", script.to_str().unwrap()];
+    let (code, text) = ends(bench.local(&more));
+    assert_eq!(code, Some(0), "{text}");
+    let order: Vec<String> =
+        bench.log().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(order, names);
+    assert!(text.contains("snap9: the command ended with exit code 1"), "{text}");
+}
+
+#[test]
+fn an_item_that_always_fails_is_given_up_told_and_tried_again_by_the_next_start() {
+    let bench = Bench::new();
+    let script = analysis(&bench.scratch, &format!("test -e \"$LOG.permit\"\n{LOG}"));
+    bench.put("a", b"a");
+    bench.put("b", b"b");
+    let more = [
+        "--idle-exit",
+        "300ms",
+        "--in-order",
+        "name",
+        "--attempts",
+        "1",
+        "--on-arrival",
+        script.to_str().unwrap(),
+    ];
+    let (code, text) = ends(bench.local(&more));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("a: given up"), "{text}");
+    assert_eq!(bench.log().len(), 0);
+    std::fs::write(bench.scratch.path("log.permit"), "").unwrap();
+    let (code, text) = ends(bench.local(&more));
+    assert_eq!((code, bench.log().len()), (Some(0), 2), "{text}");
+}
+
+#[test]
+fn a_directory_arrives_when_its_marker_is_there_and_a_pull_analyses_where_data_arrive() {
+    let bench = Bench::new();
+    let script = analysis(
+        &bench.scratch,
+        &format!(
+            "test -f \"$THALWEG_ITEM_PATH/data\"\ncp \"$THALWEG_ITEM_PATH/data\" \"$THALWEG_ITEM_RESULTS/seen\"\n{LOG}"
+        ),
+    );
+    bench.put("run1/data", b"one");
+    let export = bench.scratch.path("in");
+    let back = bench.scratch.path("back");
+    std::fs::create_dir(&back).unwrap();
+    let daemon = bench.scratch.daemon(&[("data", &export), ("back", &back)]);
+    let ticket = daemon.ticket.to_str().unwrap().to_owned();
+    let (source, results) = (daemon.place("data", ""), daemon.place("back", ""));
+    let more = [
+        "--item",
+        "directory",
+        "--marker",
+        "READY",
+        "--ticket",
+        &ticket,
+        "--on-arrival",
+        script.to_str().unwrap(),
+        "--results-back",
+        &results,
+    ];
+    let mut command = bench.scratch.thalweg();
+    command.args(["watch", &source]).arg(&bench.destination).args(["--look-every", "100ms"]).args(more);
+    command.env("LOG", bench.scratch.path("log"));
+    let mut watch = start(command);
+    bench.put("run2/data", b"two");
+    bench.put("run2/READY", b"");
+    let is_back = |name: &str| back.join(name).join("seen").exists();
+    assert!(wait_until(Duration::from_secs(60), || is_back("run2")));
+    assert!(!bench.destination.join("run1").exists(), "it is not complete");
+    bench.put("run1/READY", b"");
+    assert!(wait_until(Duration::from_secs(60), || is_back("run1")));
+    assert_eq!(std::fs::read(back.join("run1/seen")).unwrap(), b"one");
+    terminate(&watch);
+    assert_eq!(watch.wait().unwrap().code(), Some(143));
+    assert_eq!(bench.log().len(), 2);
+}
+
+#[test]
+fn killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice() {
+    let bench = Bench::new();
+    let mut chance = Random::new("watch-kills");
+    let script = analysis(&bench.scratch, &format!("sleep 0.0$(($$ % 5))\n{LOG}"));
+    let names: Vec<String> = (0..60).map(|number| format!("shot{number}")).collect();
+    let more = ["--on-arrival", script.to_str().unwrap(), "--jobs", "3"];
+    let mut written = names.iter();
+    for _ in 0..50 {
+        let mut watch = start(bench.local(&more));
+        if let Some(name) = written.next() {
+            bench.put(name, &vec![7; chance.below(200_000) as usize]);
+        }
+        std::thread::sleep(Duration::from_millis(chance.below(400)));
+        watch.kill().unwrap();
+        watch.wait().unwrap();
+    }
+    written.for_each(|name| bench.put(name, name.as_bytes()));
+    let (code, text) = ends(bench.local(&[&more[..], &["--idle-exit", "500ms"]].concat()));
+    assert_eq!(code, Some(0), "{text}");
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    for line in bench.log() {
+        *times.entry(line).or_default() += 1;
+    }
+    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(twice.is_empty(), "analysed twice: {twice:?}");
+    assert_eq!(times.len(), names.len(), "{times:?}");
+    arrived_whole(&bench.source, &bench.destination, &names);
+}
+
+#[test]
+fn a_command_outlives_its_watch_and_its_end_is_found() {
+    let bench = Bench::new();
+    let script = analysis(
+        &bench.scratch,
+        &format!("touch \"$LOG.began\"\nwhile ! test -e \"$LOG.go\"; do sleep 0.05; done\n{LOG}"),
+    );
+    bench.put("a", b"a");
+    let more = ["--on-arrival", script.to_str().unwrap()];
+    let mut watch = start(bench.local(&more));
+    assert!(wait_until(Duration::from_secs(60), || bench.scratch.path("log.began").exists()));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    // Another watch waits for it, and begins no second one.
+    std::fs::remove_file(bench.scratch.path("log.began")).unwrap();
+    let mut watch = start(bench.local(&[&more[..], &["--idle-exit", "300ms"]].concat()));
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(watch.try_wait().unwrap().is_none(), "it waits");
+    std::fs::write(bench.scratch.path("log.go"), "").unwrap();
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+    assert_eq!(bench.log().len(), 1);
+    assert!(!bench.scratch.path("log.began").exists());
+}
+
+#[test]
+fn a_destination_that_is_full_delays_an_item_until_there_is_room() {
+    if !volume::can_mount("watch") {
+        return;
+    }
+    let bench = Bench::new();
+    let volume = Volume::in_memory(bench.scratch.root(), "small", "size=4m");
+    let ballast = volume.path.join("ballast");
+    std::fs::write(&ballast, vec![1; 3 << 20]).unwrap();
+    bench.put("large", &vec![2; 2 << 20]);
+    let destination = volume.path.join("out");
+    let script = analysis(&bench.scratch, LOG);
+    let (source, log) = (bench.source.to_str().unwrap(), bench.scratch.path("watch.log"));
+    let mut command =
+        bench.watch(source, destination.to_str().unwrap(), &["--on-arrival", script.to_str().unwrap()]);
+    let told = std::fs::File::create(&log).unwrap();
+    let mut watch = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(told).spawn().unwrap();
+    let says = |text: &str| std::fs::read_to_string(&log).unwrap_or_default().contains(text);
+    assert!(wait_until(Duration::from_secs(60), || says("No space left")));
+    assert_eq!(bench.log().len(), 0);
+    std::fs::remove_file(&ballast).unwrap();
+    assert!(wait_until(Duration::from_secs(60), || bench.log().len() == 1));
+    terminate(&watch);
+    assert_eq!(watch.wait().unwrap().code(), Some(143));
+    assert_eq!(std::fs::read(destination.join("large")).unwrap(), vec![2; 2 << 20]);
+}
