@@ -1,0 +1,71 @@
+"""Moves huge data sets: encrypted, verified, durable, resumable, and says which stage is the narrowest.
+
+>>> import thalweg
+>>> report = thalweg.copy("run7", "tw://dtn.example.org/data/", ticket="ticket")  # doctest: +SKIP
+>>> report.bytes_done, report.sentence  # doctest: +SKIP
+
+Places are written as for the program: ``path``, ``[user@]host:path``, ``ssh://``, ``tw://host[:port]/export/path``,
+``zero:SIZE``, ``null:``; a trailing slash on a source means its contents. What a copy promises is what the program promises:
+it returns when everything is verified and durable; the same call resumes what was interrupted.
+
+The interpreter lock is released while data move; calls may be made from several threads at once. Ctrl-C ends a call in
+order: what was written becomes durable first.
+
+:mod:`thalweg.aio` has the same as coroutines, :mod:`thalweg.model` the equations, :mod:`thalweg.fs` an fsspec file system.
+"""
+
+from __future__ import annotations
+
+from thalweg import model
+from thalweg._thalweg import __version__
+from thalweg._work import Check, Event, Place, Report, Transfer, Verified, Verify, copy, sync, transfer, verify
+from thalweg.errors import (
+    BusyError,
+    ChangedError,
+    ConflictError,
+    ConnectionFailedError,
+    DamageError,
+    DiskError,
+    Error,
+    InternalError,
+    NoSpaceError,
+    NotFoundError,
+    NotPermittedError,
+    PartialError,
+    ProtocolError,
+    StoppedError,
+    UnsupportedError,
+    UsageError,
+)
+
+__all__ = [
+    "BusyError",
+    "ChangedError",
+    "Check",
+    "ConflictError",
+    "ConnectionFailedError",
+    "DamageError",
+    "DiskError",
+    "Error",
+    "Event",
+    "InternalError",
+    "NoSpaceError",
+    "NotFoundError",
+    "NotPermittedError",
+    "PartialError",
+    "Place",
+    "ProtocolError",
+    "Report",
+    "StoppedError",
+    "Transfer",
+    "UnsupportedError",
+    "UsageError",
+    "Verified",
+    "Verify",
+    "__version__",
+    "copy",
+    "model",
+    "sync",
+    "transfer",
+    "verify",
+]

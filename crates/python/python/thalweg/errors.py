@@ -1,0 +1,219 @@
+"""What can go wrong: one class for each kind of failure.
+
+Every one is an :class:`Error`; where Python has a class of its own for it, it is that as well, so that
+``except FileNotFoundError`` does what it says.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thalweg import Report
+
+__all__ = [
+    "BusyError",
+    "ChangedError",
+    "ConflictError",
+    "ConnectionFailedError",
+    "DamageError",
+    "DiskError",
+    "Error",
+    "InternalError",
+    "NoSpaceError",
+    "NotFoundError",
+    "NotPermittedError",
+    "PartialError",
+    "ProtocolError",
+    "StoppedError",
+    "UnsupportedError",
+    "UsageError",
+]
+
+
+class Error(Exception):
+    """A failure of thalweg."""
+
+    #: The class of the failure, as in ``--json``: ``"space"``, ``"notfound"``, ...
+    kind: str
+    #: What was being done, for instance ``"write"``.
+    operation: str
+    #: The entry that it concerns, escaped (``\\xNN``) where its name is no printable text.
+    path: str | None
+    #: The bytes ``(start, end)`` that it concerns.
+    range: tuple[int, int] | None
+    #: The cause in one line.
+    cause: str
+    #: What may be done about it.
+    hint: str | None
+
+    def __init__(
+        self,
+        cause: str,
+        *,
+        kind: str = "internal",
+        operation: str = "",
+        path: str | None = None,
+        range: tuple[int, int] | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.kind, self.operation, self.path, self.range = kind, operation, path, range
+        self.cause, self.hint = cause, hint
+        super().__init__(cause)
+        if isinstance(self, OSError):
+            for name, value in (("errno", self._errno), ("strerror", str(self)), ("filename", path)):
+                setattr(self, name, value)
+
+    #: The error number of those that are an ``OSError``.
+    _errno: int = errno.EIO
+
+    def __str__(self) -> str:
+        at = f" on `{self.path}`" if self.path is not None else ""
+        of = f" at bytes {self.range[0]}..{self.range[1]}" if self.range is not None else ""
+        text = f"{self.operation} failed{at}{of}: {self.cause}" if self.operation else self.cause
+        return f"{text} ({self.hint})" if self.hint else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_again, (type(self), self.cause, self._fields()))
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "operation": self.operation,
+            "path": self.path,
+            "range": self.range,
+            "hint": self.hint,
+        }
+
+
+def _again(of: type[Error], cause: str, fields: dict[str, Any]) -> Error:
+    return of(cause, **fields)
+
+
+class UsageError(Error, ValueError):
+    """The request makes no sense."""
+
+
+class NotFoundError(Error, FileNotFoundError):
+    """No such file or export; or no right to know."""
+
+    _errno = errno.ENOENT
+
+
+class NotPermittedError(Error, PermissionError):
+    """No permission."""
+
+    _errno = errno.EACCES
+
+
+class ConnectionFailedError(Error, ConnectionError):
+    """The connection failed or ended. The same call resumes."""
+
+    _errno = errno.ECONNABORTED
+
+
+class ProtocolError(Error):
+    """The peer broke the protocol, or speaks another version."""
+
+
+class DamageError(Error):
+    """Data arrived damaged and could not be repaired, or a receipt is not what was signed."""
+
+
+class ChangedError(Error):
+    """The source changed while it was read, again and again."""
+
+
+class NoSpaceError(Error, OSError):
+    """No space, quota used up, or read-only. The same call resumes when there is room."""
+
+    _errno = errno.ENOSPC
+
+
+class DiskError(Error, OSError):
+    """Reading or writing failed."""
+
+    _errno = errno.EIO
+
+
+class ConflictError(Error, FileExistsError):
+    """Something else stands at the destination."""
+
+    _errno = errno.EEXIST
+
+
+class UnsupportedError(Error, OSError):
+    """What was asked for, or what an entry is, cannot be made here."""
+
+    _errno = errno.EOPNOTSUPP
+
+
+class StoppedError(Error):
+    """Stopped on request. The same call resumes."""
+
+
+class BusyError(Error):
+    """Another transfer holds the destination."""
+
+
+class InternalError(Error, RuntimeError):
+    """A defect of thalweg."""
+
+
+class PartialError(Error):
+    """Some entries failed; the others arrived, verified and durable.
+
+    :attr:`report` says how many, :attr:`failures` which (the first 1000).
+    """
+
+    #: What the copy did all the same.
+    report: Report
+    #: One error for each entry that failed.
+    failures: list[Error]
+
+    def __init__(self, report: Report) -> None:
+        self.report, self.failures = report, report.failures
+        first = f"; the first: {self.failures[0]}" if self.failures else ""
+        super().__init__(f"{report.failed} entries failed{first}", kind="partial", operation="copy")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (PartialError, (self.report,))
+
+
+_KINDS: dict[str, type[Error]] = {
+    "usage": UsageError,
+    "notfound": NotFoundError,
+    "permission": NotPermittedError,
+    "connection": ConnectionFailedError,
+    "protocol": ProtocolError,
+    "damage": DamageError,
+    "changed": ChangedError,
+    "space": NoSpaceError,
+    "io": DiskError,
+    "conflict": ConflictError,
+    "unsupported": UnsupportedError,
+    "stopped": StoppedError,
+    "busy": BusyError,
+    "internal": InternalError,
+}
+
+
+def of_json(text: str) -> Error:
+    """The exception for a failure as ``--json`` tells it."""
+    return of_object(json.loads(text))
+
+
+def of_object(told: dict[str, Any]) -> Error:
+    """The same, parsed."""
+    kind = told.get("kind", "internal")
+    asked = told.get("range")
+    return _KINDS.get(kind, InternalError)(
+        told.get("why", ""),
+        kind=kind,
+        operation=told.get("operation", ""),
+        path=told.get("path"),
+        range=None if asked is None else (asked[0], asked[1]),
+        hint=told.get("hint"),
+    )

@@ -1,0 +1,441 @@
+"""An fsspec file system: ``tw://host[:port]/export/path`` and ``tw+ssh://[user@]host[:port]/path``.
+
+Registered by entry points, so pandas, xarray, zarr, dask and others open such URLs when thalweg is installed:
+
+>>> pandas.read_csv("tw://host/data/t.csv", storage_options={"ticket": "ticket"})  # doctest: +SKIP
+
+Reads are ranges over one session for each file system object, kept open, with fsspec's caches (``cache_type``); writes go to
+a temporary file here and are copied when the file is closed: verified, durable, and under the final name stands the old
+content or the whole new one. ``get``, ``put`` and their kin are copies by the engine.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import os
+import tempfile
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from fsspec import AbstractFileSystem
+from fsspec.spec import AbstractBufferedFile
+
+from thalweg import _thalweg, _work
+from thalweg.errors import ConflictError, NotFoundError, UsageError, of_json
+
+__all__ = ["ThalwegFileSystem", "ThalwegSshFileSystem"]
+
+#: Port of a daemon if none is given.
+DEFAULT_PORT = 8487
+
+
+class ThalwegFileSystem(AbstractFileSystem):
+    """Files that a daemon exports. A path is ``export/path``; the root lists nothing, since a daemon tells no exports.
+
+    ``host``, ``port``: the daemon, usually from the URL. ``ticket``: what ``thalweg serve`` wrote (default:
+    ``$THALWEG_TICKET``). Other options are those of :func:`thalweg.copy` for reaching far places, and fsspec's own
+    (``use_listings_cache``, ``listings_expiry_time``, ``skip_instance_cache``).
+    """
+
+    protocol: ClassVar[tuple[str, ...]] = ("tw",)
+    root_marker = ""
+    cachable = True
+
+    def __init__(
+        self,
+        host: str = "",
+        port: int | None = None,
+        ticket: str | os.PathLike[str] | None = None,
+        state: str | os.PathLike[str] | None = None,
+        **storage_options: Any,
+    ) -> None:
+        if not host:
+            raise UsageError("the host is missing: tw://host[:port]/export/path", kind="usage", operation="open")
+        super().__init__(host=host, port=port, ticket=ticket, state=state, **storage_options)
+        self.host, self.port = host, port
+        asked = {name: value for name, value in storage_options.items() if name in _work.Reaching.__annotations__}
+        self._reaching: dict[str, Any] = {"ticket": ticket, "state": state, **asked}
+        self._sessions: dict[tuple[int, str], _thalweg.Session] = {}
+
+    # Names and URLs
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        text = os.fspath(path)
+        for protocol in cls.protocol:
+            if text.startswith(f"{protocol}://"):
+                _, _, text = text[len(protocol) + 3 :].partition("/")
+        return text.strip("/")
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        told = urlsplit(path)
+        if not told.netloc:
+            return {}
+        user = f"{told.username}@" if told.username else ""
+        host = told.hostname or ""
+        host = f"[{host}]" if ":" in host else host
+        return {"host": f"{user}{host}"} | ({"port": told.port} if told.port else {})
+
+    def unstrip_protocol(self, name: str) -> str:
+        port = f":{self.port}" if self.port else ""
+        return f"{self.protocol[0]}://{self.host}{port}/{self._strip_protocol(name)}"
+
+    def _place(self, path: str) -> str:
+        """A path as thalweg reads places."""
+        return f"tw://{self.host}:{self.port or DEFAULT_PORT}/{path}"
+
+    def _split(self, path: str) -> tuple[str, str]:
+        """What a session is for, and the path in it."""
+        export, _, below = path.partition("/")
+        if not export:
+            raise NotFoundError("the root of a daemon is not listed: name an export", kind="notfound", operation="open")
+        return export, below
+
+    # Sessions
+
+    def _session(self, path: str) -> tuple[_thalweg.Session, bytes]:
+        root, below = self._split(path)
+        # A session does not survive a fork.
+        key = (os.getpid(), root)
+        session = self._sessions.get(key)
+        if session is None:
+            session = _thalweg.Session(self._place(root), _work.reaching_of(self._reaching))
+            session = self._sessions.setdefault(key, session)
+        return session, os.fsencode(below)
+
+    def close(self) -> None:
+        """Ends all sessions; the next call begins others."""
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+    # Looking
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        path = self._strip_protocol(path)
+        known = self._ls_from_cache(path)
+        if known is not None:
+            for entry in known:
+                if entry["name"] == path:
+                    return dict(entry)
+        listed = self._list(path)
+        return listed[0]
+
+    def ls(self, path: str, detail: bool = True, refresh: bool = False, **kwargs: Any) -> list[Any]:
+        path = self._strip_protocol(path)
+        # fsspec's `_ls_from_cache` takes a directory in its parent's listing for what is in it.
+        entries = None if refresh or path not in self.dircache else self.dircache[path]
+        if entries is None:
+            first, *rest = self._list(path)
+            entries = rest if first["type"] == "directory" else [first]
+            if first["type"] == "directory":
+                self.dircache[path] = entries
+        return list(entries) if detail else sorted(entry["name"] for entry in entries)
+
+    def _list(self, path: str) -> list[dict[str, Any]]:
+        session, below = self._session(path)
+        entries = [json.loads(text) for text in session.list(below, False)]
+        if not entries:
+            raise NotFoundError("it is of a kind that is not listed", kind="notfound", operation="list", path=path)
+        told = [_entry(path, entry, is_first=number == 0) for number, entry in enumerate(entries)]
+        return told
+
+    def checksum(self, path: str) -> int:
+        """BLAKE3 of the file where it is, as a number; :meth:`digest` has it in digits."""
+        return int(self.digest(path), 16)
+
+    def digest(self, path: str) -> str:
+        """BLAKE3 of the file, digested at the far side: what ``b3sum`` prints."""
+        session, below = self._session(self._strip_protocol(path))
+        return session.digest(below)
+
+    def ukey(self, path: str) -> str:
+        info = self.info(path)
+        return f"{info['size']}-{info['mtime']}"
+
+    def modified(self, path: str) -> Any:
+        return datetime.datetime.fromtimestamp(self.info(path)["mtime"], tz=datetime.UTC)
+
+    # Reading
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | str | None = None,
+        autocommit: bool = True,
+        cache_options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        if mode in ("wb", "xb"):
+            if mode == "xb" and self.exists(path):
+                raise ConflictError("it exists", kind="conflict", operation="open", path=path)
+            return _Written(self, path, autocommit)
+        if mode != "rb":
+            raise UsageError(f"mode {mode!r}: rb, wb or xb", kind="usage", operation="open", path=path)
+        size = block_size if isinstance(block_size, int) else "default"
+        return _Read(self, path, mode, size, cache_options=cache_options, **kwargs)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+        path = self._strip_protocol(path)
+        start = 0 if start is None else start
+        size = self.info(path)["size"] if start < 0 or end is None or end < 0 else 0
+        start = max(0, size + start) if start < 0 else start
+        end = size if end is None else max(0, size + end) if end < 0 else end
+        return self._read_range(path, start, end)
+
+    def _read_range(self, path: str, start: int, end: int) -> bytes:
+        session, below = self._session(path)
+        return session.read(below, start, end - start) if end > start else b""
+
+    # Copying
+
+    def get_file(self, rpath: str, lpath: Any, callback: Any = None, outfile: Any = None, **kwargs: Any) -> None:
+        rpath = self._strip_protocol(rpath)
+        if outfile is not None or not isinstance(lpath, str | os.PathLike):
+            super().get_file(rpath, lpath, outfile=outfile, **kwargs)
+        elif self.isdir(rpath):
+            os.makedirs(lpath, exist_ok=True)
+        else:
+            self._copy(self._place(rpath), os.fspath(lpath), callback)
+
+    def put_file(self, lpath: Any, rpath: str, callback: Any = None, mode: str = "overwrite", **kwargs: Any) -> None:
+        rpath = self._strip_protocol(rpath)
+        if mode == "create" and self.exists(rpath):
+            raise ConflictError("it exists", kind="conflict", operation="put", path=rpath)
+        if os.path.isdir(lpath):
+            self.makedirs(rpath, exist_ok=True)
+        else:
+            self._copy(os.path.abspath(lpath), self._place(rpath), callback)
+            self.invalidate_cache(rpath)
+
+    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        """By way of this machine: a daemon copies nothing within itself."""
+        path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        if self.isdir(path1):
+            return self.makedirs(path2, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="thalweg-") as scratch:
+            here = os.path.join(scratch, "content")
+            self._copy(self._place(path1), here, None)
+            self._copy(here, self._place(path2), None)
+        self.invalidate_cache(path2)
+
+    def _copy(self, source: str, destination: str, callback: Any) -> None:
+        size = None
+
+        def tell(event: dict[str, Any]) -> None:
+            nonlocal size
+            if callback is not None and event["event"] == "progress":
+                if size != event["bytes_found"]:
+                    size = event["bytes_found"]
+                    callback.set_size(size)
+                callback.absolute_update(event["bytes_verified"])
+
+        with _work.start(source, destination, progress_s=0.2, **self._reaching) as copying:
+            for event in copying:
+                tell(event)
+            report = copying.report()
+        if report.failures:
+            raise report.failures[0]
+
+    # Writing and removing
+
+    def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
+        path = self._strip_protocol(path)
+        if self.exists(path):
+            raise ConflictError("it exists", kind="conflict", operation="mkdir", path=path)
+        self.makedirs(path, exist_ok=True)
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        path = self._strip_protocol(path)
+        if not exist_ok and self.exists(path):
+            raise ConflictError("it exists", kind="conflict", operation="mkdir", path=path)
+        if not self._split(path)[1]:
+            return
+        with tempfile.TemporaryDirectory(prefix="thalweg-") as empty:
+            os.chmod(empty, 0o755)
+            self._copy(f"{empty}/", self._place(path), None)
+        self.invalidate_cache(path)
+
+    def rm_file(self, path: str) -> None:
+        self._remove(path, False)
+
+    def _rm(self, path: str) -> None:
+        self._remove(path, False)
+
+    def rmdir(self, path: str) -> None:
+        if self.ls(path, detail=False, refresh=True):
+            raise ConflictError("it is not empty", kind="conflict", operation="rmdir", path=path)
+        self._remove(path, True)
+
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
+        if maxdepth is not None:
+            super().rm(path, recursive=recursive, maxdepth=maxdepth)
+            return
+        for one in self.expand_path(path) if self._is_glob(path) else _as_list(path):
+            self._remove(one, recursive)
+
+    @staticmethod
+    def _is_glob(path: Any) -> bool:
+        return any(letter in one for one in _as_list(path) for letter in "*?[")
+
+    def _remove(self, path: str, recursive: bool) -> None:
+        path = self._strip_protocol(path)
+        session, below = self._session(path)
+        _, troubles = session.remove(below, recursive)
+        self.invalidate_cache(path)
+        if troubles:
+            raise of_json(troubles[0])
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        if path is None:
+            self.dircache.clear()
+            return
+        path = self._strip_protocol(path)
+        while path:
+            self.dircache.pop(path, None)
+            path = self._parent(path)
+        self.dircache.pop("", None)
+
+
+class ThalwegSshFileSystem(ThalwegFileSystem):
+    """The same by the user's own ssh: ``tw+ssh://[user@]host[:port]/path``; ``/~/path`` is below the home directory there.
+
+    The host needs a thalweg, or ``bootstrap=True``; ``rsh`` and ``far_path`` are those of ``thalweg cp``.
+    """
+
+    protocol: ClassVar[tuple[str, ...]] = ("tw+ssh",)
+
+    def _place(self, path: str) -> str:
+        port = f":{self.port}" if self.port else ""
+        return f"ssh://{self.host}{port}/{path}"
+
+    def _split(self, path: str) -> tuple[str, str]:
+        return ("~", path[2:]) if path == "~" or path.startswith("~/") else ("", path)
+
+
+class _Read(AbstractBufferedFile):
+    """A far file, read by ranges."""
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        fs: ThalwegFileSystem = self.fs
+        return fs._read_range(fs._strip_protocol(self.path), start, end)
+
+
+class _Written(io.BufferedIOBase):
+    """A file that is written here and copied when it is closed; within a transaction, when that is committed."""
+
+    def __init__(self, fs: ThalwegFileSystem, path: str, autocommit: bool) -> None:
+        self.fs, self.path, self.autocommit = fs, fs._strip_protocol(path), autocommit
+        self._directory = tempfile.TemporaryDirectory(prefix="thalweg-")
+        self._here = os.path.join(self._directory.name, "content")
+        # As any program makes files: by the umask.
+        self._file = open(self._here, "w+b")
+
+    @property
+    def full_name(self) -> str:
+        return self.fs.unstrip_protocol(self.path)
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def truncate(self, size: int | None = None) -> int:
+        return self._file.truncate(size)
+
+    def flush(self, force: bool = False) -> None:
+        if not self._file.closed:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self._file.close()
+        try:
+            if self.autocommit:
+                self.commit()
+        finally:
+            super().close()
+            if self.autocommit:
+                self._directory.cleanup()
+
+    def commit(self) -> None:
+        """Copies it."""
+        try:
+            self.fs.put_file(self._here, self.path)
+        finally:
+            self._directory.cleanup()
+
+    def discard(self) -> None:
+        """Throws it away."""
+        self._file.close()
+        self._directory.cleanup()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        # What was interrupted is not whole, so it is not put anywhere.
+        if kind is not None and self.autocommit and not self.closed:
+            self.discard()
+            super().close()
+        else:
+            self.close()
+
+
+def _as_list(path: Any) -> list[str]:
+    return [os.fspath(path)] if isinstance(path, str | os.PathLike) else list(path)
+
+
+def _entry(path: str, told: dict[str, Any], is_first: bool) -> dict[str, Any]:
+    """An event ``listed`` as fsspec tells entries."""
+    name = path
+    if not is_first:
+        below = bytes.fromhex(told["path_bytes"]) if "path_bytes" in told else _unescaped(told["path"])
+        name = f"{path}/{os.fsdecode(below)}" if path else os.fsdecode(below)
+    seconds, _, nanos = told["mtime"].partition(".")
+    kinds = {"file": "file", "hardlink": "file", "directory": "directory", "symlink": "link"}
+    entry = {
+        "name": name,
+        "size": told["bytes"],
+        "type": kinds.get(told["kind"], "other"),
+        "mode": int(told["mode"], 8),
+        "uid": told["uid"],
+        "gid": told["gid"],
+        "mtime": int(seconds) + int(nanos) / 1e9,
+        "islink": told["kind"] == "symlink",
+    }
+    if "target" in told:
+        entry["destination"] = os.fsdecode(_unescaped(told["target"]))
+    return entry
+
+
+def _unescaped(text: str) -> bytes:
+    """Undoes the escaping of names: ``\\xNN`` is that byte."""
+    out = bytearray()
+    raw = text.encode()
+    at = 0
+    while at < len(raw):
+        if raw[at : at + 2] == b"\\x":
+            out += bytes.fromhex(raw[at + 2 : at + 4].decode())
+            at += 4
+        else:
+            out.append(raw[at])
+            at += 1
+    return bytes(out)

@@ -1,0 +1,28 @@
+//! The native part of `import thalweg`: what the Python files beside it (`python/thalweg`) call. Its own names and forms are
+//! no interface; those of the package are.
+//!
+//! Work is done on threads of its own that never hold the interpreter; Python waits for them in short steps, so that a
+//! Ctrl-C is heard, stops the work in order, and leaves it resumable. What is structured travels as JSON text.
+#![forbid(unsafe_code)]
+
+use pyo3::prelude::*;
+
+mod failures;
+
+mod work;
+
+mod session;
+
+mod law;
+
+#[pymodule]
+#[pyo3(name = "_thalweg")]
+fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<work::Work>()?;
+    module.add_class::<session::Session>()?;
+    module.add_function(wrap_pyfunction!(work::copy, module)?)?;
+    module.add_function(wrap_pyfunction!(work::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(law::law, module)?)?;
+    Ok(())
+}

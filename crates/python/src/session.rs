@@ -1,0 +1,126 @@
+//! A place that questions are asked about, and the session with its far mover, kept open between them.
+
+use crate::failures::raise;
+use crate::work::{Reaching, lock};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex};
+use thalweg_client::events;
+use thalweg_client::fars::Fars;
+use thalweg_client::reach::Reach;
+use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+
+/// See the module.
+#[pyclass(frozen)]
+pub struct Session {
+    place: OsString,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    fars: Fars,
+    reach: Option<Arc<Reach>>,
+}
+
+impl Session {
+    /// Asks, by the session that there is or by a new one; once more if the old one turns out to be gone.
+    fn ask<T: Send>(&self, py: Python<'_>, work: impl Fn(&Reach) -> Result<T> + Sync) -> PyResult<T> {
+        let asked = py.detach(|| {
+            let (reach, is_fresh) = self.reach()?;
+            match work(&reach) {
+                Err(failure) if failure.kind == FailureKind::Connection && !is_fresh => {
+                    self.drop_if(&reach);
+                    work(&self.reach()?.0)
+                }
+                answer => answer,
+            }
+        });
+        asked.map_err(|failure| raise(py, &failure))
+    }
+
+    fn reach(&self) -> Result<(Arc<Reach>, bool)> {
+        let mut inner = lock(&self.inner);
+        if let Some(reach) = &inner.reach {
+            return Ok((reach.clone(), false));
+        }
+        let reach = Arc::new(Reach::open(&self.place, &mut inner.fars)?);
+        inner.reach = Some(reach.clone());
+        Ok((reach, true))
+    }
+
+    fn drop_if(&self, gone: &Arc<Reach>) {
+        let mut inner = lock(&self.inner);
+        if inner.reach.as_ref().is_some_and(|reach| Arc::ptr_eq(reach, gone)) {
+            inner.reach = None;
+        }
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// With the far mover of this place, which paths are relative to. Nothing is dialled yet.
+    #[new]
+    fn new(place: OsString, reaching: Reaching) -> Session {
+        Session { place, inner: Mutex::new(Inner { fars: reaching.to_ask(), reach: None }) }
+    }
+
+    /// What is at a path, as JSON texts: first itself, then, of a directory, what is in it; all levels if `recursive`.
+    fn list(&self, py: Python<'_>, path: Vec<u8>, recursive: bool) -> PyResult<Vec<String>> {
+        self.ask(py, |reach| {
+            let mut listed = Vec::new();
+            let mut trouble = None;
+            reach.below(&path).list(recursive, &mut |found| {
+                match found {
+                    Found::Entry(entry) => listed.push(events::listed(&entry).to_string()),
+                    Found::Trouble(failure) => drop(trouble.get_or_insert(failure)),
+                }
+                Ok(())
+            })?;
+            trouble.filter(|_| listed.is_empty()).map_or(Ok(listed), Err)
+        })
+    }
+
+    /// At most `bytes` of a file from `offset` on.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        path: Vec<u8>,
+        offset: u64,
+        bytes: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let content = self.ask(py, |reach| {
+            let mut content = Vec::new();
+            reach.below(&path).read_range(offset, bytes, &mut |piece| {
+                content.extend_from_slice(piece);
+                Ok(())
+            })?;
+            Ok(content)
+        })?;
+        Ok(PyBytes::new(py, &content))
+    }
+
+    /// BLAKE3 of a file, read past the page cache where it is: 64 hexadecimal digits.
+    fn digest(&self, py: Python<'_>, path: Vec<u8>) -> PyResult<String> {
+        let (_, digest) = self.ask(py, |reach| reach.below(&path).digest_of_file(DigestAs::Plain))?;
+        Ok(digest.to_string())
+    }
+
+    /// Removes what is at a path; how many entries went, and what could not, as JSON texts.
+    fn remove(&self, py: Python<'_>, path: Vec<u8>, recursive: bool) -> PyResult<(u64, Vec<String>)> {
+        self.ask(py, |reach| {
+            let mut troubles = Vec::new();
+            let mut tell =
+                |failure: Failure| troubles.push(Value::Object(events::error(&failure)).to_string());
+            let count = reach.below(&path).remove(recursive, &mut tell)?;
+            Ok((count, troubles))
+        })
+    }
+
+    /// Ends the session; the next question begins another.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(lock(&self.inner).reach.take()));
+    }
+}

@@ -1,0 +1,402 @@
+//! Work that takes its time (a copy, a verification) on a thread of its own, and how Python hears of it.
+
+use crate::failures::{raise, raise_text};
+use pyo3::prelude::*;
+use serde_json::{Map, Value, json};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thalweg_client::fars::{Fars, How, SshOptions};
+use thalweg_client::job::Asked;
+use thalweg_client::place::Places;
+use thalweg_client::reach::Reach;
+use thalweg_client::receipt::{self, ReceiptFile};
+use thalweg_client::verify::{self as verifying, Told};
+use thalweg_client::{events, identity, units};
+use thalweg_mover::event::Event;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::manifest::filter::parse_filter_line;
+use thalweg_mover::plan;
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::copy::{Meter, Stop, Watch, Wishes};
+use thalweg_mover::run::steer::Rate;
+use thalweg_wire::message::{Check, Outcome, VerifyLevel};
+use thalweg_wire::path::Escaped;
+
+/// Events that may wait for Python; then the work waits too.
+const EVENTS_AHEAD: usize = 1024;
+/// Time between two looks whether work that tells nothing is over.
+const NOTICE: Duration = Duration::from_millis(10);
+/// Failed entries that are kept for the exception; all are counted.
+const FAILURES_KEPT: usize = 1000;
+
+/// Work under way.
+#[pyclass(frozen)]
+pub struct Work {
+    stop: Arc<Stop>,
+    meter: Arc<Meter>,
+    is_over: Arc<AtomicBool>,
+    hears: Mutex<Option<Receiver<String>>>,
+    worker: Mutex<Option<JoinHandle<Result<Value>>>>,
+    result: Mutex<Option<Result<Value>>>,
+}
+
+/// Tells Python. Without a listener, or after it is gone, nothing is told.
+#[derive(Clone)]
+struct Teller(Option<SyncSender<String>>);
+
+impl Teller {
+    fn tell(&self, object: Map<String, Value>) {
+        if let Teller(Some(sender)) = self {
+            let _ = sender.send(Value::Object(object).to_string());
+        }
+    }
+}
+
+impl Work {
+    fn start(
+        meter: Arc<Meter>,
+        tells: bool,
+        work: impl FnOnce(&Teller, &Stop) -> Result<Value> + Send + 'static,
+    ) -> PyResult<Work> {
+        let (sender, hears) = sync_channel(EVENTS_AHEAD);
+        let (stop, is_over) = (Arc::new(Stop::default()), Arc::new(AtomicBool::new(false)));
+        let (asked, over) = (stop.clone(), is_over.clone());
+        let run = move || {
+            let teller = Teller(tells.then_some(sender));
+            let result = work(&teller, &asked);
+            over.store(true, Ordering::Release);
+            result
+        };
+        let worker = std::thread::Builder::new().name("thalweg".into()).spawn(run)?;
+        Ok(Work {
+            stop,
+            meter,
+            is_over,
+            hears: Mutex::new(Some(hears)),
+            worker: Mutex::new(Some(worker)),
+            result: Mutex::default(),
+        })
+    }
+
+    /// Waits for the end. What is told meanwhile is thrown away: nobody waits for it any more.
+    fn finish(&self) {
+        drop(lock(&self.hears).take());
+        if let Some(worker) = lock(&self.worker).take() {
+            let ended = worker.join().unwrap_or_else(|_| {
+                Err(Failure::new(FailureKind::Internal, "work", "a thread ended with a panic"))
+            });
+            *lock(&self.result) = Some(ended);
+        }
+    }
+}
+
+#[pymethods]
+impl Work {
+    /// Events as JSON texts; waits at most `timeout_s` seconds for the first. `None` when there will be no more.
+    fn wait(&self, py: Python<'_>, timeout_s: f64) -> Option<Vec<String>> {
+        let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
+        py.detach(|| {
+            let held = lock(&self.hears);
+            let hears = held.as_ref()?;
+            // Read before the channel is: what was told before the end is in it. (Threads of the link may hold the channel
+            // a while longer, so its end says nothing.)
+            let is_over = self.is_over.load(Ordering::Acquire);
+            let first = match hears.recv_timeout(if is_over { Duration::ZERO } else { timeout }) {
+                Ok(first) => first,
+                Err(_) if is_over => return None,
+                Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
+                // Nothing is told to nobody.
+                Err(RecvTimeoutError::Disconnected) => {
+                    std::thread::sleep(timeout.min(NOTICE));
+                    return Some(Vec::new());
+                }
+            };
+            Some(std::iter::once(first).chain(hears.try_iter()).collect())
+        })
+    }
+
+    /// How far it is, as JSON.
+    fn progress(&self) -> String {
+        events::progress(&self.meter).to_string()
+    }
+
+    /// Asks it to stop in order. Does not wait.
+    fn stop(&self) {
+        self.stop.stop();
+    }
+
+    /// Waits for its end, and says how it ended, as JSON; raises the failure. Events that were not taken are lost.
+    fn result(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.finish());
+        match lock(&self.result).as_ref() {
+            Some(Ok(value)) => Ok(value.to_string()),
+            Some(Err(failure)) => Err(raise(py, failure)),
+            None => Err(raise_text(py, r#"{"kind": "internal", "operation": "work", "why": "no result"}"#)),
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.stop.stop();
+        self.finish();
+    }
+}
+
+/// How far movers are reached.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Reaching {
+    ticket: Option<PathBuf>,
+    state: Option<PathBuf>,
+    rsh: Option<OsString>,
+    port: Option<u16>,
+    far_path: Option<OsString>,
+    bootstrap: bool,
+    patience_s: f64,
+    stall_timeout_s: f64,
+}
+
+impl Reaching {
+    fn ssh(&self) -> SshOptions {
+        let usual = SshOptions::default();
+        SshOptions {
+            rsh: self.rsh.clone().unwrap_or(usual.rsh),
+            port: self.port,
+            far_path: self.far_path.clone().unwrap_or(usual.far_path),
+            bootstrap: self.bootstrap,
+            ..SshOptions::default()
+        }
+    }
+
+    /// For questions.
+    pub fn to_ask(&self) -> Fars {
+        Fars::new(How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh()))
+    }
+
+    fn to_copy(&self, state: PathBuf) -> Fars {
+        Fars::new(How {
+            patience: seconds(self.patience_s),
+            stall_timeout: seconds(self.stall_timeout_s),
+            state: Some(state),
+            ..How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh())
+        })
+    }
+}
+
+/// What a copy goes by.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct CopyOptions {
+    delete_max: Option<u64>,
+    compress: bool,
+    verify: String,
+    check: String,
+    dry_run: bool,
+    update: bool,
+    ignore_existing: bool,
+    one_file_system: bool,
+    filter: Vec<String>,
+    bwlimit: Option<String>,
+    streams: Option<u16>,
+    receipt: Option<PathBuf>,
+    /// Tell of each entry.
+    entries: bool,
+    /// Tell of anything at all.
+    tells: bool,
+}
+
+/// Begins a copy of these places, sources first.
+#[pyfunction]
+pub fn copy(
+    py: Python<'_>,
+    places: Vec<OsString>,
+    options: CopyOptions,
+    reaching: Reaching,
+) -> PyResult<Work> {
+    let meter: Arc<Meter> = Arc::default();
+    let counts = meter.clone();
+    let wishes = wishes(&options, &reaching).map_err(|failure| raise(py, &failure))?;
+    Work::start(meter, options.tells, move |teller, stop| {
+        copied(&places, &options, &reaching, wishes, counts, teller, stop)
+    })
+}
+
+fn copied(
+    places: &[OsString],
+    options: &CopyOptions,
+    reaching: &Reaching,
+    mut wishes: Wishes,
+    meter: Arc<Meter>,
+    teller: &Teller,
+    stop: &Stop,
+) -> Result<Value> {
+    let asked = Asked::read(places, None, &Places::default())?;
+    let state = identity::state_directory(reaching.state.as_deref())?;
+    wishes.state = Some(state.clone());
+    let mut fars = reaching.to_copy(state.clone());
+    let job = asked.reach(&mut fars, &state)?;
+    let receipt = match &options.receipt {
+        Some(path) => Some(ReceiptFile::begin(path, &header(places, options))?),
+        None => None,
+    };
+    wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
+    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
+    let failures: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let (kept, entries, tells) = (failures.clone(), options.entries, teller.clone());
+    let (links, dry_run) = (teller.clone(), options.dry_run);
+    let watch = Watch {
+        events: Arc::new(move |event| hear(event, entries, &tells, &kept)),
+        link_events: Arc::new(move |event| links.tell_noted(event)),
+        meter,
+        evidence: None,
+    };
+    let report = job.run(&wishes, &state, &watch, stop)?;
+    if let Some(receipt) = receipt {
+        receipt.finish(&report.agreed)?;
+    }
+    let mut object = events::finished(&report, dry_run);
+    object.insert("failures".into(), Value::Array(std::mem::take(&mut *lock(&failures))));
+    Ok(Value::Object(object))
+}
+
+fn hear(event: Event, entries: bool, teller: &Teller, failures: &Mutex<Vec<Value>>) {
+    let (entry, path, outcome) = match event {
+        Event::Settled(entry, outcome) => {
+            let path = entry.path.clone();
+            (Some(entry), path, outcome)
+        }
+        Event::Aside(path, outcome) => (None, path, outcome),
+        Event::Deleted(path) => {
+            if entries {
+                teller.tell(events::about("deleted", &path));
+            }
+            return;
+        }
+        event => return teller.tell_noted(event),
+    };
+    if let Outcome::Failed(failure) = &outcome {
+        let mut kept = lock(failures);
+        if kept.len() < FAILURES_KEPT {
+            let at = Failure { path: failure.path.clone().or_else(|| Some(path.clone())), ..failure.clone() };
+            kept.push(Value::Object(events::error(&at)));
+        }
+    }
+    if entries {
+        teller.tell(events::settled(entry.as_deref(), &path, &outcome));
+    }
+}
+
+impl Teller {
+    fn tell_noted(&self, event: Event) {
+        let (name, text) = match event {
+            Event::LinkLost(why) => ("link-lost", why.to_string()),
+            Event::LinkUp(after) => ("link-up", format!("after {:.1} s", after.as_secs_f64())),
+            Event::StreamLost(stream, why) => ("stream-lost", format!("stream {stream}: {why}")),
+            Event::Repaired(count) => ("repaired", format!("{count} damaged, sent again")),
+            Event::Note(text) => ("note", text),
+            Event::Knob(text) => ("knob", text),
+            _ => return,
+        };
+        if let Value::Object(object) = json!({"event": name, "text": text}) {
+            self.tell(object);
+        }
+    }
+}
+
+fn header(places: &[OsString], options: &CopyOptions) -> receipt::Asked {
+    let shown: Vec<String> =
+        places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
+    let (to, from) = shown.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
+    receipt::Asked { from, to, compress: options.compress, delete: options.delete_max.is_some() }
+}
+
+fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
+    let usage = |cause: String| Failure::new(FailureKind::Usage, "copy", cause);
+    let rate = options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?;
+    let mut filter = Vec::new();
+    for line in &options.filter {
+        filter.extend(parse_filter_line(line)?);
+    }
+    Ok(Wishes {
+        asked: plan::Asked { streams: options.streams, ..plan::Asked::default() },
+        verify: match options.verify.as_str() {
+            "written" => VerifyLevel::Written,
+            "readback" => VerifyLevel::Readback,
+            "paranoid" => VerifyLevel::Paranoid,
+            other => return Err(usage(format!("verify={other:?}: written, readback or paranoid"))),
+        },
+        check: match options.check.as_str() {
+            "evidence" => Check::Evidence,
+            "digest" => Check::Digest,
+            "nothing" => Check::Nothing,
+            other => return Err(usage(format!("check={other:?}: evidence, digest or nothing"))),
+        },
+        delete_max: options.delete_max,
+        compress: options.compress,
+        rate: Arc::new(Rate::new(rate.map(|bits| (bits / 8).max(1)))),
+        dry_run: options.dry_run,
+        ignore_existing: options.ignore_existing,
+        update: options.update,
+        one_file_system: options.one_file_system,
+        filter,
+        link: LinkSettings {
+            stall_timeout: seconds(reaching.stall_timeout_s),
+            patience: seconds(reaching.patience_s),
+            ..LinkSettings::default()
+        },
+        ..Wishes::default()
+    })
+}
+
+/// Begins to compare a place with a receipt.
+#[pyfunction]
+pub fn verify(
+    receipt: PathBuf,
+    place: OsString,
+    strict: bool,
+    keys: Vec<String>,
+    reaching: Reaching,
+) -> PyResult<Work> {
+    Work::start(Arc::default(), true, move |teller, stop| {
+        let seal = verifying::seal(&receipt, &keys)?;
+        let mut fars = reaching.to_ask();
+        let reach = Reach::open(&place, &mut fars)?;
+        let mut tell = |told: Told<'_>| match told {
+            Told::Difference(what, path, why) => {
+                let mut object = events::about("difference", path);
+                object.insert("what".into(), what.into());
+                object.insert("why".into(), why.into());
+                teller.tell(object);
+            }
+            Told::Damage(path, ranges) => {
+                for range in ranges {
+                    let mut object = events::about("damage", path);
+                    object.insert("start".into(), range.start.into());
+                    object.insert("end".into(), range.end.into());
+                    teller.tell(object);
+                }
+            }
+            Told::Trouble(failure) => teller.tell(events::error(failure)),
+        };
+        let found = verifying::verify(&receipt, &seal, &reach, strict, &mut tell, stop)?;
+        Ok(json!({
+            "entries": found.entries, "bytes": found.bytes, "missing": found.missing, "differing": found.differing,
+            "extra": found.extra, "unreadable": found.unreadable, "without_digest": found.without_digest,
+            "sender": seal.sender.to_string(), "receiver": seal.receiver.to_string(),
+        }))
+    })
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,235 @@
+"""Copies, their failures and interruptions, through Python."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import Daemon, make_tree, tree_of
+
+import thalweg
+
+
+def test_a_tree_goes_to_a_daemon_and_comes_back(daemon: Daemon, tmp_path: Path, leaves_no_threads: None) -> None:
+    source = tmp_path / "source"
+    content = make_tree(source)
+    events: list[thalweg.Event] = []
+    report = thalweg.copy(
+        source, daemon.url(), ticket=daemon.ticket, on_event=events.append, entries=True, progress_s=0.01
+    )
+    assert tree_of(daemon.root / "source") == content
+    assert report.bytes_done == sum(map(len, content.values()))
+    assert (report.failed, report.failures) == (0, [])
+    assert report.seconds > 0 and len(report.root) == 64 and "plan" in report.details
+    settled = {event["path"] for event in events if event["event"] == "entry" and event["type"] == "file"}
+    assert settled == {f"source/{name}" for name in content}
+    assert any(event["event"] == "progress" for event in events)
+    back = thalweg.copy(daemon.url("source/"), tmp_path / "back", ticket=daemon.ticket)
+    assert back.done == report.done and tree_of(tmp_path / "back") == content
+    again = thalweg.copy(daemon.url("source/"), tmp_path / "back", ticket=daemon.ticket)
+    assert again.bytes_received == 0 and again.unchanged > 0
+
+
+def test_modes_are_those_of_the_source_whatever_the_umask(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir(mode=0o777)
+    os.chmod(tmp_path / "a", 0o775)
+    (tmp_path / "a" / "f").write_bytes(b"x")
+    os.chmod(tmp_path / "a" / "f", 0o666)
+    thalweg.copy(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b/a").stat().st_mode & 0o777 == 0o775
+    assert (tmp_path / "b/a/f").stat().st_mode & 0o777 == 0o666
+
+
+def test_sync_removes_what_the_source_lacks_only_if_asked(tmp_path: Path) -> None:
+    source, destination = tmp_path / "source", tmp_path / "destination"
+    content = make_tree(source, 5)
+    make_tree(destination, 9)
+    contents = f"{source}/"
+    assert thalweg.sync(contents, destination).deleted == 0
+    with pytest.raises(thalweg.Error):
+        thalweg.sync(contents, destination, delete=True, max_delete=1)
+    assert thalweg.sync(contents, destination, delete=True).deleted >= 4
+    assert tree_of(destination) == content
+
+
+def test_a_receipt_is_verified_and_damage_is_found_by_its_bytes(daemon: Daemon, tmp_path: Path) -> None:
+    source, receipt = tmp_path / "large", tmp_path / "receipt"
+    source.write_bytes(os.urandom(9 << 20))
+    thalweg.copy(source, daemon.url(), ticket=daemon.ticket, receipt=receipt)
+    good = thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket)
+    assert good.ok and good.bytes == 9 << 20 and good.findings == []
+    with (daemon.root / "large").open("r+b") as file:
+        file.seek(5 << 20)
+        file.write(b"damage")
+    bad = thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket)
+    assert not bad.ok and bad.differing == 1
+    damage = [finding for finding in bad.findings if finding["event"] == "damage"]
+    assert len(damage) == 1 and damage[0]["start"] <= 5 << 20 < damage[0]["end"]
+    text = receipt.read_text()
+    receipt.write_text(text.replace('"bytes_done":9437184', '"bytes_done":9437185'))
+    with pytest.raises(thalweg.DamageError):
+        thalweg.verify(receipt, daemon.url(), ticket=daemon.ticket)
+
+
+def test_failures_are_exceptions_by_their_kind(daemon: Daemon, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as missing:
+        thalweg.copy(tmp_path / "absent", tmp_path / "b")
+    error = missing.value
+    assert isinstance(error, thalweg.NotFoundError) and error.kind == "notfound" and error.errno == 2
+    with pytest.raises(PermissionError, match="ticket"):
+        thalweg.copy(tmp_path, daemon.url())
+    with pytest.raises(ValueError, match="unit"):
+        thalweg.copy(tmp_path, tmp_path / "b", bwlimit="5")
+    with pytest.raises(ConnectionError) as refused:
+        thalweg.copy(tmp_path, "tw://127.0.0.1:1/data/", ticket=daemon.ticket)
+    assert isinstance(refused.value, thalweg.Error) and refused.value.hint is not None
+    with pytest.raises(TypeError, match="streems"):
+        thalweg.copy(tmp_path, tmp_path / "b", streems=3)  # type: ignore[call-arg]
+    copied = pickle.loads(pickle.dumps(error))
+    assert (type(copied), copied.kind, str(copied)) == (type(error), error.kind, str(error))
+
+
+def test_entries_that_fail_are_named_and_the_others_arrive(tmp_path: Path) -> None:
+    source, destination = tmp_path / "source", tmp_path / "destination"
+    content = make_tree(source, 6)
+    # A directory stands where a file should go.
+    (destination / "d0/f0").mkdir(parents=True)
+    (destination / "d0/f0/in-the-way").touch()
+    with pytest.raises(thalweg.PartialError) as partial:
+        thalweg.copy(f"{source}/", destination)
+    assert partial.value.report.failed == 1
+    assert [failure.path for failure in partial.value.failures] == ["d0/f0"]
+    report = thalweg.copy(f"{source}/", destination, check_entries=False)
+    assert report.failed == 1
+    del content["d0/f0"]
+    assert content.items() <= tree_of(destination).items()
+
+
+def test_a_callback_that_raises_stops_the_copy_in_order(tmp_path: Path, leaves_no_threads: None) -> None:
+    source = tmp_path / "source"
+    content = make_tree(source, 200)
+
+    def raises(event: thalweg.Event) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        thalweg.copy(f"{source}/", tmp_path / "b", on_event=raises, entries=True)
+    thalweg.copy(f"{source}/", tmp_path / "b")
+    assert tree_of(tmp_path / "b") == content
+
+
+def test_a_transfer_is_iterated_and_left_early(tmp_path: Path, leaves_no_threads: None) -> None:
+    with thalweg.transfer("zero:2GiB", "null:", bwlimit="50MB/s", progress_s=0.05) as copying:
+        for event in copying:
+            if event["event"] == "progress" and event["bytes_verified"] > 0:
+                break
+    with pytest.raises(thalweg.StoppedError):
+        copying.report()
+
+
+def test_the_interpreter_is_free_while_data_move(tmp_path: Path) -> None:
+    ticks = 0
+    with thalweg.transfer("zero:2GiB", "null:", bwlimit="200MB/s") as copying:
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            ticks += 1
+        copying.stop()
+    assert ticks > 10_000
+
+
+def test_several_threads_copy_at_once(daemon: Daemon, tmp_path: Path, leaves_no_threads: None) -> None:
+    contents = [make_tree(tmp_path / f"s{number}", 10 + number) for number in range(6)]
+
+    def push(number: int) -> int:
+        return thalweg.copy(tmp_path / f"s{number}", daemon.url(), ticket=daemon.ticket).failed
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(push, range(6))) == [0] * 6
+    for number, content in enumerate(contents):
+        assert tree_of(daemon.root / f"s{number}") == content
+
+
+def test_a_ctrl_c_ends_a_copy_in_order_and_the_same_call_resumes(daemon: Daemon, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(48 << 20))
+    script = (
+        "import signal, sys, thalweg\n"
+        # Whoever started these tests in the background had it ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "try:\n"
+        "    thalweg.copy(sys.argv[1], sys.argv[2], ticket=sys.argv[3], bwlimit=sys.argv[4], progress_s=0.05,\n"
+        "                 on_event=lambda event: print(event.get('bytes_verified', 0), flush=True))\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(77)\n"
+    )
+
+    def start(rate: str) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-c", script, source, daemon.url(), daemon.ticket, rate]
+        return subprocess.Popen(words, stdout=subprocess.PIPE)
+
+    with start("20MB/s") as first:
+        assert first.stdout is not None
+        for line in first.stdout:
+            if int(line) > 12 << 20:
+                break
+        first.send_signal(signal.SIGINT)
+        first.stdout.read()
+        assert first.wait(timeout=60) == 77
+    assert not (daemon.root / "source").exists()
+    report = thalweg.copy(source, daemon.url(), ticket=daemon.ticket)
+    assert report.bytes_resumed > 4 << 20, report
+    assert (daemon.root / "source").read_bytes() == source.read_bytes()
+
+
+def test_a_copy_outlives_its_daemon(daemon: Daemon, tmp_path: Path) -> None:
+    """What a lost link is told as, and that it heals."""
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(16 << 20))
+    command = list(map(str, daemon.process.args))  # type: ignore[arg-type]
+    command[command.index("--listen") + 1] = daemon.address
+    told: list[str] = []
+    restarted: list[subprocess.Popen[bytes]] = []
+
+    def cut() -> None:
+        daemon.process.kill()
+        daemon.process.wait()
+        restarted.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+
+    def hear(event: thalweg.Event) -> None:
+        told.append(event["event"])
+        if not restarted and event.get("bytes_verified", 0) > 4 << 20:
+            thread = threading.Thread(target=cut)
+            thread.start()
+            thread.join()
+
+    try:
+        report = thalweg.copy(
+            source, daemon.url(), ticket=daemon.ticket, bwlimit="10MB/s", on_event=hear, progress_s=0.05
+        )
+    finally:
+        for process in restarted:
+            process.kill()
+            process.wait()
+    assert "link-lost" in told and report.failed == 0
+    assert (daemon.root / "source").read_bytes() == source.read_bytes()
+
+
+def test_hostile_names_are_bytes(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    names = [b"tw:x", b"@a", b"\xff\xfe", b"a\nb", b"-rf"]
+    for name in names:
+        Path(os.fsdecode(os.path.join(os.fsencode(source), name))).write_bytes(name)
+    # Bytes, as a path object, are a path of this machine whatever they look like.
+    os.chdir(source)
+    for name in names:
+        thalweg.copy(name, f"{tmp_path}/b/")
+    assert sorted(os.listdir(os.fsencode(tmp_path / "b"))) == sorted(names)

@@ -1,0 +1,42 @@
+"""The code of docs/guide/python.md and the example run as they stand, with a daemon in place of dtn.example.org."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Daemon
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_code_of_the_guide_runs(daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/guide/python.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 6
+    host, _, port = daemon.address.rpartition(":")
+    text = "\n".join(blocks)
+    text = text.replace("tw://dtn.example.org", f"tw://{daemon.address}").replace("/tmp/", f"{tmp_path}/")
+    text = text.replace('host="dtn.example.org"', f'host="{host}", port={port}')
+    work = tmp_path / "work"
+    (work / "run7").mkdir(parents=True)
+    (work / "run7/a").write_bytes(b"0123456789")
+    (work / "ticket").symlink_to(daemon.ticket)
+    script = work / "guide.py"
+    script.write_text(text)
+    ended = subprocess.run([sys.executable, script], cwd=work, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert "b'2345'" in ended.stdout and "stream" in ended.stdout
+
+
+def test_the_example_runs(daemon: Daemon, tmp_path: Path) -> None:
+    file = tmp_path / "data.bin"
+    file.write_bytes(b"sixteen bytes at" + os.urandom(1 << 20))
+    example = ROOT / "crates/python/examples/push_and_look.py"
+    words = [sys.executable, example, file, daemon.url(), daemon.ticket]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert "sixteen bytes at" in ended.stdout and "undamaged" in ended.stdout

@@ -1,0 +1,77 @@
+"""The models give the published numbers, and every public law of the engine is there."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+import thalweg.errors
+from thalweg import model
+
+
+def test_published_numbers() -> None:
+    # 000 section III-A: 100 Gbit/s over 60 ms.
+    assert model.bandwidth_delay_product_bytes(100e9, 0.060) == pytest.approx(750e6)
+    # 001 section 4: 93 Gbit/s is a petabyte (2^50 bytes less 11 %) a day.
+    assert model.volume_bytes(93e9, model.DAY_S) == pytest.approx(1.0044e15)
+    # 001 Eqs 1 and 2.
+    damage = model.Damage(files=1000, file_bytes=4e9, failures=50)
+    assert damage.effective_rate_bits_per_s(100e9) == pytest.approx(100e9 / 1.05)
+    # 003 Eq 11.
+    assert model.speed_score(6.0, 0.96) == pytest.approx(6.25)
+    assert model.congestion_stretch(0.96, "simultaneous") == pytest.approx(6.25)
+    assert (model.tier(0.5), model.tier(59.0), model.tier(61.0)) == ("real-time", "quasi-real-time", None)
+    assert model.Path(bandwidth_bits_per_s=1e9, rtt_s=0.1, window_bytes=1e6).carried() == model.Carried(80e6, "window")
+
+
+def test_a_fit_finds_the_costs_it_was_made_of() -> None:
+    costs = model.Costs(transfer_s_per_byte=1e-8, transfer_start_s=0.5, check_s_per_byte=5e-9, once_s=3.0)
+    works = [model.Work(1e12, 16.0), model.Work(4e12, 16.0)]
+    measured = [model.Measurement(n, w, costs.time_s(w, n)) for w in works for n in (32.0, 256.0, 1024.0, 4096.0)]
+    found = model.fit(measured)
+    assert found.costs.transfer_start_s == pytest.approx(0.5, rel=1e-3)
+    assert found.predict(2e12, 512.0).time_s == pytest.approx(costs.time_s(model.Work(2e12, 16.0), 512.0), rel=1e-3)
+    assert found.condition() == "holds"
+    assert found.optimum(1e12, 1e6).files == pytest.approx(costs.optimum(works[0], 1e6).files, rel=0.02)
+
+
+def test_basin_and_advice() -> None:
+    basin = model.basin([model.Stage("read", 80e9), model.Stage("path", 10e9, 0.05), model.Stage("write", 20e9)])
+    assert basin.stages[basin.narrowest].name == "path" and basin.rate_bits_per_s == 10e9
+    assert basin.time_s(1.25e9) == pytest.approx(1.05)
+    advice = model.advise(
+        bytes=2e9, bandwidth_bits_per_s=25e9, efficiency=0.8, local_s=10.0, remote_s=1.0, files_io_overhead=2.0
+    )
+    assert (advice.best, advice.ground) == ("stream", "quickest")
+    assert [way.way for way in advice.ways] == ["local", "stream", "file"]
+
+
+def test_what_a_law_cannot_be_asked_says_the_range() -> None:
+    with pytest.raises(ValueError, match="must be"):
+        model.window_rate_bits_per_s(-1.0, 0.1)
+    with pytest.raises(ValueError, match="finite"):
+        model.window_rate_bits_per_s(float("inf"), 0.1)
+    with pytest.raises(ValueError, match="reno, cubic or bbr"):
+        model.loss_window_segments("vegas", 1e-4, 0.1)  # type: ignore[arg-type]
+
+
+def test_every_law_of_the_engine_can_be_asked() -> None:
+    """A public function of `mover::model` that no law names is missing here."""
+    root = Path(__file__).parents[2]
+    told = (root / "python/src/law.rs").read_text()
+    for file in (root / "mover/src/model").glob("*.rs"):
+        text = file.read_text().split("#[cfg(test)]")[0]
+        for name in re.findall(r"^ *pub fn (\w+)", text, re.MULTILINE):
+            assert re.search(rf"\b{name}\b|Tier::of", told), f"{file.name}: {name}"
+
+
+def test_docstrings_have_units_and_examples_hold() -> None:
+    assert doctest.testmod(model).failed == 0
+    for name in model.__all__:
+        thing = getattr(model, name)
+        if callable(thing) and not hasattr(thing, "__args__"):
+            assert thing.__doc__, name
+    assert all(getattr(thalweg.errors, name).__doc__ for name in thalweg.errors.__all__)
