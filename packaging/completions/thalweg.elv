@@ -25,6 +25,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --version 'Print version'
             cand cp 'Copy files and trees'
             cand sync 'Make a destination the same as a source'
+            cand stream 'Move what is still being made: files that grow, directories in which they do, pipes (`-`)'
+            cand mark 'How much of a file that a stream writes is durable'
             cand verify 'Check that what a receipt says is still there, and undamaged'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
@@ -34,13 +36,21 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand gc 'Find and remove what unfinished copies left behind'
             cand limit 'Give copies that run another rate'
             cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
+            cand predict 'Say how long a transfer would take, with a range, before it begins'
+            cand probe 'Measure each part of a way alone and in company: which stage is the narrowest'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
+            cand watch 'Copy what becomes complete in a directory, and run a program on arrival, each item once'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
             cand advise 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
             cand model 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
             cand doctor 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
+            cand bench 'Measure: throughput by size, distance, loss, order, damage, load; raw samples kept, laws beside'
+            cand dataset 'Files made from a seed, to measure and to try with, and checked by it'
+            cand plot 'Draw the figures of results: SVG or PNG, with their data as CSV'
+            cand report 'One page about results: figures beside the papers'' own, tables, what was measured where; HTML that stands alone'
             cand mover 'The far side of a copy by ssh; not for people'
+            cand keep-run 'The keeper of a command that watch runs; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'thalweg;cp'= {
@@ -107,6 +117,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -z 'Compress where it pays'
             cand --compress 'Compress where it pays'
             cand --no-tune 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
+            cand --no-profile 'Neither predict the time from what earlier copies of this way took, nor remember what this one took'
             cand -u 'Leave alone what is newer at the destination'
             cand --update 'Leave alone what is newer at the destination'
             cand --ignore-existing 'Leave alone what exists at the destination'
@@ -186,6 +197,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -z 'Compress where it pays'
             cand --compress 'Compress where it pays'
             cand --no-tune 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
+            cand --no-profile 'Neither predict the time from what earlier copies of this way took, nor remember what this one took'
             cand -u 'Leave alone what is newer at the destination'
             cand --update 'Leave alone what is newer at the destination'
             cand --ignore-existing 'Leave alone what exists at the destination'
@@ -200,6 +212,48 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;stream'= {
+            cand --until-idle 'All is complete when nothing grew, and nothing new came, for so long'
+            cand --until-size 'The file is complete when it has so many bytes'
+            cand --until-marker 'All is complete when there is a file of this name beside the file, or in the directory; it is not sent'
+            cand --poll 'Look every so often, and do not go by the file system''s events (which network file systems lack)'
+            cand --buffer 'Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that is faster waits'
+            cand --mark-every 'Time between two marks, up to a minute: how late a byte may become durable'
+            cand --bwlimit 'Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s)'
+            cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
+            cand --streams 'TCP connections (default: by round trip and cores, at most 4)'
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -e 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --port 'Port of sshd'
+            cand --far-path 'The thalweg to start at the far side'
+            cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
+            cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
+            cand --patience 'Give up if what was read gets nowhere for so long'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --until-closed 'Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a directory always is then'
+            cand -f 'Never complete: go on until interrupted'
+            cand --follow 'Never complete: go on until interrupted'
+            cand --wait 'Wait for a source that is not there yet'
+            cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
+            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
+            cand -v 'Name each file, and tell more of the link'
+            cand --verbose 'Name each file, and tell more of the link'
+            cand -q 'Only errors'
+            cand --quiet 'Only errors'
+            cand -P 'Show progress even when stderr is no terminal'
+            cand --progress 'Show progress even when stderr is no terminal'
+            cand --json 'Events as JSON, one a line, on stdout; on stderr if stdout is the destination'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;mark'= {
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'As JSON, one object on a line'
+            cand -h 'Print help'
+            cand --help 'Print help'
         }
         &'thalweg;verify'= {
             cand --keys 'Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal'
@@ -319,6 +373,49 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;predict'= {
+            cand --deadline 'Will it be done in this time, in 99 of 100 cases?'
+            cand --scan 'Count what is at SRC for so long; of what is larger a sample is taken for as long again'
+            cand --measure 'Measure for so long where nothing is known, from 4 s to 1 min'
+            cand --bwlimit 'As in cp'
+            cand --verify 'As in cp'
+            cand --streams 'As in cp'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -e 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --port 'Port of sshd'
+            cand --far-path 'The thalweg to start at the far side'
+            cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --no-measure 'Do not measure: only what is remembered counts'
+            cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
+            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;probe'= {
+            cand --seconds 'Take about so long, from 4 s to 1 min: less says less'
+            cand --svg 'Draw the basin into a file'
+            cand --streams 'TCP connections (default: as a copy would choose)'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -e 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --port 'Port of sshd'
+            cand --far-path 'The thalweg to start at the far side'
+            cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -v 'With the accounts of the whole way'
+            cand --verbose 'With the accounts of the whole way'
+            cand --no-profile 'Do not remember the result for `thalweg predict`'
+            cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
+            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;explain-filter'= {
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -343,6 +440,49 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --ktls 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never'
             cand --tls-records 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;watch'= {
+            cand --on-arrival 'Run this program, on this machine, for each item once it has arrived, is verified and durable. It is told about the item in its environment (THALWEG_ITEM_PATH, _NAME, _DIGEST, _RECEIPT, _KEY, ...); no shell sees any of it'
+            cand --item 'What is one item'
+            cand --stable 'An item is complete when its sizes and times have not changed for so long'
+            cand --marker 'An item is complete when its marker is there: of a file NAME the file NAME + MARKER beside it, of a directory the file MARKER in it'
+            cand --in-order 'Run the program strictly one item after another, by name (numbers in names as numbers) or by time of the last change: the next waits until the one before has succeeded. Copies go ahead of it'
+            cand --jobs 'Runs of the program at the same time'
+            cand --transfers 'Items copied at the same time'
+            cand --attempts 'Runs that fail before an item is given up, until the next start; between them 1 s, doubled each time, at most 60 s. With --in-order the watch ends then'
+            cand --results-back 'After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME'
+            cand --look-every 'Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)'
+            cand --idle-exit 'End when there was nothing to do for so long (default: never)'
+            cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
+            cand --include 'Take in names that match, before a later --exclude'
+            cand --exclude 'Leave out names that match'
+            cand --include-from 'Patterns to take in, one a line, from a file (`-`: stdin)'
+            cand --exclude-from 'Patterns to leave out, one a line, from a file (`-`: stdin)'
+            cand --files-from 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into'
+            cand --verify 'How far to verify'
+            cand --bwlimit 'Send no faster than this, all items together; for instance 500Mbit/s'
+            cand --streams 'TCP connections (default: by round trip and cores)'
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -e 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --port 'Port of sshd'
+            cand --far-path 'The thalweg to start at the far side'
+            cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
+            cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
+            cand --patience 'Give up a copy without progress for so long; it is tried again'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -0 'Names and patterns in those files end with NUL, not with a line'
+            cand --from0 'Names and patterns in those files end with NUL, not with a line'
+            cand -z 'Compress where it pays'
+            cand --compress 'Compress where it pays'
+            cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
+            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
+            cand -q 'Only errors'
+            cand --quiet 'Only errors'
+            cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -651,6 +791,379 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;bench'= {
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand sweep 'Throughput by size of file'
+            cand latency 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
+            cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
+            cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
+            cand concurrency 'Files at once, streams, depth (001 Figs 4 and 5)'
+            cand files 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
+            cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
+            cand layout 'Reading by the place on the medium (002 Table II)'
+            cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
+            cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
+            cand show 'Show a result file as a table'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;bench;sweep'= {
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand bulk 'Files at rest (000 section III-B.2, Figs 5 and 8)'
+            cand streaming 'Files that grow while they move: how far behind is the copy? (000 section II-B, Figs 6 and 9)'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;bench;sweep;bulk'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;sweep;streaming'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;sweep;help'= {
+            cand bulk 'Files at rest (000 section III-B.2, Figs 5 and 8)'
+            cand streaming 'Files that grow while they move: how far behind is the copy? (000 section II-B, Figs 6 and 9)'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;bench;sweep;help;bulk'= {
+        }
+        &'thalweg;bench;sweep;help;streaming'= {
+        }
+        &'thalweg;bench;sweep;help;help'= {
+        }
+        &'thalweg;bench;latency'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;cca'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;order'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;concurrency'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;files'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;faults'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;layout'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;congest'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;storage'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;import'= {
+            cand --out 'Write the result here [default: FILE with the ending .jsonl]'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;show'= {
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;help'= {
+            cand sweep 'Throughput by size of file'
+            cand latency 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
+            cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
+            cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
+            cand concurrency 'Files at once, streams, depth (001 Figs 4 and 5)'
+            cand files 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
+            cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
+            cand layout 'Reading by the place on the medium (002 Table II)'
+            cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
+            cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
+            cand show 'Show a result file as a table'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;bench;help;sweep'= {
+            cand bulk 'Files at rest (000 section III-B.2, Figs 5 and 8)'
+            cand streaming 'Files that grow while they move: how far behind is the copy? (000 section II-B, Figs 6 and 9)'
+        }
+        &'thalweg;bench;help;sweep;bulk'= {
+        }
+        &'thalweg;bench;help;sweep;streaming'= {
+        }
+        &'thalweg;bench;help;latency'= {
+        }
+        &'thalweg;bench;help;cca'= {
+        }
+        &'thalweg;bench;help;order'= {
+        }
+        &'thalweg;bench;help;concurrency'= {
+        }
+        &'thalweg;bench;help;files'= {
+        }
+        &'thalweg;bench;help;faults'= {
+        }
+        &'thalweg;bench;help;layout'= {
+        }
+        &'thalweg;bench;help;congest'= {
+        }
+        &'thalweg;bench;help;storage'= {
+        }
+        &'thalweg;bench;help;import'= {
+        }
+        &'thalweg;bench;help;show'= {
+        }
+        &'thalweg;bench;help;help'= {
+        }
+        &'thalweg;dataset'= {
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand make 'Write files whose names, sizes and bytes come from a seed'
+            cand check 'Compare files with the seed that they were made from: no second copy is needed'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;dataset;make'= {
+            cand --files 'Number of files'
+            cand --size 'Bytes of each file; or a distribution, SIZE:WEIGHT,SIZE:WEIGHT,...: 1KiB:70,1MiB:25,1GiB:5'
+            cand --content 'noise (does not compress), frames (of a detector: smooth, 16 bits a pixel), text (lines of words)'
+            cand --sparse 'Share of each file''s mebibytes that are holes'
+            cand --seed 'Where names, sizes and bytes come from'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;dataset;check'= {
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;dataset;help'= {
+            cand make 'Write files whose names, sizes and bytes come from a seed'
+            cand check 'Compare files with the seed that they were made from: no second copy is needed'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;dataset;help;make'= {
+        }
+        &'thalweg;dataset;help;check'= {
+        }
+        &'thalweg;dataset;help;help'= {
+        }
+        &'thalweg;plot'= {
+            cand -o 'FILE.svg or FILE.png for one figure, with its data in FILE.csv; a directory for all of them'
+            cand --out 'FILE.svg or FILE.png for one figure, with its data in FILE.csv; a directory for all of them'
+            cand --figure 'Which figure, by its name in --list; for a directory all, else the first'
+            cand --format 'Form of the figures in a directory'
+            cand --width 'Pixels from side to side'
+            cand --scale 'Pixels of a PNG for each of these'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --list 'Only say which figures there are: name and title'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;report'= {
+            cand -o 'The page'
+            cand --out 'The page'
+            cand --title 'What stands over it'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;mover'= {
             cand --bridge 'Bridge stdin and stdout to this port of the loopback'
             cand --state 'Where thalweg keeps its keys and what it remembers'
@@ -658,9 +1171,17 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;keep-run'= {
+            cand --umask 'The umask of the command'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;help'= {
             cand cp 'Copy files and trees'
             cand sync 'Make a destination the same as a source'
+            cand stream 'Move what is still being made: files that grow, directories in which they do, pipes (`-`)'
+            cand mark 'How much of a file that a stream writes is durable'
             cand verify 'Check that what a receipt says is still there, and undamaged'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
@@ -670,18 +1191,30 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand gc 'Find and remove what unfinished copies left behind'
             cand limit 'Give copies that run another rate'
             cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
+            cand predict 'Say how long a transfer would take, with a range, before it begins'
+            cand probe 'Measure each part of a way alone and in company: which stage is the narrowest'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
+            cand watch 'Copy what becomes complete in a directory, and run a program on arrival, each item once'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
             cand advise 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
             cand model 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
             cand doctor 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
+            cand bench 'Measure: throughput by size, distance, loss, order, damage, load; raw samples kept, laws beside'
+            cand dataset 'Files made from a seed, to measure and to try with, and checked by it'
+            cand plot 'Draw the figures of results: SVG or PNG, with their data as CSV'
+            cand report 'One page about results: figures beside the papers'' own, tables, what was measured where; HTML that stands alone'
             cand mover 'The far side of a copy by ssh; not for people'
+            cand keep-run 'The keeper of a command that watch runs; not for people'
             cand help 'Print this message or the help of the given subcommand(s)'
         }
         &'thalweg;help;cp'= {
         }
         &'thalweg;help;sync'= {
+        }
+        &'thalweg;help;stream'= {
+        }
+        &'thalweg;help;mark'= {
         }
         &'thalweg;help;verify'= {
         }
@@ -701,9 +1234,15 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;help;why'= {
         }
+        &'thalweg;help;predict'= {
+        }
+        &'thalweg;help;probe'= {
+        }
         &'thalweg;help;explain-filter'= {
         }
         &'thalweg;help;serve'= {
+        }
+        &'thalweg;help;watch'= {
         }
         &'thalweg;help;testbed'= {
             cand up 'Make hosts and join them by an emulated path'
@@ -761,7 +1300,65 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;help;doctor'= {
         }
+        &'thalweg;help;bench'= {
+            cand sweep 'Throughput by size of file'
+            cand latency 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
+            cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
+            cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
+            cand concurrency 'Files at once, streams, depth (001 Figs 4 and 5)'
+            cand files 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
+            cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
+            cand layout 'Reading by the place on the medium (002 Table II)'
+            cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
+            cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
+            cand show 'Show a result file as a table'
+        }
+        &'thalweg;help;bench;sweep'= {
+            cand bulk 'Files at rest (000 section III-B.2, Figs 5 and 8)'
+            cand streaming 'Files that grow while they move: how far behind is the copy? (000 section II-B, Figs 6 and 9)'
+        }
+        &'thalweg;help;bench;sweep;bulk'= {
+        }
+        &'thalweg;help;bench;sweep;streaming'= {
+        }
+        &'thalweg;help;bench;latency'= {
+        }
+        &'thalweg;help;bench;cca'= {
+        }
+        &'thalweg;help;bench;order'= {
+        }
+        &'thalweg;help;bench;concurrency'= {
+        }
+        &'thalweg;help;bench;files'= {
+        }
+        &'thalweg;help;bench;faults'= {
+        }
+        &'thalweg;help;bench;layout'= {
+        }
+        &'thalweg;help;bench;congest'= {
+        }
+        &'thalweg;help;bench;storage'= {
+        }
+        &'thalweg;help;bench;import'= {
+        }
+        &'thalweg;help;bench;show'= {
+        }
+        &'thalweg;help;dataset'= {
+            cand make 'Write files whose names, sizes and bytes come from a seed'
+            cand check 'Compare files with the seed that they were made from: no second copy is needed'
+        }
+        &'thalweg;help;dataset;make'= {
+        }
+        &'thalweg;help;dataset;check'= {
+        }
+        &'thalweg;help;plot'= {
+        }
+        &'thalweg;help;report'= {
+        }
         &'thalweg;help;mover'= {
+        }
+        &'thalweg;help;keep-run'= {
         }
         &'thalweg;help;help'= {
         }

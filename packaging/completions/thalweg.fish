@@ -29,6 +29,8 @@ complete -c thalweg -n "__fish_thalweg_needs_command" -s h -l help -d 'Print hel
 complete -c thalweg -n "__fish_thalweg_needs_command" -s V -l version -d 'Print version'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "cp" -d 'Copy files and trees'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "sync" -d 'Make a destination the same as a source'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "stream" -d 'Move what is still being made: files that grow, directories in which they do, pipes (`-`)'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "mark" -d 'How much of a file that a stream writes is durable'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "check" -d 'Compare two places by content, changing nothing'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "ls" -d 'List what is at a place'
@@ -38,13 +40,21 @@ complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "rm" -d 'Remove file
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "limit" -d 'Give copies that run another rate'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "why" -d 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "predict" -d 'Say how long a transfer would take, with a range, before it begins'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "probe" -d 'Measure each part of a way alone and in company: which stage is the narrowest'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "serve" -d 'Serve directories to other machines'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "watch" -d 'Copy what becomes complete in a directory, and run a program on arrival, each item once'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "advise" -d 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "doctor" -d 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "bench" -d 'Measure: throughput by size, distance, loss, order, damage, load; raw samples kept, laws beside'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "dataset" -d 'Files made from a seed, to measure and to try with, and checked by it'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "plot" -d 'Draw the figures of results: SVG or PNG, with their data as CSV'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "report" -d 'One page about results: figures beside the papers\' own, tables, what was measured where; HTML that stands alone'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "keep-run" -d 'The keeper of a command that watch runs; not for people'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l and -d 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command\'s' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bwlimit -d 'Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s). `thalweg limit` changes it while the copy runs' -r
@@ -108,6 +118,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s q -l quiet -d 'On
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s P -l progress -d 'Show progress even when stderr is no terminal'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s z -l compress -d 'Compress where it pays'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-tune -d 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-profile -d 'Neither predict the time from what earlier copies of this way took, nor remember what this one took'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ignore-existing -d 'Leave alone what exists at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s x -l one-file-system -d 'Do not cross into other file systems'
@@ -180,6 +191,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s q -l quiet -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s P -l progress -d 'Show progress even when stderr is no terminal'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s z -l compress -d 'Compress where it pays'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-tune -d 'Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-profile -d 'Neither predict the time from what earlier copies of this way took, nor remember what this one took'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ignore-existing -d 'Leave alone what exists at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s x -l one-file-system -d 'Do not cross into other file systems'
@@ -190,6 +202,37 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bootstrap -d 'I
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-idle -d 'All is complete when nothing grew, and nothing new came, for so long' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-size -d 'The file is complete when it has so many bytes' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-marker -d 'All is complete when there is a file of this name beside the file, or in the directory; it is not sent' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l poll -d 'Look every so often, and do not go by the file system\'s events (which network file systems lack)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l buffer -d 'Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that is faster waits' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l mark-every -d 'Time between two marks, up to a minute: how late a byte may become durable' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bwlimit -d 'Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l dscp -d 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l streams -d 'TCP connections (default: by round trip and cores, at most 4)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l patience -d 'Give up if what was read gets nowhere for so long' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-closed -d 'Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a directory always is then'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s f -l follow -d 'Never complete: go on until interrupted'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l wait -d 'Wait for a source that is not there yet'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s v -l verbose -d 'Name each file, and tell more of the link'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s q -l quiet -d 'Only errors'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s P -l progress -d 'Show progress even when stderr is no terminal'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l json -d 'Events as JSON, one a line, on stdout; on stderr if stdout is the destination'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand mark" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand mark" -l json -d 'As JSON, one object on a line'
+complete -c thalweg -n "__fish_thalweg_using_subcommand mark" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l keys -d 'Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
@@ -270,6 +313,42 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l watch -d 'Look a
 complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l list -d 'All transfers that are known, a line each'
 complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l json -d 'The answer as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand why" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l deadline -d 'Will it be done in this time, in 99 of 100 cases?' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l scan -d 'Count what is at SRC for so long; of what is larger a sample is taken for as long again' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l measure -d 'Measure for so long where nothing is known, from 4 s to 1 min' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bwlimit -d 'As in cp' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l verify -d 'As in cp' -r -f -a "written\t'Digest compared before each write, everything synced'
+readback\t'Then read again from the medium'
+paranoid\t'And the source read twice'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l streams -d 'As in cp' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l no-measure -d 'Do not measure: only what is remembered counts'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l seconds -d 'Take about so long, from 4 s to 1 min: less says less' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l svg -d 'Draw the basin into a file' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l streams -d 'TCP connections (default: as a copy would choose)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s v -l verbose -d 'With the accounts of the whole way'
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l no-profile -d 'Do not remember the result for `thalweg predict`'
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l include -d 'Take in names that match, before a later --exclude' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l exclude -d 'Leave out names that match' -r
@@ -292,6 +371,46 @@ off\t'Never'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l tls-records -d 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l on-arrival -d 'Run this program, on this machine, for each item once it has arrived, is verified and durable. It is told about the item in its environment (THALWEG_ITEM_PATH, _NAME, _DIGEST, _RECEIPT, _KEY, ...); no shell sees any of it' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l item -d 'What is one item' -r -f -a "file\t'Each file, at any depth'
+directory\t'Each directory at the top, with all that is in it'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l stable -d 'An item is complete when its sizes and times have not changed for so long' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l marker -d 'An item is complete when its marker is there: of a file NAME the file NAME + MARKER beside it, of a directory the file MARKER in it' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l in-order -d 'Run the program strictly one item after another, by name (numbers in names as numbers) or by time of the last change: the next waits until the one before has succeeded. Copies go ahead of it' -r -f -a "name\t'By name'
+time\t'By time of the last change, then by name'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l jobs -d 'Runs of the program at the same time' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l transfers -d 'Items copied at the same time' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l attempts -d 'Runs that fail before an item is given up, until the next start; between them 1 s, doubled each time, at most 60 s. With --in-order the watch ends then' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l results-back -d 'After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l look-every -d 'Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l idle-exit -d 'End when there was nothing to do for so long (default: never)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l include -d 'Take in names that match, before a later --exclude' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l exclude -d 'Leave out names that match' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l include-from -d 'Patterns to take in, one a line, from a file (`-`: stdin)' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l exclude-from -d 'Patterns to leave out, one a line, from a file (`-`: stdin)' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l files-from -d 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l verify -d 'How far to verify' -r -f -a "written\t'Digest compared before each write, everything synced'
+readback\t'Then read again from the medium'
+paranoid\t'And the source read twice'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l bwlimit -d 'Send no faster than this, all items together; for instance 500Mbit/s' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l streams -d 'TCP connections (default: by round trip and cores)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l port -d 'Port of sshd' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l patience -d 'Give up a copy without progress for so long; it is tried again' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s z -l compress -d 'Compress where it pays'
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s q -l quiet -d 'Only errors'
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "up" -d 'Make hosts and join them by an emulated path'
@@ -517,29 +636,258 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l undo -d 'Put 
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -s v -l verbose -d 'Explain what is good as well'
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -l json -d 'Tell results as JSON, one object on a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand doctor" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "sweep" -d 'Throughput by size of file'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "latency" -d 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "cca" -d 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "order" -d 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "concurrency" -d 'Files at once, streams, depth (001 Figs 4 and 5)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "files" -d 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "faults" -d 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "layout" -d 'Reading by the place on the medium (002 Table II)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "congest" -d 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "storage" -d 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "import" -d 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "show" -d 'Show a result file as a table'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep latency cca order concurrency files faults layout congest storage import show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from sweep" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from sweep" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from sweep" -f -a "bulk" -d 'Files at rest (000 section III-B.2, Figs 5 and 8)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from sweep" -f -a "streaming" -d 'Files that grow while they move: how far behind is the copy? (000 section II-B, Figs 6 and 9)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from sweep" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l max-files -d 'Most files of one data set' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l program -d 'Measure another thalweg, for instance another version' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l rtt -d 'Round trip times of the emulated path; `sweep` goes over the loopback without' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l rate -d 'Rate of the emulated line' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l loss -d 'Shares of packets that the emulated path loses; only `cca` takes more than one' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l time -d 'How long traffic flows, in `latency` and `congest`' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l target -d '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -s q -l quiet -d 'Only the table, not each sample'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l max-files -d 'Most files of one data set' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l program -d 'Measure another thalweg, for instance another version' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l rtt -d 'Round trip times of the emulated path; `sweep` goes over the loopback without' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l rate -d 'Rate of the emulated line' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l loss -d 'Shares of packets that the emulated path loses; only `cca` takes more than one' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l time -d 'How long traffic flows, in `latency` and `congest`' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l target -d '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -s q -l quiet -d 'Only the table, not each sample'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l max-files -d 'Most files of one data set' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l program -d 'Measure another thalweg, for instance another version' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l rtt -d 'Round trip times of the emulated path; `sweep` goes over the loopback without' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l rate -d 'Rate of the emulated line' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l loss -d 'Shares of packets that the emulated path loses; only `cca` takes more than one' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l time -d 'How long traffic flows, in `latency` and `congest`' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l target -d '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -s q -l quiet -d 'Only the table, not each sample'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l max-files -d 'Most files of one data set' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l program -d 'Measure another thalweg, for instance another version' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l rtt -d 'Round trip times of the emulated path; `sweep` goes over the loopback without' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l rate -d 'Rate of the emulated line' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l loss -d 'Shares of packets that the emulated path loses; only `cca` takes more than one' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l time -d 'How long traffic flows, in `latency` and `congest`' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l target -d '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -s q -l quiet -d 'Only the table, not each sample'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l max-files -d 'Most files of one data set' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l program -d 'Measure another thalweg, for instance another version' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l rtt -d 'Round trip times of the emulated path; `sweep` goes over the loopback without' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l rate -d 'Rate of the emulated line' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l loss -d 'Shares of packets that the emulated path loses; only `cca` takes more than one' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l time -d 'How long traffic flows, in `latency` and `congest`' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l target -d '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -s q -l quiet -d 'Only the table, not each sample'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l max-files -d 'Most files of one data set' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l program -d 'Measure another thalweg, for instance another version' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l rtt -d 'Round trip times of the emulated path; `sweep` goes over the loopback without' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l rate -d 'Rate of the emulated line' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l loss -d 'Shares of packets that the emulated path loses; only `cca` takes more than one' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l time -d 'How long traffic flows, in `latency` and `congest`' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l target -d '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -s q -l quiet -d 'Only the table, not each sample'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l max-files -d 'Most files of one data set' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l program -d 'Measure another thalweg, for instance another version' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l rtt -d 'Round trip times of the emulated path; `sweep` goes over the loopback without' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l rate -d 'Rate of the emulated line' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l loss -d 'Shares of packets that the emulated path loses; only `cca` takes more than one' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l time -d 'How long traffic flows, in `latency` and `congest`' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l target -d '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -s q -l quiet -d 'Only the table, not each sample'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l max-files -d 'Most files of one data set' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l program -d 'Measure another thalweg, for instance another version' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l rtt -d 'Round trip times of the emulated path; `sweep` goes over the loopback without' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l rate -d 'Rate of the emulated line' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l loss -d 'Shares of packets that the emulated path loses; only `cca` takes more than one' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l time -d 'How long traffic flows, in `latency` and `congest`' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l target -d '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -s q -l quiet -d 'Only the table, not each sample'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l max-files -d 'Most files of one data set' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l seed -d 'Where chance comes from: content of files, what is damaged, where stripes lie' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l out -d 'Write the result here [default: SUITE-DATE.jsonl in this directory]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l dir -d 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l program -d 'Measure another thalweg, for instance another version' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l rtt -d 'Round trip times of the emulated path; `sweep` goes over the loopback without' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l rate -d 'Rate of the emulated line' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l loss -d 'Shares of packets that the emulated path loses; only `cca` takes more than one' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l time -d 'How long traffic flows, in `latency` and `congest`' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l target -d '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -s q -l quiet -d 'Only the table, not each sample'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from import" -l out -d 'Write the result here [default: FILE with the ending .jsonl]' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from import" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from import" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from show" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from show" -l json -d 'Tell the cases as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "sweep" -d 'Throughput by size of file'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "latency" -d 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "cca" -d 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "order" -d 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "concurrency" -d 'Files at once, streams, depth (001 Figs 4 and 5)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "files" -d 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "faults" -d 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "layout" -d 'Reading by the place on the medium (002 Table II)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "congest" -d 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "storage" -d 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "import" -d 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show a result file as a table'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and not __fish_seen_subcommand_from make check help" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and not __fish_seen_subcommand_from make check help" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and not __fish_seen_subcommand_from make check help" -f -a "make" -d 'Write files whose names, sizes and bytes come from a seed'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and not __fish_seen_subcommand_from make check help" -f -a "check" -d 'Compare files with the seed that they were made from: no second copy is needed'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and not __fish_seen_subcommand_from make check help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from make" -l files -d 'Number of files' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from make" -l size -d 'Bytes of each file; or a distribution, SIZE:WEIGHT,SIZE:WEIGHT,...: 1KiB:70,1MiB:25,1GiB:5' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from make" -l content -d 'noise (does not compress), frames (of a detector: smooth, 16 bits a pixel), text (lines of words)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from make" -l sparse -d 'Share of each file\'s mebibytes that are holes' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from make" -l seed -d 'Where names, sizes and bytes come from' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from make" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from make" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from make" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from check" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from check" -l json -d 'Tell it as JSON'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from help" -f -a "make" -d 'Write files whose names, sizes and bytes come from a seed'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from help" -f -a "check" -d 'Compare files with the seed that they were made from: no second copy is needed'
+complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand plot" -s o -l out -d 'FILE.svg or FILE.png for one figure, with its data in FILE.csv; a directory for all of them' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand plot" -l figure -d 'Which figure, by its name in --list; for a directory all, else the first' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand plot" -l format -d 'Form of the figures in a directory' -r -f -a "svg\t'Lines and letters: for pages and print'
+png\t'Pixels'"
+complete -c thalweg -n "__fish_thalweg_using_subcommand plot" -l width -d 'Pixels from side to side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand plot" -l scale -d 'Pixels of a PNG for each of these' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand plot" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand plot" -l list -d 'Only say which figures there are: name and title'
+complete -c thalweg -n "__fish_thalweg_using_subcommand plot" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand report" -s o -l out -d 'The page' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand report" -l title -d 'What stands over it' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand report" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand report" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l bridge -d 'Bridge stdin and stdout to this port of the loopback' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mover" -s h -l help -d 'Print help'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "cp" -d 'Copy files and trees'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "sync" -d 'Make a destination the same as a source'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "check" -d 'Compare two places by content, changing nothing'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "ls" -d 'List what is at a place'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "du" -d 'Sum up the bytes below a place'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "cat" -d 'Print files, compared with their digests'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "rm" -d 'Remove files and trees'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "limit" -d 'Give copies that run another rate'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "why" -d 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "serve" -d 'Serve directories to other machines'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "advise" -d 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "doctor" -d 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync verify check ls du cat rm gc limit why explain-filter serve testbed advise model doctor mover help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand keep-run" -l umask -d 'The umask of the command' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand keep-run" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand keep-run" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "cp" -d 'Copy files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "sync" -d 'Make a destination the same as a source'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "stream" -d 'Move what is still being made: files that grow, directories in which they do, pipes (`-`)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "mark" -d 'How much of a file that a stream writes is durable'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "check" -d 'Compare two places by content, changing nothing'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "ls" -d 'List what is at a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "du" -d 'Sum up the bytes below a place'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "cat" -d 'Print files, compared with their digests'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "rm" -d 'Remove files and trees'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "gc" -d 'Find and remove what unfinished copies left behind'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "limit" -d 'Give copies that run another rate'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "why" -d 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "predict" -d 'Say how long a transfer would take, with a range, before it begins'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "probe" -d 'Measure each part of a way alone and in company: which stage is the narrowest'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "explain-filter" -d 'Say which rule takes a path in or leaves it out'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "serve" -d 'Serve directories to other machines'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "watch" -d 'Copy what becomes complete in a directory, and run a program on arrival, each item once'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "advise" -d 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "doctor" -d 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "bench" -d 'Measure: throughput by size, distance, loss, order, damage, load; raw samples kept, laws beside'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "dataset" -d 'Files made from a seed, to measure and to try with, and checked by it'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "plot" -d 'Draw the figures of results: SVG or PNG, with their data as CSV'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "report" -d 'One page about results: figures beside the papers\' own, tables, what was measured where; HTML that stands alone'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "mover" -d 'The far side of a copy by ssh; not for people'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "keep-run" -d 'The keeper of a command that watch runs; not for people'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "up" -d 'Make hosts and join them by an emulated path'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "run" -d 'Run any program in a host; its exit code and signals are its own'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
@@ -556,3 +904,17 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_su
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "frames" -d 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "repair" -d 'What damage costs: whole files sent again, or only chunks'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "sweep" -d 'Throughput by size of file'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "latency" -d 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "cca" -d 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "order" -d 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "concurrency" -d 'Files at once, streams, depth (001 Figs 4 and 5)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "files" -d 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "faults" -d 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "layout" -d 'Reading by the place on the medium (002 Table II)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "congest" -d 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "storage" -d 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "import" -d 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "show" -d 'Show a result file as a table'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from dataset" -f -a "make" -d 'Write files whose names, sizes and bytes come from a seed'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from dataset" -f -a "check" -d 'Compare files with the seed that they were made from: no second copy is needed'

@@ -38,8 +38,6 @@ mod peers;
 
 mod record;
 
-mod stats;
-
 mod network;
 
 mod copies;

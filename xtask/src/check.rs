@@ -16,7 +16,10 @@ const CRATES: &[(&str, &[&str])] = &[
     ("mover", &["wire", "sys"]),
     ("service", &["mover", "wire", "sys"]),
     ("lab", &["mover", "wire", "sys"]),
-    ("cli", &["service", "lab", "mover", "wire", "sys"]),
+    ("client", &["service", "lab", "mover", "wire", "sys"]),
+    ("arrival", &["client", "mover", "wire", "sys"]),
+    ("python", &["client", "mover", "wire"]),
+    ("cli", &["arrival", "client", "service", "lab", "mover", "wire", "sys"]),
 ];
 
 /// What modules of the mover must not mention.
@@ -28,6 +31,22 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "crate::stage",
             "crate::link",
             "crate::endpoint",
+            "thalweg_sys",
+            "Instant::now",
+            "SystemTime",
+            "std::fs",
+            "std::net",
+            "std::thread",
+        ],
+    ),
+    (
+        "flow",
+        &[
+            "crate::run",
+            "crate::stage",
+            "crate::link",
+            "crate::endpoint",
+            "crate::transfer",
             "thalweg_sys",
             "Instant::now",
             "SystemTime",
@@ -92,7 +111,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "std::thread",
         ],
     ),
-    ("endpoint", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),
+    ("endpoint", &["crate::run", "crate::stage", "crate::link", "crate::transfer", "crate::flow"]),
     ("manifest", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),
     ("journal", &["crate::run", "crate::stage", "crate::link", "crate::transfer"]),
     ("link", &["crate::run", "crate::stage", "crate::endpoint", "crate::transfer"]),
@@ -196,5 +215,7 @@ fn promises(breaches: &mut Vec<String>) -> Result<()> {
 }
 
 fn has_test(file: &Path, function: &str) -> bool {
-    fs::read_to_string(tools::root().join(file)).is_ok_and(|text| text.contains(&format!("fn {function}(")))
+    let word = if file.extension().is_some_and(|extension| extension == "py") { "def" } else { "fn" };
+    fs::read_to_string(tools::root().join(file))
+        .is_ok_and(|text| text.contains(&format!("{word} {function}(")))
 }

@@ -243,6 +243,7 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
                     seeds.push(("journal_record", body.to_vec()));
                     seeds.push(("journal", [&[u8::try_from(body.len())?], body].concat()));
                 }
+                "marks" => seeds.push(("mark_record", bytes[journal::RECORD_HEAD_BYTES..].to_vec())),
                 "receipt-statement" | "receipt-signed" => seeds.push(("receipt", bytes)),
                 "receipt-line" => seeds.push(("receipt_line", bytes)),
                 other => bail!("no target takes the vectors of {other}"),

@@ -2,9 +2,10 @@
 //!
 //! Man pages (packaging/man), completions (packaging/completions), golden vectors (crates/wire/vectors), and of
 //! docs/reference: cli.md, configuration.md and exit-codes.md; from the committed benchmark results docs/performance.md,
-//! and in README.md the table between its two marks. With `--check` nothing is written: a file that would change is an error.
+//! in README.md the table between its two marks, and docs/figures. With `--check` nothing is written: a file that would
+//! change is an error.
 
-use crate::{bench, tools};
+use crate::{bench, figures, tools};
 use anyhow::{Context, bail};
 use clap::Command;
 use clap_complete::Shell;
@@ -21,7 +22,7 @@ pub struct Args {
 }
 
 /// Directories in which every file is made here: what is not made any more is removed.
-const OWN: [&str; 3] = ["packaging/man", "packaging/completions", "crates/wire/vectors"];
+const OWN: [&str; 4] = ["packaging/man", "packaging/completions", "crates/wire/vectors", figures::DIRECTORY];
 
 pub fn run(options: &Args) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace")?;
@@ -88,6 +89,7 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     if results.exists() {
         files.insert("README.md".into(), readme(&bench::table::table(&results)?)?.into_bytes());
     }
+    files.extend(figures::files()?);
     files.insert("docs/performance.md".into(), bench::page::page()?.into_bytes());
     files.insert("docs/reference/configuration.md".into(), configuration(&command).into_bytes());
     Ok(files)

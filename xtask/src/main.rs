@@ -24,11 +24,15 @@ mod ktls;
 
 mod real;
 
+mod python;
+
 mod sim;
 
 mod fuzz;
 
 mod torture;
+
+mod figures;
 
 mod gen_docs;
 
@@ -61,6 +65,8 @@ enum Chore {
     Ktls(ktls::Args),
     /// Man pages, completions and the reference, made from the code
     Gen(gen_docs::Args),
+    /// The Python wheel: built, installed, and tried with pytest and mypy
+    Python(python::Args),
     /// Runs transfers in virtual time, with faults, and checks every promise at every step
     Sim(sim::Args),
     /// Fuzzes every decoder, with nightly Rust and cargo-fuzz, which it installs
@@ -90,6 +96,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Bottlenecks(args) => bottlenecks::run(&args),
         Chore::Instructions(args) => instructions::run(&args),
         Chore::Ktls(args) => ktls::run(&args),
+        Chore::Python(args) => python::run(&args),
         Chore::Sim(args) => sim::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Torture(args) => torture::run(&args),

@@ -14,6 +14,9 @@ pub struct Args {
     /// The first of them
     #[arg(long, default_value_t = 0)]
     from: u64,
+    /// Flows: what is still being made
+    #[arg(long)]
+    flows: bool,
     /// With --seed: do not tell, only say how it ends
     #[arg(long, requires = "seed")]
     quiet: bool,
@@ -23,6 +26,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.flows {
+        return flows(args);
+    }
     if let Some(seed) = args.seed {
         match sim::check(seed, !args.quiet) {
             Ok(report) => println!("{report:#?}"),
@@ -64,5 +70,31 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if failed > 0 {
         std::process::exit(1);
     }
+    Ok(())
+}
+
+fn flows(args: &Args) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let seeds = match args.seed {
+        Some(seed) => seed..seed.saturating_add(1),
+        None => args.from..args.from.saturating_add(args.seeds),
+    };
+    let (mut ran, mut failed, mut faults) = (0u64, 0, 0);
+    for seed in seeds {
+        ran += 1;
+        match sim::flows::check(seed) {
+            Ok(struck) => faults += struck,
+            Err(what) => {
+                println!("{what}: cargo xtask sim --flows --seed {seed}");
+                failed += 1;
+                if failed >= args.failures {
+                    break;
+                }
+            }
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{ran} seeds of flows, {failed} failed, in {seconds:.1} s: {faults} faults");
+    anyhow::ensure!(failed == 0, "{failed} seeds failed");
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: all tests, with what they need. CI runs this and nothing else.
 
-use crate::{check, instructions, ktls, tools};
+use crate::{check, instructions, ktls, python, tools};
 use anyhow::Result;
 use std::process::Command;
 
@@ -23,6 +23,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("nftables", "/usr/sbin/nft"),
     ("faketime", "/usr/bin/faketime"),
     ("musl-tools", "/usr/bin/musl-gcc"),
+    ("chromium", "/usr/bin/chromium"),
+    ("chromium-driver", "/usr/bin/chromedriver"),
 ];
 
 /// Counts instructions.
@@ -62,6 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
         println!("==> {name}");
         tools::run(Command::new(&cargo).args(*words))?;
     }
+    python::run(&python::Args { no_install: args.no_install, ..python::Args::default() })?;
     println!("==> house rules");
     check::run()?;
     println!("==> generated pages");

@@ -1,10 +1,10 @@
 //! docs/performance.md, made from the committed results: what, how much, which command repeats it, on what machine.
 
 use crate::bench::record::Results;
-use crate::bench::stats::{self, Series};
 use crate::bench::suite::{SUITES, Suite};
 use anyhow::Result;
 use std::fmt::Write;
+use thalweg_lab::bench::statistics::{self, Series};
 
 /// A bound that is to be kept.
 #[derive(Debug, Clone, Copy)]
@@ -91,32 +91,32 @@ fn section(out: &mut String, suite: &Suite) -> Result<()> {
 
 /// The median of a series.
 pub fn median_of(series: &Series) -> f64 {
-    stats::median(&stats::values(series))
+    statistics::median(&statistics::values(series))
 }
 
 /// Largest over smallest of a series.
 pub fn spread_of(series: &Series) -> f64 {
-    stats::spread(&stats::values(series))
+    statistics::spread(&statistics::values(series))
 }
 
 /// `median [low–high]`
 pub fn with_interval(series: &Series) -> String {
-    shown(&stats::values(series))
+    shown(&statistics::values(series))
 }
 
 /// Median of the ratios within rounds, with its interval.
 pub fn ratio(above: &Series, below: &Series) -> String {
-    shown(&stats::ratios(above, below))
+    shown(&statistics::ratios(above, below))
 }
 
 /// Median of the ratios within rounds.
 pub fn ratio_median(above: &Series, below: &Series) -> f64 {
-    stats::median(&stats::ratios(above, below))
+    statistics::median(&statistics::ratios(above, below))
 }
 
 fn shown(values: &[f64]) -> String {
-    let median = stats::median(values);
-    match stats::median_interval(values) {
+    let median = statistics::median(values);
+    match statistics::median_interval(values) {
         Some(interval) => {
             format!("{} [{}–{}]", number(median), number(interval.low), number(interval.high))
         }

@@ -1,7 +1,6 @@
 //! Results: a file of JSON lines. First what they were measured on, then one object for each run, and one for each tool
 //! that was left out, with the reason. Tables and pages are made from these files only.
 
-use crate::bench::stats::Series;
 use crate::bench::yard::Times;
 use crate::tools;
 use anyhow::{Context, Result};
@@ -11,6 +10,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
+use thalweg_lab::bench::statistics::Series;
 
 /// The result file called `name`.
 pub fn path(name: &str) -> PathBuf {

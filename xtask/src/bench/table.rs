@@ -1,12 +1,12 @@
 //! The table in README.md, made from the results of the suite `beside-rsync`.
 
-use crate::bench::stats::median;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
+use thalweg_lab::bench::statistics::median;
 
 /// The tools in it.
 pub const TOOLS: [&str; 4] = ["thalweg daemon", "rsync daemon", "thalweg ssh", "rsync ssh"];

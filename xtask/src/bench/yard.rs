@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+pub use thalweg_lab::bench::rounds;
+
 /// See the module.
 pub struct Yard {
     pub thalweg: PathBuf,
@@ -78,23 +80,6 @@ impl Yard {
         ensure!(output.status.success(), "{program} ended with {}: {last}", output.status);
         Ok(())
     }
-}
-
-/// Every item once in each round, interleaved; each round begins with another one (A B C, B C A, …), so that neither
-/// drift nor order favours one. Round 0 warms up.
-///
-/// # Errors
-/// The first of `one`.
-pub fn rounds<T>(runs: usize, mut items: Vec<T>, mut one: impl FnMut(usize, &T) -> Result<()>) -> Result<()> {
-    for run in 0..=runs {
-        for item in &items {
-            one(run, item)?;
-        }
-        if !items.is_empty() {
-            items.rotate_left(1);
-        }
-    }
-    Ok(())
 }
 
 /// A file system of its own in a file, for many small files: they all go with that one file in no time, and nothing that

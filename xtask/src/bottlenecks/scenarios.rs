@@ -37,6 +37,8 @@ pub enum Throttle {
         /// Of that one.
         slow: &'static str,
     },
+    /// The cable, and a second one beside it, of these rates; streams go over both.
+    TwoCards(&'static str, &'static str),
 }
 
 /// What is copied.
@@ -134,7 +136,7 @@ pub struct Scenario {
 /// All of them.
 pub fn all() -> Vec<Scenario> {
     use Side::{Destination, Source};
-    use Throttle::{Args, Calls, Cpu, Disk, Link, Loss, Path, SlowStream};
+    use Throttle::{Args, Calls, Cpu, Disk, Link, Loss, Path, SlowStream, TwoCards};
     let big = |name, cause, place, narrow: Throttle, beside: Throttle| Scenario {
         name,
         cause,
@@ -221,6 +223,11 @@ pub fn all() -> Vec<Scenario> {
                 SlowStream { each: "20mbit", slow: "2mbit" },
                 pace_48,
             )
+        },
+        Scenario {
+            args: &["--streams", "4"],
+            beside: vec![TwoCards("160mbit", "160mbit")],
+            ..big("one slow card", "slow-card", path, TwoCards("160mbit", "16mbit"), pace_48)
         },
         small(
             "small files opened",

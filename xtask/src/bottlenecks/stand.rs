@@ -22,6 +22,12 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The far end of the cable.
 const ADDRESS: &str = "10.78.0.2:8487";
+/// The far ends of both cables.
+const BOTH_CARDS: &str = "10.78.0.2:8487,10.79.0.2:8487";
+/// Where the daemon is to be found over both.
+const EVERYWHERE: &str = "0.0.0.0:8487";
+/// The cables, with the networks that they make.
+const CABLES: [(&str, &str); 2] = [("wire", "10.78.0"), ("wire2", "10.79.0")];
 /// The host on the right of a testbed.
 const ADDRESS_FAR: &str = "10.77.2.1:8487";
 const CPU: &str = "/sys/fs/cgroup/cpu";
@@ -37,11 +43,20 @@ pub struct Stand {
     name: String,
 }
 
+/// What is done under the throttles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deed {
+    /// A copy, then `thalweg why`.
+    Copy,
+    /// `thalweg probe`.
+    Probe,
+}
+
 /// What one run was judged.
 pub struct Answer {
-    /// Time of the transfer itself.
+    /// Time of the transfer itself; of a probe all of it.
     pub seconds: f64,
-    /// What `thalweg why --json` said.
+    /// What `thalweg why --json`, or `thalweg probe --json`, said.
     pub why: Value,
 }
 
@@ -72,11 +87,17 @@ impl Stand {
         for space in [&a, &b] {
             quiet("ip", &["netns", "add", space])?;
         }
-        quiet("ip", &["-n", &a, "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", &b])?;
-        for (space, address) in [(&a, "10.78.0.1/24"), (&b, "10.78.0.2/24")] {
-            quiet("ip", &["-n", space, "addr", "add", address, "dev", "wire"])?;
-            quiet("ip", &["-n", space, "link", "set", "lo", "up"])?;
-            quiet("ip", &["-n", space, "link", "set", "wire", "up"])?;
+        for (cable, network) in CABLES {
+            quiet(
+                "ip",
+                &["-n", &a, "link", "add", cable, "type", "veth", "peer", "name", cable, "netns", &b],
+            )?;
+            for (space, host) in [(&a, 1), (&b, 2)] {
+                let address = format!("{network}.{host}/24");
+                quiet("ip", &["-n", space, "addr", "add", &address, "dev", cable])?;
+                quiet("ip", &["-n", space, "link", "set", "lo", "up"])?;
+                quiet("ip", &["-n", space, "link", "set", cable, "up"])?;
+            }
         }
         for side in [Side::Source, Side::Destination] {
             fs::create_dir(stand.group(side)).context("a control group for CPU")?;
@@ -94,12 +115,12 @@ impl Stand {
     ///
     /// # Errors
     /// If it does not succeed.
-    pub fn run(&self, scenario: &Scenario, throttles: &[Throttle]) -> Result<Answer> {
+    pub fn run(&self, scenario: &Scenario, throttles: &[Throttle], deed: Deed) -> Result<Answer> {
         let (source, destination) = (&self.disks[0].mount, &self.disks[1].mount);
         let bytes = scenario.files.make(source)?;
         ensure!(bytes > 0, "nothing to copy");
         if scenario.is_there_already {
-            self.once(scenario, &[])?;
+            self.once(scenario, &[], Deed::Copy)?;
         }
         // With what lies below the disks.
         tools::run(Command::new("sync").arg("-f").arg(source))?;
@@ -114,7 +135,7 @@ impl Stand {
                 .output()?;
             ensure!(made.status.success(), "testbed: {}", String::from_utf8_lossy(&made.stderr));
         }
-        let answer = self.once(scenario, throttles);
+        let answer = self.once(scenario, throttles, deed);
         if path.is_some() {
             self.testbed_down();
         }
@@ -130,7 +151,7 @@ impl Stand {
         answer
     }
 
-    fn once(&self, scenario: &Scenario, throttles: &[Throttle]) -> Result<Answer> {
+    fn once(&self, scenario: &Scenario, throttles: &[Throttle], deed: Deed) -> Result<Answer> {
         let (client, server) = match scenario.is_pull {
             true => (Side::Destination, Side::Source),
             false => (Side::Source, Side::Destination),
@@ -138,12 +159,13 @@ impl Stand {
         let export = format!("d={}", self.disks[server as usize].mount.display());
         let ticket = self.scratch.path("ticket");
         let _ = fs::remove_file(&ticket);
-        let address = address(throttles);
-        let mut words = vec!["serve", "--listen", address, "--export", &export, "--ticket-file"];
+        let has_two_cards = throttles.iter().any(|throttle| matches!(throttle, Throttle::TwoCards(..)));
+        let listen = if has_two_cards { EVERYWHERE } else { address(throttles) };
+        let mut words = vec!["serve", "--listen", listen, "--export", &export, "--ticket-file"];
         let shown = ticket.display().to_string();
         words.push(&shown);
-        let mut daemon = self.start(server, "b", &words, "server-state", throttles)?;
-        let answer = self.copy(scenario, client, &ticket, throttles);
+        let mut daemon = self.start(server, "b", &words, "server-state", throttles, Stdio::null())?;
+        let answer = self.copy(scenario, client, &ticket, throttles, deed);
         daemon.end();
         answer
     }
@@ -154,6 +176,7 @@ impl Stand {
         client: Side,
         ticket: &Path,
         throttles: &[Throttle],
+        deed: Deed,
     ) -> Result<Answer> {
         until("the daemon's ticket", || ticket.exists())?;
         let state = self.scratch.path("client-state");
@@ -167,19 +190,33 @@ impl Stand {
         let slash = if matches!(scenario.files, Files::Small { .. }) { "/" } else { "" };
         let (from, to) = (format!("{from}{slash}"), format!("{to}{slash}"));
         let ticket = ticket.display().to_string();
-        let mut words = vec!["cp", "-q", "--ticket", &ticket];
-        words.extend(scenario.args);
-        for throttle in throttles {
-            if let Throttle::Args(args) = throttle {
-                words.extend(*args);
+        let mut words = match deed {
+            Deed::Copy => vec!["cp", "-q", "--ticket", &ticket],
+            Deed::Probe => vec!["probe", "--json", "--no-profile", "--seconds", "10s", "--ticket", &ticket],
+        };
+        if deed == Deed::Copy {
+            words.extend(scenario.args);
+            for throttle in throttles {
+                match throttle {
+                    Throttle::Args(args) => words.extend(*args),
+                    Throttle::TwoCards(..) => words.extend(["--via", BOTH_CARDS]),
+                    _ => {}
+                }
             }
         }
         words.extend([from.as_str(), to.as_str()]);
         self.tighten(throttles)?;
-        let mut copy = self.start(client, "a", &words, "client-state", throttles)?;
+        let said = self.scratch.path("said");
+        let began = Instant::now();
+        let mut copy =
+            self.start(client, "a", &words, "client-state", throttles, fs::File::create(&said)?.into())?;
         let status = self.wait(&mut copy, throttles);
         copy.end();
-        ensure!(status?, "the copy failed");
+        ensure!(status?, "it failed: {}", fs::read_to_string(&said).unwrap_or_default());
+        if deed == Deed::Probe {
+            let why = serde_json::from_str(&fs::read_to_string(&said)?)?;
+            return Ok(Answer { seconds: began.elapsed().as_secs_f64(), why });
+        }
         let output = Command::new(&self.thalweg)
             .args(["why", "--json", "--state"])
             .arg(&state)
@@ -226,15 +263,15 @@ impl Stand {
     }
 
     fn tighten(&self, throttles: &[Throttle]) -> Result<()> {
-        for throttle in throttles {
+        // What comes first is in force.
+        for throttle in throttles.iter().rev() {
             match *throttle {
                 Throttle::Disk(side, rate) => self.disks[side as usize].throttle(side, rate)?,
                 Throttle::Cpu(side, milli) => self.quota(side, Some(milli))?,
-                Throttle::Link(rate) => {
-                    for space in ["a", "b"] {
-                        let words = ["qdisc", "replace", "dev", "wire", "root", "tbf", "rate", rate];
-                        self.tc(space, &[&words[..], &["burst", "128kb", "latency", "40ms"]].concat())?;
-                    }
+                Throttle::Link(rate) => self.cable("wire", rate)?,
+                Throttle::TwoCards(first, second) => {
+                    self.cable("wire", first)?;
+                    self.cable("wire2", second)?;
                 }
                 Throttle::Loss(per_ten_thousand) => {
                     let hook = "type filter hook input priority 0;";
@@ -249,13 +286,23 @@ impl Stand {
         Ok(())
     }
 
+    fn cable(&self, cable: &str, rate: &str) -> Result<()> {
+        for space in ["a", "b"] {
+            let words = ["qdisc", "replace", "dev", cable, "root", "tbf", "rate", rate];
+            self.tc(space, &[&words[..], &["burst", "128kb", "latency", "40ms"]].concat())?;
+        }
+        Ok(())
+    }
+
     fn loosen(&self) -> Result<()> {
         for side in [Side::Source, Side::Destination] {
             self.disks[side as usize].throttle(side, 0)?;
             self.quota(side, None)?;
         }
         for space in ["a", "b"] {
-            let _ = self.tc(space, &["qdisc", "del", "dev", "wire", "root"]);
+            for (cable, _) in CABLES {
+                let _ = self.tc(space, &["qdisc", "del", "dev", cable, "root"]);
+            }
         }
         self.nft("flush ruleset\n")
     }
@@ -340,6 +387,7 @@ impl Stand {
         words: &[&str],
         state: &str,
         throttles: &[Throttle],
+        stdout: Stdio,
     ) -> Result<Group> {
         let mut command = Command::new("sh");
         command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.group(side).join("cgroup.procs"));
@@ -370,7 +418,7 @@ impl Stand {
         // By option: the testbed has a state of its own.
         command.arg(&self.thalweg).args(words).arg("--state").arg(self.scratch.path(state));
         command.env_remove("THALWEG_STATE").env("XDG_CONFIG_HOME", self.scratch.path("none"));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        command.stdin(Stdio::null()).stdout(stdout).process_group(0);
         Ok(Group { child: command.spawn().context("starting thalweg")? })
     }
 }

@@ -4,7 +4,6 @@ use super::Suite;
 use crate::bench::network::Testbed;
 use crate::bench::page::{self, Goal};
 use crate::bench::record::{Load, Results, Sample};
-use crate::bench::stats::{self, Series};
 use crate::bench::yard::{Times, Volume};
 use crate::bench::{Bench, data, yard};
 use crate::servers::Daemon;
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::Command;
+use thalweg_lab::bench::statistics::{self, Series};
 
 pub const SUITE: Suite = Suite {
     name: "distance",
@@ -323,7 +323,7 @@ fn tell(results: &Results) -> Result<String> {
         page::with_interval(&far),
         page::with_interval(&small(SMALL_FAR, Sample::gbit_per_s)),
         page::ratio(&far, &near),
-        Goal::AtLeast(0.95).verdict(stats::median(&stats::ratios(&far, &near))),
+        Goal::AtLeast(0.95).verdict(statistics::median(&statistics::ratios(&far, &near))),
     )?;
     writeln!(out, "With a loss of 10⁻⁴ at {LOSS_RTT}, cubic:\n\n| | Gbit/s |\n|---|---|")?;
     for tool in results.tools(LOSS) {

@@ -1,13 +1,14 @@
 //! One large file, beside others.
 
 use super::Suite;
+use crate::bench::Bench;
 use crate::bench::copies::{self, Scenario};
 use crate::bench::page::{self, Goal};
 use crate::bench::record::Results;
-use crate::bench::{Bench, stats};
 use crate::tools;
 use anyhow::Result;
 use std::fmt::Write;
+use thalweg_lab::bench::statistics;
 
 pub const SUITE: Suite = Suite {
     name: "large",
@@ -71,12 +72,12 @@ fn tell(results: &Results) -> Result<String> {
             writeln!(out, "| {what} | none ran | | {} |", Goal::AtLeast(times).verdict(f64::NAN))?;
             continue;
         };
-        let ratios = stats::ratios(&wall(best), &wall(OURS));
+        let ratios = statistics::ratios(&wall(best), &wall(OURS));
         writeln!(
             out,
             "| {what} | {best} | {} | {} |",
             page::ratio(&wall(best), &wall(OURS)),
-            Goal::AtLeast(times).verdict(stats::median(&ratios))
+            Goal::AtLeast(times).verdict(statistics::median(&ratios))
         )?;
     }
     writeln!(out, "\n{}", copies::table(results, SCENARIO, OURS)?)?;

@@ -3,7 +3,6 @@
 use super::Suite;
 use crate::bench::page::{self, Goal};
 use crate::bench::record::{Load, Results, Sample};
-use crate::bench::stats::{self, Series};
 use crate::bench::yard::{self, Times};
 use crate::bench::{Bench, data};
 use crate::servers::Daemon;
@@ -12,6 +11,7 @@ use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs;
 use std::process::Command;
+use thalweg_lab::bench::statistics::{self, Series};
 
 pub const SUITE: Suite = Suite {
     name: "limit",
@@ -117,7 +117,7 @@ fn tell(results: &Results) -> Result<String> {
         let series = |figure: fn(&Sample) -> f64| results.series(SCENARIO, tool, figure);
         let (cpu, wall) = (series(Sample::cpu_s_per_gb), series(|sample| sample.wall_s));
         let rate = series(|sample| sample.bytes as f64 / 1e9 / sample.wall_s);
-        let of_disk = match (tool, stats::median(&stats::ratios(&rate, &disk))) {
+        let of_disk = match (tool, statistics::median(&statistics::ratios(&rate, &disk))) {
             (INTO_NULL, _) => String::new(),
             (DURABLE, ratio) => {
                 format!("{}; {}", page::ratio(&rate, &disk), Goal::AtLeast(0.85).verdict(ratio))

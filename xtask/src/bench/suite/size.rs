@@ -6,10 +6,11 @@ use crate::bench::data;
 use crate::bench::page::{self, Goal};
 use crate::bench::peers::{self, Job, Servers};
 use crate::bench::record::{Load, Results, Sample};
-use crate::bench::{Bench, stats, yard};
+use crate::bench::{Bench, yard};
 use crate::tools;
 use anyhow::Result;
 use std::fmt::Write;
+use thalweg_lab::bench::statistics;
 
 pub const SUITE: Suite = Suite {
     name: "size",
@@ -95,7 +96,7 @@ fn tell(results: &Results) -> Result<String> {
     for (bytes, _) in SIZES {
         let files = results.of(&name(bytes), TOOL).map(|sample| sample.files).max().unwrap_or(0);
         let series = |figure: fn(&Sample) -> f64| results.series(&name(bytes), TOOL, figure);
-        let against = stats::median(&stats::ratios(&rate(bytes), &rate(largest)));
+        let against = statistics::median(&statistics::ratios(&rate(bytes), &rate(largest)));
         let goal = match bytes {
             _ if bytes == largest => String::new(),
             FLAT_FROM.. => Goal::AtLeast(0.95).verdict(against),

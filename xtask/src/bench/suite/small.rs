@@ -5,9 +5,10 @@ use crate::bench::copies::{self, BARE, Scenario};
 use crate::bench::page::{self, Goal};
 use crate::bench::record::Results;
 use crate::bench::yard::Volume;
-use crate::bench::{Bench, data, stats};
+use crate::bench::{Bench, data};
 use anyhow::Result;
 use std::fmt::Write;
+use thalweg_lab::bench::statistics;
 
 pub const SUITE: Suite = Suite {
     name: "small",
@@ -62,8 +63,8 @@ fn tell(results: &Results) -> Result<String> {
             let ran = names.iter().filter(|name| !wall(name).is_empty());
             match ran.min_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b)))) {
                 Some(best) => {
-                    let ratios = stats::ratios(&wall(best), &ours);
-                    ((*best).to_owned(), page::ratio(&wall(best), &ours), stats::median(&ratios))
+                    let ratios = statistics::ratios(&wall(best), &ours);
+                    ((*best).to_owned(), page::ratio(&wall(best), &ours), statistics::median(&ratios))
                 }
                 None => ("none ran".to_owned(), String::new(), f64::NAN),
             }

@@ -5,7 +5,6 @@ use crate::bench::group::{SlowDisk, Way};
 use crate::bench::network;
 use crate::bench::page::{self, Goal};
 use crate::bench::record::{Load, Results, Sample};
-use crate::bench::stats::Series;
 use crate::bench::{Bench, data, peers, yard};
 use crate::servers::Daemon;
 use crate::tools;
@@ -16,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
+use thalweg_lab::bench::statistics::Series;
 
 pub const SUITE: Suite = Suite {
     name: "verify",

@@ -1,0 +1,85 @@
+//! docs/figures: the papers' figures repeated with this program, drawn from the results of `thalweg bench` in `bench/results`.
+
+use crate::tools;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use thalweg_lab::bench::record::Results;
+use thalweg_lab::plot::{Figure, WIDTH, svg};
+use thalweg_lab::report::{figures, sentence};
+
+/// Where they are.
+pub const DIRECTORY: &str = "docs/figures";
+
+const RESULTS: &str = "bench/results";
+
+/// Suites, and which of their figures are shown, in the order of the papers; a report has all of them.
+const SHOWN: &[(&str, &[&str])] = &[
+    ("latency", &["latency-rate", "latency-beside-000-fig-2"]),
+    ("sweep bulk", &["sweep-bulk-rate", "sweep-bulk-beside-000-fig-8"]),
+    ("sweep streaming", &["sweep-streaming-rate", "sweep-streaming-end"]),
+    ("cca", &["cca-rate"]),
+    ("concurrency", &["concurrency-streams", "concurrency-files"]),
+    ("faults", &["faults-rate", "faults-resent"]),
+    ("files", &["files-fit", "files-beside-001-fig-9"]),
+    ("layout", &["layout-time", "layout-beside-002-table-ii"]),
+    ("congest", &["congest-worst", "congest-beside-003-fig-2", "congest-shares"]),
+    ("order", &["order-threads-reading-simulated-array", "order-threads-writing-simulated-array"]),
+];
+
+const HEAD: &str = "\
+<!-- Made by `cargo xtask gen` from bench/results. Do not edit. -->
+
+# The papers' figures, repeated here
+
+Drawn by `thalweg plot` from the result files in [bench/results](../../bench/results): raw samples, with the command \
+that repeats them. How to read them, and what the papers say wrongly: [docs/guide/report.md](../guide/report.md). Timings are \
+of one shared machine with two cores; the emulated path runs on the same cores.
+";
+
+/// Pages and drawings, by their path.
+///
+/// # Errors
+/// If a result cannot be read, or has not a figure that is named here.
+pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    let mut page = HEAD.to_owned();
+    let results = results()?;
+    for (suite, shown) in SHOWN {
+        let Some((path, results)) = results.iter().find(|(_, results)| results.about.suite == *suite) else {
+            continue;
+        };
+        let about = &results.about;
+        let _ =
+            write!(page, "\n## {suite}\n\n{}\n\n```sh\n{}\n```\n", sentence(&about.question), about.command);
+        let all = figures(std::slice::from_ref(results));
+        for wanted in *shown {
+            let figure = all.iter().find(|figure| figure.name == *wanted);
+            let figure = figure.with_context(|| format!("{suite} has no figure {wanted}"))?;
+            draw(figure, &mut page, &mut files);
+        }
+        let _ = writeln!(page, "\nResult: [{0}](../../{0}).", path.display());
+    }
+    files.insert(Path::new(DIRECTORY).join("README.md"), page.into_bytes());
+    Ok(files)
+}
+
+/// The result files of `thalweg bench`: those of `cargo xtask bench`, which lie beside them, have another form.
+fn results() -> Result<Vec<(PathBuf, Results)>> {
+    let mut all = Vec::new();
+    for file in tools::files_below(&tools::root().join(RESULTS))? {
+        let Ok(results) = Results::read(&file) else { continue };
+        let path = file.strip_prefix(tools::root()).unwrap_or(&file).to_owned();
+        all.push((path, results));
+    }
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(all)
+}
+
+fn draw(figure: &Figure, page: &mut String, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
+    let alternative = figure.alternative().replace(['[', ']', '\n'], " ");
+    let _ = writeln!(page, "\n![{alternative}]({}.svg)", figure.name);
+    let path = Path::new(DIRECTORY).join(format!("{}.svg", figure.name));
+    files.insert(path, svg(figure, WIDTH).into_bytes());
+}

@@ -1,0 +1,116 @@
+//! `cargo xtask python`: the wheel is built as users build it, installed beside what its tests use, and tried: with
+//! pytest, and with mypy for whoever writes types.
+
+use crate::tools;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Debian's Python comes without what makes virtual environments, and says so only when one is made.
+const PACKAGES: &[(&str, &str)] = &[("python3-venv", "")];
+
+/// Options of the Python tests.
+#[derive(clap::Args, Default)]
+pub struct Args {
+    /// Do not install Debian packages that are missing
+    #[arg(long)]
+    pub no_install: bool,
+    /// Build the wheel as it is released, optimised; it stays in target/python/wheels
+    #[arg(long)]
+    pub release: bool,
+    /// Arguments for pytest, for instance -k NAME
+    #[arg(last = true)]
+    pub pytest: Vec<String>,
+}
+
+/// Builds, installs, tries.
+///
+/// # Errors
+/// At the first thing that fails.
+pub fn run(args: &Args) -> Result<()> {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), PathBuf::from);
+    let home = target.join("python");
+    let source = tools::root().join("crates/python");
+    let bin = environment(&home, &source, args.no_install)?;
+    let python = bin.join("python");
+
+    println!("==> wheel");
+    let wheels = home.join("wheels");
+    let _ = std::fs::remove_dir_all(&wheels);
+    let profile = if args.release { "release" } else { "dev" };
+    tools::run(
+        Command::new(bin.join("maturin"))
+            .args(["build", "--quiet", "--profile", profile, "--interpreter"])
+            .arg(&python)
+            .arg("--manifest-path")
+            .arg(source.join("Cargo.toml"))
+            .arg("--out")
+            .arg(&wheels),
+    )?;
+    let wheel = tools::files_below(&wheels)?.pop().context("maturin made no wheel")?;
+    tools::run(
+        Command::new(&python)
+            .args(["-m", "pip", "install", "-q", "--force-reinstall", "--no-deps"])
+            .arg(wheel),
+    )?;
+
+    println!("==> pytest");
+    tools::run(Command::new(tools::cargo()).args(["build", "--quiet", "--package", "thalweg"]))?;
+    succeed(
+        Command::new(&python)
+            .args(["-m", "pytest"])
+            .args(&args.pytest)
+            .env("THALWEG_PROGRAM", target.join("debug/thalweg"))
+            .current_dir(&source),
+    )?;
+
+    println!("==> mypy");
+    let cache = home.join("mypy");
+    let strict = |words: &[&str]| {
+        succeed(
+            Command::new(&python)
+                .args(["-m", "mypy", "--strict", "--cache-dir"])
+                .arg(&cache)
+                .args(words)
+                .current_dir(&source),
+        )
+    };
+    strict(&["python/thalweg"])?;
+    // As users see it: the installed package, by its own types.
+    strict(&["examples"])?;
+    succeed(
+        Command::new(&python)
+            .args(["-m", "mypy.stubtest", "thalweg._thalweg", "--mypy-config-file", "pyproject.toml"])
+            .current_dir(&source),
+    )
+}
+
+/// The programs of a virtual environment in which everything stands that the tests use; made anew when that changes.
+fn environment(home: &Path, source: &Path, no_install: bool) -> Result<PathBuf> {
+    let (venv, stamp) = (home.join("venv"), home.join("installed.txt"));
+    let wanted = source.join("tests/requirements.txt");
+    let text = std::fs::read_to_string(&wanted)?;
+    let bin = venv.join("bin");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == text) {
+        return Ok(bin);
+    }
+    println!("==> Python environment");
+    std::fs::create_dir_all(home)?;
+    let make = || tools::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
+    if make().is_err() && !no_install {
+        tools::install(PACKAGES)?;
+        make()?;
+    }
+    let pip = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "--requirement"];
+    tools::run(Command::new(bin.join("python")).args(pip).arg(&wanted))?;
+    std::fs::write(&stamp, text)?;
+    Ok(bin)
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command.status().with_context(|| shown.clone())?;
+    anyhow::ensure!(status.success(), "{shown} ended with {status}");
+    Ok(())
+}
