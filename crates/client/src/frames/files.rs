@@ -69,6 +69,7 @@ impl FrameFiles {
     /// When it cannot be written, synced or named.
     pub fn frame(&mut self, frame: &Frame) -> Result<()> {
         let file = self.file_name("raw");
+        let (every, directory) = (self.every, self.directory.clone());
         let open = self.open()?;
         let line = json!({
             "file": file, "offset": open.bytes, "bytes": frame.payload.len(), "producer": frame.producer,
@@ -76,10 +77,10 @@ impl FrameFiles {
             "shape": frame.shape, "metadata": hex(&frame.metadata), "digest": frame.digest.to_string(),
         });
         let written = open.raw.write_all(&frame.payload).and_then(|()| writeln!(open.index, "{line}"));
-        written.map_err(|error| at("write frames", &self.directory, &error))?;
+        written.map_err(|error| at("write frames", &directory, &error))?;
         open.bytes += frame.payload.len() as u64;
         open.frames += 1;
-        if self.every > 0 && open.frames >= self.every { self.close() } else { Ok(()) }
+        if every > 0 && open.frames >= every { self.close() } else { Ok(()) }
     }
 
     /// Notes what was lost.

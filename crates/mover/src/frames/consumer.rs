@@ -201,7 +201,7 @@ impl Consumer {
             && !self.closed.contains(&set)
         {
             if self.sets.open(set).is_none()
-                && let Some(lowest) = self.sets.iter().next().map(|(lowest, _)| lowest)
+                && let Some(lowest) = self.sets.lowest()
             {
                 self.sets.close(lowest);
             }

@@ -54,6 +54,11 @@ impl Producer {
         &self.id
     }
 
+    /// What it keeps.
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
     /// The lowest sequence that it can still give; `None` before the hub stood.
     pub fn first(&self) -> Option<u64> {
         self.lane.as_ref().map(Outgoing::first)

@@ -117,6 +117,11 @@ impl OpenSets {
         self.open.remove(&set)
     }
 
+    /// The one with the lowest number.
+    pub fn lowest(&self) -> Option<u64> {
+        self.open.keys().next().copied()
+    }
+
     /// All that are open.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &OpenSet)> {
         self.open.iter().map(|(set, open)| (*set, open))

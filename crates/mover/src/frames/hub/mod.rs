@@ -150,7 +150,7 @@ impl Channel {
                 let source = self
                     .sources
                     .entry(head.producer.clone())
-                    .or_insert_with(|| Source { over: Over::Gone, ..Source::new(id, head.sequence) });
+                    .or_insert_with(|| Source::new(id, head.sequence));
                 (source.next, source.durable) = (head.sequence + 1, head.sequence + 1);
                 (source.last_place, source.over) = (place, Over::Gone);
                 source.bytes += head.payload_bytes;
@@ -203,10 +203,8 @@ impl Channel {
         if known.is_none() && self.sources.len() >= limits::PRODUCERS_MAX {
             return Err(Failure::new(FailureKind::Busy, "open a channel", "it has too many producers"));
         }
-        let source = self.sources.entry(id.clone()).or_insert_with(|| Source {
-            first_here: first.unwrap_or(0),
-            ..Source::new(Arc::new(id.clone()), first.unwrap_or(0))
-        });
+        let begun = || Source::new(Arc::new(id.clone()), first.unwrap_or(0));
+        let source = self.sources.entry(id.clone()).or_insert_with(begun);
         // What lies between was held by a hub that is gone.
         if let Some(first) = first
             && first > source.next
@@ -320,7 +318,7 @@ impl Channel {
     /// Where too many are open, the lowest is over, complete or not.
     fn make_set_room(&mut self, set: u64) {
         if self.sets.open(set).is_none()
-            && let Some(lowest) = self.sets.iter().next().map(|(lowest, _)| lowest)
+            && let Some(lowest) = self.sets.lowest()
         {
             self.close_set(lowest);
         }

@@ -65,7 +65,6 @@ impl Member {
 #[derive(Debug)]
 pub(super) struct Subscription {
     pub name: String,
-    pub is_group: bool,
     pub policy: FramePolicy,
     pub from: FrameFrom,
     pub members: BTreeMap<[u8; 16], Member>,
@@ -85,10 +84,9 @@ pub(super) struct Subscription {
 }
 
 impl Subscription {
-    pub fn new(name: String, is_group: bool, policy: FramePolicy, from: FrameFrom, cursor: u64) -> Self {
+    pub fn new(name: String, policy: FramePolicy, from: FrameFrom, cursor: u64) -> Self {
         Subscription {
             name,
-            is_group,
             policy,
             from,
             members: BTreeMap::new(),
