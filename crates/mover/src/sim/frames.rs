@@ -216,6 +216,7 @@ impl World {
                 group: is_group.then(|| "all".to_owned()),
                 policy,
                 from: if is_group || world.random.percent(70) { FrameFrom::Start } else { FrameFrom::Now },
+                instance: None,
                 has: Vec::new(),
                 producers: 1,
                 keep_ms: 0,
@@ -289,7 +290,7 @@ impl World {
         taker.wire.clear();
         taker.wire = Wire::new(link);
         taker.machine.unlink();
-        let asks = Consume { has: taker.machine.has(), ..taker.asks.clone() };
+        let asks = Consume { instance: taker.machine.instance(), has: taker.machine.has(), ..taker.asks.clone() };
         let subscribed = self.hub.subscribe(link, &asks, taker.window).map_err(|error| error.to_string())?;
         self.takers[index].machine.subscribed(subscribed.instance);
         self.pump()
@@ -519,10 +520,10 @@ impl World {
             return Ok(());
         };
         if self.hub.begin(link, epoch, number, &item).map_err(|error| format!("the hub: {error}"))? {
-            match self.class == 6 && self.random.percent(2) {
-                true => self.hub.damaged(link, epoch, number),
-                false => self.hub.arrived(link, epoch, number, item, payload, self.now),
+            if self.class == 6 && self.random.percent(2) {
+                return self.hub.damaged(link, epoch, number).map_err(|error| format!("the hub: {error}"));
             }
+            self.hub.arrived(link, epoch, number, item, payload, self.now);
         }
         Ok(())
     }
@@ -588,7 +589,7 @@ impl World {
         let breach = |error: crate::Failure| format!("a consumer: {error}");
         if taker.machine.begin(epoch, number, &item).map_err(breach)? {
             if self.class == 6 && self.random.percent(2) {
-                taker.machine.damaged(epoch, number);
+                taker.machine.damaged(epoch, number).map_err(breach)?;
             } else {
                 taker.machine.arrived(epoch, number, item, payload, self.now).map_err(breach)?;
             }
@@ -689,9 +690,9 @@ impl World {
     }
 
     fn look(&self) -> Result<(), String> {
-        let status = self.hub.status();
-        if status.memory_bytes > self.memory_max {
-            return Err(format!("{} bytes in memory, of {}", status.memory_bytes, self.memory_max));
+        let memory_bytes = self.hub.memory_bytes();
+        if memory_bytes > self.memory_max {
+            return Err(format!("{memory_bytes} bytes in memory, of {}", self.memory_max));
         }
         for taker in &self.takers {
             if taker.machine.held_bytes() > taker.window.bytes + cost(700, 0) {
@@ -703,7 +704,7 @@ impl World {
 
     fn is_over(&self) -> bool {
         // Consumers of a hub that never heard of a producer wait for one, and rightly.
-        let is_orphaned = self.makers.iter().all(|maker| maker.is_dead) && self.hub.status().producers.is_empty();
+        let is_orphaned = self.makers.iter().all(|maker| maker.is_dead) && self.hub.has_no_producers();
         self.makers.iter().all(|maker| maker.is_dead || maker.finished)
             && self.takers.iter().all(|taker| taker.is_dead || taker.ended || is_orphaned)
     }

@@ -378,10 +378,15 @@ impl Channel {
     }
 
     /// A frame that was begun is damaged.
-    pub fn damaged(&mut self, link: u64, epoch: u16, number: u64) {
-        if self.source_of(link).is_some_and(|source| source.lane.damaged(epoch, number)) {
+    ///
+    /// # Errors
+    /// `Damage` when nothing sound comes any more.
+    pub fn damaged(&mut self, link: u64, epoch: u16, number: u64) -> Result<()> {
+        let Some(source) = self.source_of(link) else { return Ok(()) };
+        if source.lane.damaged(epoch, number)? {
             self.actions.push_back(Action::Tell(link, FramesMessage::Again { number }));
         }
+        Ok(())
     }
 
     /// Takes what waits, as long as there is room, each producer in its turn.
@@ -559,6 +564,16 @@ impl Channel {
     /// Whether nobody has a link.
     pub fn is_idle(&self) -> bool {
         self.subscriptions.is_empty() && self.sources.values().all(|source| source.link.is_none())
+    }
+
+    /// Bytes of payloads in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.log.memory_bytes()
+    }
+
+    /// Whether no producer was ever here.
+    pub fn has_no_producers(&self) -> bool {
+        self.sources.is_empty()
     }
 
     /// How it stands.
