@@ -7,9 +7,7 @@ use crate::support::{Daemon, Scratch, noise, wait_until};
 use crate::{Got, LIMIT, by, command, drain, push_all, receiver, sender, status};
 use std::path::Path;
 use std::time::Duration;
-use thalweg_client::frames::{
-    ChannelWishes, Delivery, FramePolicy, HeldLevel, ReceiverWishes, SenderWishes,
-};
+use thalweg_client::frames::{ChannelWishes, Delivery, FramePolicy, HeldLevel, ReceiverWishes, SenderWishes};
 
 const BYTES: usize = 20_000;
 
@@ -69,7 +67,8 @@ fn durable_frames_outlive_kills_of_their_hub_and_come_exactly_once() {
 #[test]
 fn frames_in_the_memory_of_a_hub_that_is_killed_are_delivered_or_named() {
     let strikes = quick_or_torture(3, 50);
-    let (got, frames) = through_restarts(SenderWishes::default(), FramePolicy::Block, "frames memory", strikes);
+    let (got, frames) =
+        through_restarts(SenderWishes::default(), FramePolicy::Block, "frames memory", strikes);
     assert_eq!(got.count("m") + got.lost_frames(), frames);
 }
 
@@ -115,7 +114,8 @@ fn a_producer_that_was_killed_goes_on_under_its_name_and_one_that_leaves_is_told
     std::fs::write(scratch.path("in"), noise(1, 1000 * 400)).unwrap();
     let input = scratch.path("in");
     let push = |more: &[&str]| {
-        let push = with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "1000"]);
+        let push =
+            with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "1000"]);
         Running::start(with(push, [&["--producer", "cam", "--json"], more].concat()))
     };
     let first = push(&["--frames-per-s", "100"]);
@@ -170,9 +170,12 @@ fn a_consumer_that_was_killed_comes_back_under_its_name_or_is_forgotten() {
     let maker = sender(&scratch, &place, "m", SenderWishes::default());
     let frames = 100;
     push_all(&maker, "m", 0, 50, 1000);
-    let files = || std::fs::read_dir(&got).map_or(0, |all| {
-        all.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "raw")).count()
-    });
+    let files = || {
+        std::fs::read_dir(&got).map_or(0, |all| {
+            all.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "raw"))
+                .count()
+        })
+    };
     assert!(wait_until(LIMIT, || files() >= 10));
     first.kill();
     push_all(&maker, "m", 50, frames, 1000);
@@ -194,7 +197,8 @@ fn a_consumer_that_was_killed_comes_back_under_its_name_or_is_forgotten() {
     assert_eq!(seen.last(), Some(&(frames - 1)));
     // One that does not come back holds nobody up for longer than it is kept.
     let place = daemon.place("data", "gone");
-    let gone = with(command(&scratch, "pull"), [place.as_str(), "null:", "--keep", "200ms", "--count", "1000000"]);
+    let gone =
+        with(command(&scratch, "pull"), [place.as_str(), "null:", "--keep", "200ms", "--count", "1000000"]);
     let gone = Running::start(gone);
     assert!(wait_until(LIMIT, || status(&scratch, &place)["consumers"][0]["members"] == 1));
     gone.kill();

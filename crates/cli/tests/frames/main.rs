@@ -94,7 +94,9 @@ pub struct Got {
     pub delivered: BTreeMap<String, Vec<u64>>,
     /// Ranges that were named.
     pub lost: Vec<(String, u64, u64)>,
+    /// Reports of sets.
     pub sets: Vec<SetReport>,
+    /// Whether the end came.
     pub ended: bool,
 }
 
@@ -162,8 +164,10 @@ pub fn status(scratch: &Scratch, place: &str) -> serde_json::Value {
 pub fn is_held_up(sender: &Sender, bytes: usize) -> bool {
     let mut pushed = 0u64;
     loop {
-        match sender.push(NewFrame { payload: vec![7; bytes].into(), ..NewFrame::default() }, Some(Duration::from_secs(2)))
-        {
+        match sender.push(
+            NewFrame { payload: vec![7; bytes].into(), ..NewFrame::default() },
+            Some(Duration::from_secs(2)),
+        ) {
             Ok(_) => pushed += 1,
             Err(failure) => return failure.kind == FailureKind::Busy,
         }

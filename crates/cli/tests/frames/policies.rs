@@ -2,9 +2,7 @@
 
 use crate::support::volume::{self, Volume};
 use crate::support::{Scratch, wait_until};
-use crate::{
-    Got, LIMIT, by, drain, frame, is_held_up, push_all, receiver, sender, small, status,
-};
+use crate::{Got, LIMIT, by, drain, frame, is_held_up, push_all, receiver, sender, small, status};
 use std::time::Duration;
 use thalweg_client::frames::{
     ChannelWishes, Delivery, FramePolicy, LossReason, ReceiverWishes, SenderWishes,

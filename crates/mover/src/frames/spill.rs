@@ -1,5 +1,5 @@
 //! The spill log of a channel: which files it has, and how much is in them. Its records are laid out in
-//! [`thalweg_wire::spill`]; the writing and reading is in [`crate::run::frames`].
+//! [`thalweg_wire::spill`]; the writing and reading is done by `run::frames`.
 
 use std::collections::BTreeMap;
 use thalweg_wire::limits;

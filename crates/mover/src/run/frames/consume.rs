@@ -164,6 +164,9 @@ impl ConsumeRun {
     pub fn leave(&self) -> ConsumerReport {
         let mut state = self.lock();
         if !std::mem::replace(&mut state.is_over, true) {
+            // What was taken and not told of yet would go to others of a group.
+            state.machine.tick();
+            self.pump(&mut state);
             say(&state, FramesMessage::Leave);
         }
         drop(state);

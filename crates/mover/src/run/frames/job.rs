@@ -200,9 +200,11 @@ impl End {
             End::Producer(run, producer, level) => {
                 FrameRole::Produce { producer: producer.clone(), first: run.first(), level: *level }
             }
-            End::Consumer(run, asks) => {
-                FrameRole::Consume(Box::new(Consume { instance: run.instance(), has: run.has(), ..asks.clone() }))
-            }
+            End::Consumer(run, asks) => FrameRole::Consume(Box::new(Consume {
+                instance: run.instance(),
+                has: run.has(),
+                ..asks.clone()
+            })),
         }
     }
 
