@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::json;
-use thalweg_cli::dataset_args::{CheckSetArgs, DatasetCommand, MakeArgs};
+use thalweg_cli::args::dataset::{CheckSetArgs, DatasetCommand, MakeArgs};
 use thalweg_client::dataset::words;
 use thalweg_lab::dataset;
 use thalweg_mover::failure::Result;

@@ -11,7 +11,7 @@
 //!
 //! With `--bridge PORT`, stdin and stdout are carried to that port of the loopback instead.
 
-use crate::args::MoverArgs;
+use crate::args::serve::MoverArgs;
 use crate::exit::Exit;
 use crate::identity;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

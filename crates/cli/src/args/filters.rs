@@ -1,7 +1,7 @@
 //! `--filter`, `--include`, `--exclude` and their files: one list, in the order in which they were typed.
 
 use clap::{ArgMatches, FromArgMatches};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,17 @@ struct Options {
     /// Names and patterns in those files end with NUL, not with a line
     #[arg(short = '0', long)]
     from0: bool,
+}
+
+/// Options of explain-filter.
+#[derive(Debug, clap::Args)]
+pub struct ExplainArgs {
+    /// Which names.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Paths relative to the source; with a trailing slash a directory
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<OsString>,
 }
 
 /// What was typed, in its order.

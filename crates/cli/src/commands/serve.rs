@@ -1,6 +1,6 @@
 //! `thalweg serve`.
 
-use crate::args::ServeArgs;
+use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
 use crate::identity;
 use std::sync::mpsc;

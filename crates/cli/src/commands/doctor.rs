@@ -1,11 +1,12 @@
 //! `thalweg doctor`: prints what the laboratory found.
 
+use crate::commands::testbed;
 use crate::exit::Exit;
-use crate::{identity, json, out, testbed};
+use crate::{identity, json, out};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_cli::args::DoctorArgs;
+use thalweg_cli::args::doctor::DoctorArgs;
 use thalweg_lab::doctor::change::{self, Done, PROFILE};
 use thalweg_lab::doctor::prove::{NAME, Trial, TrialPath, prove};
 use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict, devices, examine};

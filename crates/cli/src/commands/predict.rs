@@ -4,10 +4,11 @@
 //! 2. Go by what earlier transfers and probes of the same way took; without any, measure for some seconds.
 //! 3. Say it term by term, with a range, and what the plan would be and which limit binds.
 
-use crate::args::{PredictArgs, Verify};
+use crate::args::copy::Verify;
+use crate::args::way::PredictArgs;
+use crate::commands::probe::{self, Stand, how};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::probe::{self, Stand, how};
 use crate::{json, out, tell, units};
 use serde_json::json;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -1,6 +1,6 @@
 //! `thalweg limit`: another rate for copies that run.
 
-use crate::args::LimitArgs;
+use crate::args::running::LimitArgs;
 use crate::exit::Exit;
 use crate::{identity, out, running, units};
 use serde_json::json;

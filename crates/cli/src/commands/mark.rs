@@ -7,7 +7,7 @@ use serde_json::json;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use thalweg_cli::stream_args::MarkArgs;
+use thalweg_cli::args::stream::MarkArgs;
 use thalweg_mover::failure::{self, Result};
 use thalweg_mover::journal::marks;
 use thalweg_sys::Dir;

@@ -3,7 +3,7 @@
 //! It reads what transfers of this user told of themselves ([`thalweg_service::published`]) or what `cp --json` printed,
 //! judges it anew, and answers: a sentence, a drawing, a table on request.
 
-use crate::args::WhyArgs;
+use crate::args::running::WhyArgs;
 use crate::drawing::{self, Look};
 use crate::exit::Exit;
 use crate::{identity, json, out, units};

@@ -5,7 +5,7 @@ use crate::{json, out};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use thalweg_cli::report_args::{Format, PlotArgs, ReportArgs};
+use thalweg_cli::args::report::{Format, PlotArgs, ReportArgs};
 use thalweg_lab::bench::record::Results;
 use thalweg_lab::plot::{self, Figure};
 use thalweg_lab::report::{figures, html};

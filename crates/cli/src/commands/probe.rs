@@ -8,7 +8,8 @@
 //! The source is only read, and the page cache left as it was. At the destination everything happens in a scratch directory
 //! that its mover removes. What could not be measured is told with its reason, and the rest is measured all the same.
 
-use crate::args::{AskArgs, ProbeArgs};
+use crate::args::places::AskArgs;
+use crate::args::way::ProbeArgs;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{json, show};

@@ -1,8 +1,9 @@
 //! Options of watch.
 
-use crate::args::{SshArgs, Verify};
+use crate::args::copy::Verify;
+use crate::args::filters::FilterArgs;
+use crate::args::link::SshArgs;
 use crate::exit;
-use crate::filters::FilterArgs;
 use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;

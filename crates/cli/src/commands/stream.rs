@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use thalweg_cli::stream_args::StreamArgs;
+use thalweg_cli::args::stream::StreamArgs;
 use thalweg_client::events;
 use thalweg_client::fars::{self, Fars, How, Whom};
 use thalweg_client::identity;

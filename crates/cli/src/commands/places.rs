@@ -1,6 +1,6 @@
 //! `thalweg ls`, `du`, `cat` and `rm`.
 
-use crate::args::{CatArgs, DuArgs, LsArgs, RmArgs};
+use crate::args::places::{CatArgs, DuArgs, LsArgs, RmArgs};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::reach::{self, Reach};

@@ -6,10 +6,10 @@
 //! Listings come in the same order from both sides, so pairs meet early; what waits for its partner is what differs
 //! and, in directories beyond 65,536 names, what came in another order.
 
-use crate::args::CheckArgs;
+use crate::args::places::CheckArgs;
+use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::places::Troubles;
 use crate::reach::{self, Reach};
 use crate::{json, out, units};
 use std::cmp::Ordering;

@@ -5,7 +5,7 @@ use crate::{json, out, units};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Duration;
-use thalweg_cli::testbed_args::{
+use thalweg_cli::args::testbed::{
     DownArgs, ListArgs, PathArgs, RunArgs, SetArgs, ShowArgs, TestbedCommand, UpArgs, WhichArgs,
 };
 use thalweg_lab::testbed::daemon::{LaneStatus, Request, Status};

@@ -1,10 +1,10 @@
 //! `thalweg watch`: what becomes complete in a directory is copied, and analysed on arrival.
 
-use crate::args::Verify;
+use crate::args::copy::Verify;
+use crate::args::watch::{ItemArg, KeepRunArgs, OrderArg, WatchArgs};
 use crate::exit::Exit;
 use crate::place::{Named, Places};
 use crate::signals;
-use crate::watch_args::{ItemArg, KeepRunArgs, OrderArg, WatchArgs};
 use crate::{json, out, show, units};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
-use thalweg_cli::model_args::{
+use thalweg_cli::args::model::{
     BasinArgs, Control, FitArgs, FramesArgs, LossArgs, ModelCommand, RepairArgs, TailArgs, VolumeArgs,
     WindowArgs,
 };

@@ -1,9 +1,10 @@
 //! `thalweg advise`: local, stream or files?
 
+use crate::commands::model;
 use crate::exit::Exit;
-use crate::{json, model, out, units};
+use crate::{json, out, units};
 use serde_json::json;
-use thalweg_cli::model_args::{AdviseArgs, StartsArg};
+use thalweg_cli::args::model::{AdviseArgs, StartsArg};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::model::ModelError;
 use thalweg_mover::model::advice::{self, Advice, Files, Ground, Question, Tail, Way, WayTimes};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
-use thalweg_cli::bench_args::{BenchCommand, ImportArgs, RunArgs};
+use thalweg_cli::args::bench::{BenchCommand, ImportArgs, RunArgs};
 use thalweg_lab::bench::record::{Results, partial};
 use thalweg_lab::bench::statistics::Summary;
 use thalweg_lab::bench::{Suite, Wishes, import, run, table, write};

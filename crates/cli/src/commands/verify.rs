@@ -1,9 +1,9 @@
 //! `thalweg verify RECEIPT PLACE`: is what the receipt says still there?
 
-use crate::args::VerifyArgs;
+use crate::args::places::VerifyArgs;
+use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::places::Troubles;
 use crate::reach::{self, Reach};
 use crate::{json, out, units};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! The command line of `thalweg stream` and `thalweg mark`.
 
-use crate::args::SshArgs;
+use crate::args::link::SshArgs;
 use crate::exit;
 use crate::units;
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
-use crate::args::{CheckBy, CipherArg, Class, CopyArgs};
+use crate::args::copy::{CheckBy, CipherArg, Class, CopyArgs};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::running::Running;

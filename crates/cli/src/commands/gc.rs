@@ -1,9 +1,9 @@
 //! `thalweg gc`: what unfinished copies left behind.
 
-use crate::args::GcArgs;
+use crate::args::places::GcArgs;
+use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::{Named, Places};
-use crate::places::Troubles;
 use crate::{json, out, units};
 use thalweg_mover::endpoint::local::leftover::{LeftoverState, leftovers};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
