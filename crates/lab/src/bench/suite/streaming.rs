@@ -1,8 +1,9 @@
 //! `sweep streaming`: files that grow while they move, by size, powers of two from 4 MiB to 1 TiB (000 section II-B, Figs
 //! 6 and 9). How far behind is the copy, and how long after the last byte was written is it whole?
 //!
-//! Threads append to some files at once, at a steady rate; `thalweg stream` carries them; what stands at the destination
-//! is looked at every few milliseconds. A byte's lag is the time since it had been written.
+//! Threads append to some files at once; `thalweg stream` carries them; what stands at the destination is looked at every
+//! few milliseconds. A byte's lag is the time since it had been written. Written at a steady rate, half of the line's, files
+//! show lag; written as fast as the disk takes them they show throughput, which is to be compared with that of bulk.
 
 use super::{MIB, Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{PathWish, Testbed};
@@ -44,6 +45,10 @@ const PIECE_BYTES: u64 = 256 << 10;
 /// How often the destination is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// What series are called.
+const STEADY: &str = "files that grow, at half of the line's rate";
+const AT_ONCE: &str = "files that grow as fast as the disk takes them";
+
 /// Says that nothing more comes.
 const MARKER: &str = "over";
 
@@ -56,6 +61,7 @@ struct Set {
 struct Case {
     set: usize,
     path: Option<PathWish>,
+    is_steady: bool,
 }
 
 fn sets(budget_bytes: u64, files_max: u64) -> Vec<Set> {
@@ -110,7 +116,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
             }),
             scaled("files that grow at once", "as a detector makes them", format!("at most {FILES}")),
             scaled("how fast they grow, together", "as fast as the detector", {
-                format!("{} Gbit/s", writers_bits_per_s(wishes) / 1e9)
+                format!("{} Gbit/s, and as fast as the disk takes them", writers_bits_per_s(wishes) / 1e9)
             }),
         ],
     })
@@ -128,8 +134,12 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (client, server) = testbed.as_ref().map(|testbed| (&testbed.left, &testbed.right)).unzip();
     let daemon = bench.yard.daemon(server)?;
     let seed = bench.wishes.seed;
-    let cases =
-        (0..sets.len()).flat_map(|set| paths.iter().map(move |path| Case { set, path: *path })).collect();
+    let mut cases = Vec::new();
+    for set in 0..sets.len() {
+        for &path in &paths {
+            cases.extend([true, false].map(|is_steady| Case { set, path, is_steady }));
+        }
+    }
     bench.take_turns(cases, |bench, _, case| {
         let set = &sets[case.set];
         if let (Some(testbed), Some(path)) = (&testbed, &case.path) {
@@ -150,12 +160,13 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             "--until-marker".into(),
         ];
         let words = [&words[..], &[MARKER.to_owned()]].concat();
-        let rate = writers_bits_per_s(bench.wishes) / 8.0;
+        let rate = if case.is_steady { writers_bits_per_s(bench.wishes) / 8.0 } else { f64::INFINITY };
         let measure = || -> Result<Sample> {
             let (copied, grown) = grow_beside(&source, &daemon, &spec, rate, || {
                 bench.yard.copy(client, Some(&daemon), &words)
             })?;
-            let sample = of_copy("files that grow", &copied, spec.bytes(), spec.files);
+            let series = if case.is_steady { STEADY } else { AT_ONCE };
+            let sample = of_copy(series, &copied, spec.bytes(), spec.files);
             let lag = Distribution { unit: "s".into(), values: grown.lags_s };
             let mut sample = sample
                 .with("file_size", bytes(set.file_bytes))
