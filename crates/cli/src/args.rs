@@ -10,6 +10,7 @@ use crate::model_args::{AdviseArgs, ModelCommand};
 use crate::report_args::{PlotArgs, ReportArgs};
 use crate::stream_args::{MarkArgs, StreamArgs};
 use crate::testbed_args::TestbedCommand;
+use crate::tune_args::TuneArgs;
 use crate::units;
 use crate::watch_args::{KeepRunArgs, WatchArgs};
 use clap::{Parser, Subcommand};
@@ -74,6 +75,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Measure each part of a way alone and in company: which stage is the narrowest
     Probe(ProbeArgs),
+    /// Find settings for a way by trial, one knob at a time; later copies start with them
+    Tune(TuneArgs),
     /// Say which rule takes a path in or leaves it out
     ExplainFilter(ExplainArgs),
     /// Serve directories to other machines
@@ -117,6 +120,7 @@ impl Command {
             Command::Cp(_)
                 | Command::Sync(_)
                 | Command::Probe(_)
+                | Command::Tune(_)
                 | Command::Stream(_)
                 | Command::Watch(_)
                 | Command::Serve(_)
@@ -139,6 +143,7 @@ impl Command {
             Command::Gc(args) => args.json,
             Command::Why(args) => args.json,
             Command::Probe(args) => args.ask.json,
+            Command::Tune(args) => args.ask.json,
             Command::Predict(args) => args.ask.json,
             Command::Testbed(command) => command.wants_json(),
             Command::Advise(args) => args.json,
@@ -277,7 +282,7 @@ pub struct CopyArgs {
     /// Do not cross into other file systems
     #[arg(short = 'x', long)]
     pub one_file_system: bool,
-    /// sync: remove what the source does not have
+    /// sync: remove what the source does not have, and what stands where it has something of another kind
     #[arg(long)]
     pub delete: bool,
     /// sync: refuse to remove more than this many entries
@@ -310,6 +315,10 @@ pub struct CopyArgs {
     /// Requests to a disk in flight for each stream (default: 4)
     #[arg(long, value_name = "N", value_parser = parse_io_depth)]
     pub io_depth: Option<u16>,
+    /// Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far
+    /// side has a bound of its own: serve --memory)
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<u64>,
     /// Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both
     /// source=on,destination=off
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = parse_direct)]
@@ -775,9 +784,18 @@ pub struct ServeArgs {
     /// Without a sign of life for so long, a link counts as lost
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
     pub stall_timeout: Duration,
+    /// Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<u64>,
     /// For clients that ask for TLS records.
     #[command(flatten)]
     pub tls: TlsArgs,
+}
+
+/// A bound for buffers, in bytes.
+pub fn parse_memory(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_size(text)?;
+    if bytes >= 8 << 20 { Ok(bytes) } else { Err("at least 8MiB".into()) }
 }
 
 fn parse_probe_time(text: &str) -> Result<Duration, String> {

@@ -47,6 +47,7 @@ pub const OPTIONS: [&str; 41] = [
     "ktls",
     "listen",
     "max-delete",
+    "memory",
     "nice",
     "no-io-uring",
     "no-tune",

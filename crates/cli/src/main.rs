@@ -46,6 +46,8 @@ mod probe;
 
 mod predict;
 
+mod tune;
+
 mod drawing;
 
 mod testbed;
@@ -64,7 +66,7 @@ mod bench;
 
 use clap::FromArgMatches;
 use std::ffi::OsString;
-use thalweg_cli::{args, config, exit, place, units, watch_args};
+use thalweg_cli::{args, config, exit, place, tune_args, units, watch_args};
 use thalweg_client::identity;
 use thalweg_mover::failure::{Failure, FailureKind};
 
@@ -109,6 +111,7 @@ fn main() -> std::process::ExitCode {
         args::Command::Why(args) => why::why(&args),
         args::Command::Predict(args) => predict::predict(&args, &places),
         args::Command::Probe(args) => probe::probe(&args, &places),
+        args::Command::Tune(args) => tune::tune(&args, &places),
         args::Command::ExplainFilter(args) => tell::explain_filter(&args),
         args::Command::Serve(args) => serve::serve(&args),
         args::Command::Testbed(command) => testbed::testbed(&command),
