@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 use thalweg_wire::hello::System;
 use thalweg_wire::limits;
-use thalweg_wire::message::Disk;
+use thalweg_wire::message::{Disk, is_congestion_name};
 
 mod disk;
 
@@ -105,16 +105,12 @@ impl Tuned {
             let bytes = u64::from(*bytes);
             bytes.is_power_of_two() && (limits::SEGMENT_BYTES_MIN..=CHUNK_BYTES).contains(&bytes)
         };
-        let is_name = |name: &String| {
-            let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-            (1..=15).contains(&name.len()) && name.bytes().all(is_letter)
-        };
         Tuned {
             streams: self.streams.filter(|streams| (1..=STREAMS_MAX).contains(streams)),
             request_bytes: self.request_bytes.filter(is_request),
             io_depth: self.io_depth.filter(|depth| (1..=limits::IO_DEPTH_MAX).contains(depth)),
             concurrency: self.concurrency.filter(|files| (1..=limits::CONCURRENCY_MAX).contains(files)),
-            congestion: self.congestion.filter(is_name),
+            congestion: self.congestion.filter(|name| is_congestion_name(name)),
             rate_bits_per_s: self.rate_bits_per_s,
         }
     }
