@@ -56,7 +56,8 @@ fn c7_whatever_a_power_cut_leaves_of_the_writes_since_a_flush_no_name_is_wrong()
     let from = scratch.path("from");
     make_source(&from);
     let Some(disk) = LogDisk::new(row, scratch.root(), "disk", "ext4", 256) else { return };
-    let both = copy_twice(&scratch, &from, &disk.path.join("to"));
+    let mount = disk.path.clone();
+    let both = copy_twice(&scratch, &from, &mount.join("to"));
     let (first, told) = disk.told();
     let flushes: Vec<usize> =
         (0..told.len()).filter(|at| matches!(told[*at], Told::Flush)).collect();
@@ -94,7 +95,7 @@ fn c7_whatever_a_power_cut_leaves_of_the_writes_since_a_flush_no_name_is_wrong()
         }
         reordered += usize::from(*is_part);
         drop(file);
-        look_at(&state, "ext4", |path| {
+        look_at(&state, &mount, "ext4", |path| {
             let found = wrong(&path.join("to"), &both);
             assert!(found.is_empty(), "after {end} of {} records, part: {is_part}: {found:?}", told.len());
             if *end == told.len() && !is_part {
@@ -158,7 +159,7 @@ fn i5_what_a_disk_stores_wrongly_is_found_by_reading_back_and_written_again() {
         std::fs::write(from.join(format!("large-{number}")), content).unwrap();
         std::fs::write(from.join(format!("small-{number}")), [MARK, b" and is found out"].concat()).unwrap();
     }
-    for (name, more) in [("past", &[][..]), ("through", &["--direct", "destination=off", "--no-io-uring"])] {
+    for (name, more) in [("past", &[][..]), ("through", &["--direct", "destination=off"])] {
         let disk = LogDisk::that_lies("I-5", scratch.root(), name, "ext4", 128, LIES);
         let Some(disk) = disk else { return };
         let to = disk.path.join("to");

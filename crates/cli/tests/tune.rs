@@ -36,7 +36,7 @@ fn source(scratch: &Scratch) -> String {
     scratch.path("from").display().to_string()
 }
 
-/// Each connection carries two megabytes a second: so many more streams, so much more.
+/// Each connection carries four megabytes a second: so many more streams, so much more.
 #[test]
 fn more_streams_are_found_where_they_help_and_later_copies_start_with_them() {
     let scratch = Scratch::new();
@@ -44,13 +44,13 @@ fn more_streams_are_found_where_they_help_and_later_copies_start_with_them() {
     let daemon = scratch.daemon(&[("to", &scratch.path("to"))]);
     let ticket = daemon.ticket.display().to_string();
     let proxy = Proxy::new(&daemon.address());
-    proxy.limit_each(2_000_000);
+    proxy.limit_each(4_000_000);
     let to = proxy.place("to", "new");
     let before = [facts(&scratch.path("from")), facts(&scratch.path("to"))];
     let words = ["--ticket", &ticket, &from, &to];
     assert!(!plan(&scratch, &words).contains("trials"));
 
-    let mut command = tune(&scratch, "40s");
+    let mut command = tune(&scratch, "60s");
     command.args(["--bytes", "4GiB"]).args(words);
     let events = told(command);
     let (last, trials) = events.split_last().unwrap();

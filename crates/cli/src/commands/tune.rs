@@ -29,6 +29,10 @@ use thalweg_wire::limits;
 /// A trial takes so much of the time that there is, so that most comparisons come to their end.
 const TRIALS: u32 = 45;
 const TRIAL: (Duration, Duration) = (Duration::from_millis(700), Duration::from_secs(5));
+/// However slow the way is, so many trials have their time.
+const TRIALS_MIN: u32 = 12;
+/// Chunks that each stream has through in a trial at least.
+const CHUNKS_MIN: u64 = 2;
 /// Round trips in a trial at least: a stream starts slowly.
 const TRIAL_ROUND_TRIPS: u32 = 20;
 /// Bytes of one trial: fewer say nothing, more are not worth the room at the destination.
@@ -100,6 +104,7 @@ pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
         time: trial_time(args.time, path.rtt),
         bytes: (args.bytes / 4).clamp(TRIAL_BYTES.0, TRIAL_BYTES.1),
         spent_bytes: 0,
+        last_bytes: 0,
         count: 0,
         longest: Duration::ZERO,
         evidence: None,
@@ -143,6 +148,11 @@ fn trial_time(time: Duration, rtt: Option<Duration>) -> Duration {
     (time / TRIALS).clamp(TRIAL.0, TRIAL.1).max(slowly.min(time / 10))
 }
 
+/// Small chunks, so that little comes late at the end of a trial; the same of all candidates whose requests are no larger.
+fn chunk_bytes(request_bytes: u32) -> u64 {
+    u64::from(request_bytes).max(1 << 20)
+}
+
 /// What is measured, and what it has cost so far.
 struct Trials<'a> {
     stand: &'a Stand<'a>,
@@ -153,6 +163,7 @@ struct Trials<'a> {
     /// And moves so much.
     bytes: u64,
     spent_bytes: u64,
+    last_bytes: u64,
     count: u32,
     longest: Duration,
     /// Of the last trial.
@@ -164,12 +175,24 @@ impl Trials<'_> {
     fn size(&mut self, now: &Plan, known: Option<&Tuned>) -> Result<u64> {
         let known = known.cloned().unwrap_or_default();
         let (streams, segment) = (now.streams.value, now.segment_bytes.value);
-        let rate = self.measure("the way as it is", |wishes| {
-            wishes.asked.streams = Some(streams);
-            wishes.asked.request_bytes = Some(segment);
-            wishes.disk.depth = known.io_depth;
-            wishes.link.congestion = known.congestion;
-        })??;
+        let longest = self.args.time / TRIALS_MIN;
+        let rate = loop {
+            let rate = self.measure("the way as it is", |wishes| {
+                wishes.asked.streams = Some(streams);
+                wishes.asked.request_bytes = Some(segment);
+                wishes.asked.chunk_bytes = Some(chunk_bytes(segment));
+                wishes.disk.depth = known.io_depth;
+                wishes.link.congestion = known.congestion.clone();
+            })??;
+            // What was cut off shows nothing before each stream had some chunks through.
+            let is_cut = self.longest > self.time.mul_f64(1.5);
+            let wanted = u64::from(streams) * chunk_bytes(segment) * CHUNKS_MIN;
+            if !is_cut || self.last_bytes >= wanted || self.time >= longest {
+                break rate;
+            }
+            self.time = (self.time * 2).min(longest);
+            self.longest = Duration::ZERO;
+        };
         let wanted = (rate / 8.0 * self.time.as_secs_f64()) as u64;
         let most = TRIAL_BYTES.1.min(self.args.bytes / u64::from(TRIALS)).max(TRIAL_BYTES.0);
         self.bytes = wanted.clamp(TRIAL_BYTES.0, most);
@@ -184,6 +207,7 @@ impl Trials<'_> {
         self.count += 1;
         Ok(measured.map(|(rate, evidence)| {
             self.spent_bytes += rate.bytes;
+            self.last_bytes = rate.bytes;
             self.evidence = Some(evidence);
             rate.bytes as f64 * 8.0 / rate.seconds.max(1e-9)
         }))
@@ -296,7 +320,10 @@ fn apply(knobs: &[Knob], setting: &Setting, wishes: &mut Wishes) {
     for (knob, &step) in knobs.iter().zip(setting) {
         match knob {
             Knob::Streams(values) => wishes.asked.streams = u16::try_from(values[step]).ok(),
-            Knob::Request(values) => wishes.asked.request_bytes = u32::try_from(values[step]).ok(),
+            Knob::Request(values) => {
+                wishes.asked.request_bytes = u32::try_from(values[step]).ok();
+                wishes.asked.chunk_bytes = wishes.asked.request_bytes.map(chunk_bytes);
+            }
             Knob::IoDepth(values) => wishes.disk.depth = u16::try_from(values[step]).ok(),
             Knob::Concurrency(values) => wishes.asked.concurrency = u32::try_from(values[step]).ok(),
             Knob::Congestion(names) => wishes.link.congestion = names[step].clone(),

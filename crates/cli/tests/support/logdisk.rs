@@ -135,11 +135,10 @@ impl Drop for LogDisk {
     }
 }
 
-/// A state that a power cut may leave: an image, mounted while it is looked at.
-pub fn look_at(image: &Path, kind: &str, look: impl FnOnce(&Path)) {
-    let path = image.with_extension("look");
-    let volume = Volume::mount_at(image.to_owned(), path.clone(), kind, "");
-    look(&path);
+/// A state that a power cut may leave: an image, mounted at the place of the disk while it is looked at.
+pub fn look_at(image: &Path, path: &Path, kind: &str, look: impl FnOnce(&Path)) {
+    let volume = Volume::mount_at(image.to_owned(), path.to_owned(), kind, "");
+    look(path);
     drop(volume);
 }
 

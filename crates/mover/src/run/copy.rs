@@ -398,6 +398,9 @@ impl Job<'_> {
         want_streams(client, &plan, plan.streams.value);
         run.start().map_err(|error| failure::of_io("start", &error))?;
         let mut steering = self.steering(&plan, Some(client.rtt));
+        if self.is_trial() {
+            run.steer(&steering.only(plan.streams.value));
+        }
         let ended = self.wait(client, || {
             self.measure_sender(&run);
             if let Some(steer) = self.look(&mut steering) {
@@ -451,6 +454,9 @@ impl Job<'_> {
         }
         want_streams(client, &plan, plan.streams.value);
         let mut steering = self.steering(&plan, Some(client.rtt));
+        if self.is_trial() {
+            client.steer(number, steering.only(plan.streams.value));
+        }
         let result = self
             .wait(client, || {
                 self.measure_receiver(&run);
@@ -527,6 +533,11 @@ impl Job<'_> {
         self.is_dialling.store(false, Ordering::Relaxed);
         self.had_link.store(true, Ordering::Relaxed);
         Ok(place)
+    }
+
+    /// It only measures, after others in the same session.
+    fn is_trial(&self) -> bool {
+        self.wishes.trial_bytes_max.is_some()
     }
 
     /// What trials found, where nothing else bounds the rate.

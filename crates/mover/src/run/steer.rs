@@ -76,6 +76,12 @@ impl Steering {
         Steering { steer, tuner, clock: Clock::start(), events }
     }
 
+    /// For a transfer of a session in which an earlier one may have left more streams: no more than these take work.
+    pub fn only(&mut self, streams: u16) -> Steer {
+        self.steer.streams = Some(streams);
+        self.steer
+    }
+
     /// Looks at the counters; returns the knobs if one is to be turned.
     pub fn look(&mut self, rate: &Rate, sample: &Sample) -> Option<Steer> {
         let wanted = rate.bytes_per_s();
