@@ -233,7 +233,9 @@ impl Search {
         match self.phase.clone() {
             Phase::Trying { ladder, to, stride, is_down, moved } => {
                 if is_kept {
-                    self.kept[ladder] = to;
+                    // What it was better than is not tried again.
+                    let before = std::mem::replace(&mut self.kept[ladder], to);
+                    self.refused.push(before);
                 } else {
                     self.refused.push(to);
                 }
@@ -258,7 +260,7 @@ impl Search {
         if !is_ordered {
             // Every step that is not kept and was not refused.
             let left = (0..steps.len()).find(|step| {
-                *step != at && *step != self.start[ladder] && !self.refused.contains(step)
+                *step != at && !self.refused.contains(step)
             });
             return match left {
                 Some(to) => Phase::Trying { ladder, to, stride: 1, is_down, moved },
