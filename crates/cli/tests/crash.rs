@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::chance::{Random, in_time, quick_or_torture};
 use support::copies::{
-    CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, local_copy, make_source, pull, push, wrong_names,
+    CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, local_copy, make_small_source, make_source, pull, push, wrong_names,
 };
 use support::group::MemoryGroup;
 use support::job::{Ran, Running, Strace, bytes_written, journal_bytes, signal, wait_for_handler, with};
@@ -340,18 +340,6 @@ fn c4_a_copy_that_is_asked_to_stop_ends_in_order_and_resumes() {
             std::fs::remove_dir_all(&to).unwrap();
         }
     }
-}
-
-/// A small tree, so that a copy of it makes each system call a few times and is over soon.
-fn make_small_source(root: &Path) {
-    std::fs::create_dir_all(root.join("a/b")).unwrap();
-    std::fs::write(root.join("a/large"), noise(1, (5 << 20) + 99)).unwrap();
-    std::fs::write(root.join("a/b/large-too"), noise(2, 3 << 20)).unwrap();
-    for i in 0..12u64 {
-        std::fs::write(root.join(format!("a/small-{i}")), noise(i, 1500 * i as usize)).unwrap();
-    }
-    std::os::unix::fs::symlink("large", root.join("a/link")).unwrap();
-    std::fs::hard_link(root.join("a/large"), root.join("a/b/second-name")).unwrap();
 }
 
 /// Calls that change something, here or at the peer.

@@ -115,6 +115,49 @@ fn a_copy_that_was_killed_is_gone_and_its_last_word_stays() {
     assert_eq!(gone["narrowest"]["cause"], "rate-limit", "{gone}");
 }
 
+/// A pipe through a daemon, held back by a limit, and a producer that takes its time: both are asked about while they run.
+#[test]
+fn a_stream_is_explained_while_it_runs() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("to"))]);
+    for (name, limit, cause) in [("limited", "2MB/s", "rate-limit"), ("waits", "1Gbit/s", "producer")] {
+        let mut stream = scratch
+            .thalweg()
+            .args(["stream", "-q", "--bwlimit", limit, "--ticket"])
+            .arg(&daemon.ticket)
+            .args(["-", &daemon.place("data", name)])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = stream.stdin.take().unwrap();
+        let producer = std::thread::spawn(move || {
+            for number in 0..40 {
+                if std::io::Write::write_all(&mut pipe, &noise(number, 512 << 10)).is_err() {
+                    return;
+                }
+                if limit == "1Gbit/s" {
+                    std::thread::sleep(Duration::from_millis(150));
+                }
+            }
+        });
+        let pid = stream.id().to_string();
+        let mut last = Value::Null;
+        let is_named = wait_until(Duration::from_secs(60), || {
+            let out = scratch.run(["why", "--json", &pid]);
+            last = serde_json::from_slice(&out.stdout).unwrap_or_default();
+            last["state"] == "running" && last["narrowest"]["cause"] == cause
+        });
+        producer.join().unwrap();
+        let out = finish(stream);
+        assert!(out.status.success(), "{out:?}");
+        assert!(is_named, "{name}: {last}");
+        let after = why(&scratch, &[&pid]);
+        assert_eq!((&after["state"], &after["narrowest"]["cause"]), (&"finished".into(), &cause.into()));
+    }
+}
+
 /// Which way a copy goes.
 #[derive(PartialEq)]
 enum Way {

@@ -16,6 +16,8 @@ pub mod running;
 
 pub mod way;
 
+pub mod tune;
+
 pub mod serve;
 
 pub mod link;
@@ -48,6 +50,7 @@ use serve::{MoverArgs, ServeArgs};
 use std::path::PathBuf;
 use stream::{MarkArgs, StreamArgs};
 use testbed::TestbedCommand;
+use tune::TuneArgs;
 use watch::{KeepRunArgs, WatchArgs};
 use way::{PredictArgs, ProbeArgs};
 
@@ -101,6 +104,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Measure each part of a way alone and in company: which stage is the narrowest
     Probe(ProbeArgs),
+    /// Find settings for a way by trial, one knob at a time; later copies start with them
+    Tune(TuneArgs),
     /// Say which rule takes a path in or leaves it out
     ExplainFilter(ExplainArgs),
     /// Serve directories to other machines
@@ -144,6 +149,7 @@ impl Command {
             Command::Cp(_)
                 | Command::Sync(_)
                 | Command::Probe(_)
+                | Command::Tune(_)
                 | Command::Stream(_)
                 | Command::Watch(_)
                 | Command::Serve(_)
@@ -166,6 +172,7 @@ impl Command {
             Command::Gc(args) => args.json,
             Command::Why(args) => args.json,
             Command::Probe(args) => args.ask.json,
+            Command::Tune(args) => args.ask.json,
             Command::Predict(args) => args.ask.json,
             Command::Testbed(command) => command.wants_json(),
             Command::Advise(args) => args.json,

@@ -29,6 +29,9 @@ pub struct ServeArgs {
     /// Without a sign of life for so long, a link counts as lost
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
     pub stall_timeout: Duration,
+    /// Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused
+    #[arg(long, value_name = "SIZE", value_parser = super::copy::parse_memory)]
+    pub memory: Option<u64>,
     /// For clients that ask for TLS records.
     #[command(flatten)]
     pub tls: TlsArgs,

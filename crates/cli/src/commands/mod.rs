@@ -28,6 +28,8 @@ mod probe;
 
 mod predict;
 
+mod tune;
+
 mod testbed;
 
 mod model;
@@ -67,6 +69,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Why(args) => why::why(&args),
         Command::Predict(args) => predict::predict(&args, places),
         Command::Probe(args) => probe::probe(&args, places),
+        Command::Tune(args) => tune::tune(&args, places),
         Command::ExplainFilter(args) => tell::explain_filter(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Testbed(command) => testbed::testbed(&command),

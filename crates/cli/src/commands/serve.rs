@@ -16,6 +16,7 @@ use thalweg_service::host::{Host, HostLimits};
 /// # Errors
 /// If it cannot begin.
 pub fn serve(args: &ServeArgs) -> Result<Exit> {
+    super::copy::bound_memory(args.memory);
     let state = identity::state_directory(args.state.as_deref())?;
     let exports = args.export.iter().map(|text| text.parse()).collect::<Result<Vec<_>>>()?;
     let exports = Exports::open(exports)?;

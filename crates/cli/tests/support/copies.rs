@@ -34,6 +34,18 @@ pub fn make_source(root: &Path) -> u64 {
     bytes
 }
 
+/// A small tree, so that a copy of it makes each system call a few times and is over soon.
+pub fn make_small_source(root: &Path) {
+    std::fs::create_dir_all(root.join("a/b")).unwrap();
+    std::fs::write(root.join("a/large"), noise(1, (5 << 20) + 99)).unwrap();
+    std::fs::write(root.join("a/b/large-too"), noise(2, 3 << 20)).unwrap();
+    for i in 0..12u64 {
+        std::fs::write(root.join(format!("a/small-{i}")), noise(i, 1500 * i as usize)).unwrap();
+    }
+    std::os::unix::fs::symlink("large", root.join("a/link")).unwrap();
+    std::fs::hard_link(root.join("a/large"), root.join("a/b/second-name")).unwrap();
+}
+
 /// Contents of the source by path.
 pub fn digests(root: &Path) -> BTreeMap<PathBuf, blake3::Hash> {
     let paths = facts(root).into_keys().map(|name| PathBuf::from(String::from_utf8(name).unwrap()));

@@ -215,3 +215,10 @@ pub fn bytes_allocated(root: &Path) -> u64 {
         })
         .sum()
 }
+
+/// The most memory that a process ever had, in bytes.
+pub fn peak_memory(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(peak.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
+}

@@ -15,6 +15,8 @@ pub mod volume;
 
 pub mod syncs;
 
+pub mod logdisk;
+
 pub mod nets;
 
 pub mod testbed;

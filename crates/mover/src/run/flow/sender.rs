@@ -11,11 +11,12 @@ use crate::run::sender::Did;
 use crate::run::{Ended, LineSink, Outbox};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Stage, Stopwatch};
+use crate::stage::{Accounts, Booking, Stage, Stopwatch};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{FlowTerms, Origin, Steer, Terms, TransferMessage, TransferNumber};
@@ -40,6 +41,10 @@ pub struct FlowSend {
     changed: Condvar,
     /// What hashed each flow so far. Locked by the thread that reads, and never for long.
     hashers: Mutex<BTreeMap<EntryId, blake3::Hasher>>,
+    /// When the thread that reads had handed over what it last had, or could first hand over anything.
+    handed_at: Mutex<Option<Instant>>,
+    /// No more flows begin.
+    is_last: AtomicBool,
 }
 
 struct State {
@@ -75,6 +80,8 @@ impl FlowSend {
             }),
             changed: Condvar::new(),
             hashers: Mutex::default(),
+            handed_at: Mutex::default(),
+            is_last: AtomicBool::new(false),
             terms,
             flow,
         })
@@ -88,6 +95,7 @@ impl FlowSend {
         let run = self.clone();
         let work = move || {
             run.accounts.enter(Stage::Read);
+            run.wait_begins();
             let fed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| feed.run(&*run)));
             run.accounts.leave(Stage::Read);
             run.lock().is_fed = true;
@@ -178,6 +186,8 @@ impl FlowSend {
 
     /// Our accounts as they are now.
     pub fn side(&self) -> SideAccounts {
+        // A wait that is not over counts as far as it went.
+        self.book_wait(true);
         let outbox = self.lock().outbox.clone();
         self.ledger.side(&self.accounts, outbox.map(|outbox| outbox.streams()).unwrap_or_default())
     }
@@ -320,39 +330,21 @@ impl FlowSend {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn hashers(&self) -> MutexGuard<'_, BTreeMap<EntryId, blake3::Hasher>> {
-        self.hashers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-/// A complete flow as an entry of the receipt.
-pub(super) fn entry_of(id: EntryId, path: &RelativePath, mode: u32, bytes: u64) -> Entry {
-    Entry {
-        id,
-        path: path.clone(),
-        kind: Kind::File { sparse: false, marked: false },
-        mode,
-        uid: 0,
-        gid: 0,
-        evidence: Evidence { size: bytes, ..Evidence::default() },
-        xattrs: Vec::new(),
-    }
-}
-
-impl Taker for FlowSend {
-    fn begin(&self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
-        let mut state = self.lock();
-        let flow = state.machine.begin(path, origin, mode)?;
-        self.hashers().insert(flow, blake3::Hasher::new());
-        self.pump(&mut state);
-        Ok(flow)
+    /// What the thread that reads did since it handed over what it had: it waited for more, and read that.
+    fn book_wait(&self, goes_on: bool) {
+        let mut handed_at = self.handed_at.lock().unwrap_or_else(|p| p.into_inner());
+        if let Some(since) = *handed_at {
+            let now = Instant::now();
+            self.accounts.book(Stage::Read, Booking { input: now - since, ..Booking::default() });
+            *handed_at = goes_on.then_some(now);
+        }
     }
 
-    fn position(&self, flow: EntryId) -> Option<u64> {
-        self.lock().machine.position(flow)
+    fn wait_begins(&self) {
+        *self.handed_at.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
     }
 
-    fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
+    fn push_now(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
         let mut watch = Stopwatch::start(&self.accounts);
         let digest = Digest(*blake3::hash(bytes).as_bytes());
         let mut hasher = match self.hashers().get(&flow) {
@@ -391,7 +383,48 @@ impl Taker for FlowSend {
         Pushed::Taken
     }
 
+    fn hashers(&self) -> MutexGuard<'_, BTreeMap<EntryId, blake3::Hasher>> {
+        self.hashers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A complete flow as an entry of the receipt.
+pub(super) fn entry_of(id: EntryId, path: &RelativePath, mode: u32, bytes: u64) -> Entry {
+    Entry {
+        id,
+        path: path.clone(),
+        kind: Kind::File { sparse: false, marked: false },
+        mode,
+        uid: 0,
+        gid: 0,
+        evidence: Evidence { size: bytes, ..Evidence::default() },
+        xattrs: Vec::new(),
+    }
+}
+
+impl Taker for FlowSend {
+    fn begin(&self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
+        let mut state = self.lock();
+        let flow = state.machine.begin(path, origin, mode)?;
+        self.hashers().insert(flow, blake3::Hasher::new());
+        self.pump(&mut state);
+        Ok(flow)
+    }
+
+    fn position(&self, flow: EntryId) -> Option<u64> {
+        self.lock().machine.position(flow)
+    }
+
+    fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
+        self.book_wait(false);
+        let pushed = self.push_now(flow, offset, bytes);
+        self.wait_begins();
+        pushed
+    }
+
     fn end(&self, flow: EntryId) {
+        // Behind the last flow nothing is waited for.
+        self.book_wait(!self.is_last.load(Ordering::Acquire));
         let mut state = self.lock();
         state.machine.end(flow);
         self.pump(&mut state);
@@ -404,6 +437,7 @@ impl Taker for FlowSend {
     }
 
     fn last(&self) {
+        self.is_last.store(true, Ordering::Release);
         let mut state = self.lock();
         state.machine.last();
         self.pump(&mut state);
