@@ -8,6 +8,7 @@ use crate::exit;
 use crate::filters::FilterArgs;
 use crate::model_args::{AdviseArgs, ModelCommand};
 use crate::report_args::{PlotArgs, ReportArgs};
+use crate::slots_args::{SlotRate, SlotsArgs, parse_slot_rate};
 use crate::stream_args::{MarkArgs, StreamArgs};
 use crate::testbed_args::TestbedCommand;
 use crate::units;
@@ -52,6 +53,8 @@ pub enum Command {
     Stream(StreamArgs),
     /// How much of a file that a stream writes is durable
     Mark(MarkArgs),
+    /// Who may send to a daemon when: the slots that it gave away
+    Slots(SlotsArgs),
     /// Check that what a receipt says is still there, and undamaged
     Verify(VerifyArgs),
     /// Compare two places by content, changing nothing
@@ -130,6 +133,7 @@ impl Command {
             Command::Cp(args) | Command::Sync(args) => args.json,
             Command::Stream(args) => args.json,
             Command::Mark(args) => args.json,
+            Command::Slots(args) => args.ask.json,
             Command::Verify(args) => args.ask.json,
             Command::Check(args) => args.ask.json,
             Command::Ls(args) => args.ask.json,
@@ -775,6 +779,11 @@ pub struct ServeArgs {
     /// Without a sign of life for so long, a link counts as lost
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
     pub stall_timeout: Duration,
+    /// Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no
+    /// other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this
+    /// machine takes in, measured for some seconds at the start. What is sent without a slot is not held back
+    #[arg(long, value_name = "RATE|measure", value_parser = parse_slot_rate)]
+    pub slots: Option<SlotRate>,
     /// For clients that ask for TLS records.
     #[command(flatten)]
     pub tls: TlsArgs,

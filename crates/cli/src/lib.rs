@@ -12,6 +12,10 @@ pub mod model_args;
 
 pub mod stream_args;
 
+pub mod slots_args;
+
+pub mod link_args;
+
 pub mod dataset_args;
 
 pub mod bench_args;

@@ -8,6 +8,8 @@ mod stream;
 
 mod mark;
 
+mod slots;
+
 mod mover;
 
 mod progress;
@@ -117,6 +119,7 @@ fn main() -> std::process::ExitCode {
         args::Command::Doctor(args) => doctor::doctor(&args),
         args::Command::Stream(args) => stream::stream(&args, &places),
         args::Command::Mark(args) => mark::mark(&args),
+        args::Command::Slots(args) => slots::slots(&args, &places),
         args::Command::Bench(command) => bench::bench(&command),
         args::Command::Dataset(command) => dataset::dataset(&command),
         args::Command::Plot(args) => report::plot(&args),

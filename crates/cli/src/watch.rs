@@ -67,7 +67,7 @@ fn usage(cause: &str) -> Failure {
 }
 
 fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
-    let state = identity::state_directory(args.state.as_deref())?;
+    let state = identity::state_directory(args.link.state.as_deref())?;
     let place = |text: &OsStr| Named::parse(text, places);
     let complete = match &args.marker {
         Some(marker) if marker.is_empty() || marker.as_bytes().contains(&b'/') => {
@@ -106,24 +106,24 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
         results: args.results_back.as_deref().map(place).transpose()?,
         how: How {
             places: places.clone(),
-            ticket: args.ticket.clone(),
-            ssh: args.ssh.options(),
-            patience: args.patience,
-            stall_timeout: args.stall_timeout,
+            ticket: args.link.ticket.clone(),
+            ssh: args.link.ssh.options(),
+            patience: args.link.patience,
+            stall_timeout: args.link.stall_timeout,
             state: Some(state.clone()),
             events: if args.quiet { event::nobody() } else { show::notes() },
             via: Vec::new(),
             bind: Vec::new(),
         },
         wishes: Wishes {
-            asked: plan::Asked { streams: args.streams, ..plan::Asked::default() },
+            asked: plan::Asked { streams: args.link.streams, ..plan::Asked::default() },
             verify: Verify::level(args.verify),
             compress: args.compress,
             rate: Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1)))),
             filter: rules,
             link: LinkSettings {
-                stall_timeout: args.stall_timeout,
-                patience: args.patience,
+                stall_timeout: args.link.stall_timeout,
+                patience: args.link.patience,
                 ..LinkSettings::default()
             },
             state: Some(state.clone()),

@@ -2,6 +2,7 @@
 //! it.
 
 use crate::plan::Plan;
+use crate::run::flow::slot::SlotHeld;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::message::{Failure, Outcome, ScanTotals, Totals};
@@ -30,6 +31,8 @@ pub enum Event {
     Planned(Box<Plan>),
     /// A knob was turned while the transfer runs, and why.
     Knob(String),
+    /// When a stream may send, and what is promised by that; again when it changes.
+    Slot(Box<SlotHeld>),
     /// The transfer is over.
     Finished(Totals),
     /// Something that a person may want to know.

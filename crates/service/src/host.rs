@@ -4,6 +4,7 @@
 use crate::answer::{self, Room};
 use crate::export::Exports;
 use crate::published::Served;
+use crate::slots::Slots;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -50,6 +51,8 @@ pub struct HostLimits {
     pub requests: usize,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
+    /// What the way to it carries, in bits a second, if it is to be given away in slots.
+    pub slots_bits_per_s: Option<u64>,
 }
 
 impl Default for HostLimits {
@@ -62,6 +65,7 @@ impl Default for HostLimits {
             stall_timeout: Duration::from_secs(30),
             requests: 32,
             tls_form: TlsForm::default(),
+            slots_bits_per_s: None,
         }
     }
 }
@@ -89,6 +93,7 @@ pub struct Host {
     idle_since: Mutex<Instant>,
     /// Held while a part is measured alone: two at once would measure each other.
     pub(crate) measuring: Mutex<()>,
+    pub(crate) slots: Option<Slots>,
     /// Each transfer has a clone until it is concluded.
     pub(crate) work: Arc<()>,
     this: Weak<Host>,
@@ -106,6 +111,7 @@ impl Host {
             identity,
             exports,
             state,
+            slots: limits.slots_bits_per_s.map(Slots::new),
             limits,
             sessions: Mutex::default(),
             instances: AtomicU64::new(1),

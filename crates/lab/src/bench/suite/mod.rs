@@ -30,6 +30,8 @@ mod layout;
 
 mod congest;
 
+mod slots;
+
 pub(super) mod storage;
 
 /// See the module.
@@ -61,6 +63,7 @@ pub const SUITES: &[Suite] = &[
     faults::SUITE,
     layout::SUITE,
     congest::SUITE,
+    slots::SUITE,
     storage::SUITE,
 ];
 
