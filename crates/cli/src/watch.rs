@@ -53,9 +53,18 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
 /// # Errors
 /// If the end of the command cannot be recorded.
 pub fn keep_run(args: &KeepRunArgs) -> Result<Exit> {
-    thalweg_sys::usage::restore_umask(args.umask);
-    command::keep(&args.record, &args.program, &args.arguments)
-        .map_err(|error| failure::of_io("record how the command ended", &error))?;
+    let done = match args.guarded {
+        true => {
+            thalweg_sys::usage::restore_umask(args.umask);
+            command::keep_below_guard(&args.record, &args.program, &args.arguments)
+        }
+        false => std::env::current_exe().and_then(|own| {
+            let mut keeper = std::process::Command::new(own);
+            keeper.args(["keep-run", "--guarded", "--umask", &args.umask.to_string(), "--"]);
+            command::guard(&args.record, keeper.arg(&args.record).arg(&args.program).args(&args.arguments))
+        }),
+    };
+    done.map_err(|error| failure::of_io("record how the command ended", &error))?;
     Ok(Exit::Done)
 }
 

@@ -107,6 +107,9 @@ pub struct KeepRunArgs {
     /// The umask of the command
     #[arg(long)]
     pub umask: u32,
+    /// Below a guard
+    #[arg(long)]
+    pub guarded: bool,
     /// Where its end is recorded
     pub record: PathBuf,
     /// The program

@@ -419,6 +419,10 @@ impl Taker for FlowSend {
         self.lock().machine.position(flow)
     }
 
+    fn digest(&self, flow: EntryId) -> Option<Digest> {
+        self.hashers().get(&flow).map(|hasher| Digest(*hasher.finalize().as_bytes()))
+    }
+
     fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
         let read = Instant::now();
         let mut watch = Stopwatch::start(&self.accounts);
