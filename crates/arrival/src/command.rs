@@ -10,9 +10,7 @@
 
 use crate::machine::Outcome;
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid,
-};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -215,7 +213,11 @@ fn run(place: &RunPlace, lock: &File, program: &OsStr, arguments: &[OsString]) -
         Ok(child) => child,
         Err(error) => return place.record(&Outcome::NotStarted(error.to_string())),
     };
-    crate::own_file().write(true).truncate(true).open(&place.pid)?.write_all(child.id().to_string().as_bytes())?;
+    crate::own_file()
+        .write(true)
+        .truncate(true)
+        .open(&place.pid)?
+        .write_all(child.id().to_string().as_bytes())?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
     // Looked at, and left to be waited for: if we are killed before its end is recorded, the guard sees it as well.
     let status = loop {

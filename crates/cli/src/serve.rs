@@ -69,7 +69,9 @@ fn slot_rate(rate: SlotRate, exports: &[Export]) -> Result<u64> {
 /// The slowest part of receiving, each alone with all cores, in bits a second.
 fn slowest_part(exports: &[Export]) -> Result<f64> {
     let mut parts = vec![(Part::Digest, PathBuf::new()), (Part::Open, PathBuf::new())];
-    parts.extend(exports.iter().find(|export| !export.read_only).map(|export| (Part::Write, export.directory.clone())));
+    parts.extend(
+        exports.iter().find(|export| !export.read_only).map(|export| (Part::Write, export.directory.clone())),
+    );
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = u16::try_from(threads).unwrap_or(u16::MAX).min(limits::MEASURE_THREADS_MAX);
     let cipher = LinkSettings::default().cipher;

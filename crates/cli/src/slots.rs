@@ -6,11 +6,11 @@ use crate::{json, out, reach, units};
 use serde_json::{Value, json};
 use thalweg_cli::slots_args::SlotsArgs;
 use thalweg_client::fars::Whom;
+use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::flow::lags::Lag;
-use thalweg_mover::run::flow::slot::SlotHeld;
 use thalweg_wire::message::{Question, Reply, Slot, SlotAsk, SlotTable};
 
 /// Shows the calendar of a daemon.
@@ -21,7 +21,11 @@ pub fn slots(args: &SlotsArgs, places: &Places) -> Result<Exit> {
     let mut fars = reach::fars(&args.ask, places);
     let named = Named::parse(&args.place, places)?;
     let whom = Whom::of(&named).ok_or_else(|| {
-        Failure::new(FailureKind::Usage, "read the command line", "slots are of a daemon: name a place at one")
+        Failure::new(
+            FailureKind::Usage,
+            "read the command line",
+            "slots are of a daemon: name a place at one",
+        )
     })?;
     let client = fars.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
     let mut table = None;
@@ -87,7 +91,11 @@ fn lines(table: &SlotTable) -> Vec<String> {
     lines.push(String::new());
     lines.push(format!(
         "{:>10} {:>10} {:>12} {:>10}  the next {}",
-        "every", "for", "bytes", "promised", units::time(seconds(longest))
+        "every",
+        "for",
+        "bytes",
+        "promised",
+        units::time(seconds(longest))
     ));
     for taken in &table.slots {
         let slot = &taken.slot;
@@ -109,7 +117,8 @@ fn windows(slot: &Slot, longest: u64) -> String {
     let open = |column: u64| {
         let (from, to) = (column * longest / COLUMNS, (column + 1) * longest / COLUMNS);
         // The window that opened last before the column ends.
-        let since = (to + slot.period_micros - slot.opens_micros % slot.period_micros - 1) % slot.period_micros + 1;
+        let since =
+            (to + slot.period_micros - slot.opens_micros % slot.period_micros - 1) % slot.period_micros + 1;
         since <= to - from || since - (to - from) < slot.length_micros
     };
     (0..COLUMNS).map(|column| if open(column) { '#' } else { '.' }).collect()
@@ -203,7 +212,10 @@ mod tests {
         let taken = |slot, is_yours| SlotTaken { slot, is_yours };
         let table = SlotTable {
             bytes_per_s: 125_000_000,
-            slots: vec![taken(slot(1_000_000, 165_000, 0), true), taken(slot(500_000, 50_000, 200_000), false)],
+            slots: vec![
+                taken(slot(1_000_000, 165_000, 0), true),
+                taken(slot(500_000, 50_000, 200_000), false),
+            ],
         };
         let lines = lines(&table);
         assert_eq!(lines[0], "1.00 Gbit/s in 2 slots; 26 % of its time is taken");

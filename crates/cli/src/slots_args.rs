@@ -4,7 +4,7 @@ use crate::args::AskArgs;
 use crate::{exit, units};
 use std::ffi::OsString;
 use std::time::Duration;
-use thalweg_mover::run::flow::slot::SlotAsked;
+use thalweg_mover::admission::SlotAsked;
 use thalweg_wire::limits;
 use thalweg_wire::message::Rhythm;
 

@@ -26,8 +26,8 @@ use thalweg_mover::run::copy::{EvidenceSink, Meter, Stop, Watch};
 use thalweg_mover::run::far::Far;
 use thalweg_mover::run::flow::job::{self, FlowFrom, FlowReport, FlowTo, FlowWishes};
 use thalweg_service::published::{Publisher, State};
-use thalweg_wire::message::{FlowTerms, Outcome, Place, Until};
 use thalweg_wire::EntryId;
+use thalweg_wire::message::{FlowTerms, Outcome, Place, Until};
 use thalweg_wire::path::Escaped;
 
 /// Streams.

@@ -7,7 +7,7 @@ use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_mover::run::flow::slot::SlotAsked;
+use thalweg_mover::admission::SlotAsked;
 use thalweg_wire::limits;
 
 /// Options of stream.

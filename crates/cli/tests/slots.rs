@@ -77,7 +77,8 @@ impl Producer {
 
 fn calendar(scratch: &Scratch, daemon: &Daemon) -> Value {
     let ticket = scratch.path("ticket");
-    let said = scratch.ok(["slots", "--json", "--ticket", ticket.to_str().unwrap(), &daemon.place("data", "")]);
+    let said =
+        scratch.ok(["slots", "--json", "--ticket", ticket.to_str().unwrap(), &daemon.place("data", "")]);
     serde_json::from_str(said.trim()).expect("an event")
 }
 
@@ -101,14 +102,22 @@ fn two_that_fit_have_their_slots_and_a_third_is_refused_with_what_would_fit() {
     let refused = finish(refused);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{said}");
-    assert!(said.contains("it would take 40.5 % of the way's time, and 19.0 % are left: 21.5 % too much"), "{said}");
+    assert!(
+        said.contains("it would take 40.5 % of the way's time, and 19.0 % are left: 21.5 % too much"),
+        "{said}"
+    );
     assert!(!scratch.path("export/x2").exists(), "nothing of what is refused is begun");
     // What is left is enough for less.
     let third = Producer::start(&scratch, &daemon.place("data", "x2"), "1s:400kB:5s");
     third.event("slot");
     let table = calendar(&scratch, &daemon);
     assert_eq!(table["slots"].as_array().unwrap().len(), 3);
-    let said = scratch.ok(["slots", "--ticket", scratch.path("ticket").to_str().unwrap(), &daemon.place("data", "")]);
+    let said = scratch.ok([
+        "slots",
+        "--ticket",
+        scratch.path("ticket").to_str().unwrap(),
+        &daemon.place("data", ""),
+    ]);
     assert!(said.starts_with("20.00 Mbit/s in 3 slots"), "{said}");
     third.end();
     let content = noise(1, 2 * BURST);
@@ -200,7 +209,8 @@ fn slots_are_not_for_everything_and_it_is_said() {
     let scratch = Scratch::new();
     let place = {
         let without = daemon(&scratch, None);
-        let refused = finish(stream(&scratch, &without.place("data", "x"), &["--slot", SLOT]).spawn().unwrap());
+        let refused =
+            finish(stream(&scratch, &without.place("data", "x"), &["--slot", SLOT]).spawn().unwrap());
         let said = String::from_utf8_lossy(&refused.stderr);
         assert_eq!(refused.status.code(), Some(3), "{said}");
         assert!(said.contains("this server has no slots: it is to be started with --slots"), "{said}");
@@ -224,7 +234,8 @@ fn slots_are_not_for_everything_and_it_is_said() {
         ("40s:1MB:50s", 1, "more than half of what counts as a stall"),
         ("1s:10MB:10s", 3, "% too much"),
     ] {
-        let refused = finish(stream(&scratch, &daemon.place("data", "x"), &["--slot", slot]).spawn().unwrap());
+        let refused =
+            finish(stream(&scratch, &daemon.place("data", "x"), &["--slot", slot]).spawn().unwrap());
         let said = String::from_utf8_lossy(&refused.stderr);
         assert!(said.contains(why), "{slot}: {said}");
         assert_eq!(refused.status.code(), Some(code), "{slot}: {said}");

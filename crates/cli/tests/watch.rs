@@ -445,8 +445,11 @@ fn the_journal_of_a_watch_does_not_grow_with_what_happens_but_with_what_is_known
     let more = ["--on-arrival", script.to_str().unwrap(), "--jobs", "4"];
     let mut watch = start(bench.local(&more));
     let journal = || {
-        let below = std::fs::read_dir(bench.scratch.path("client-state/watch")).into_iter().flatten().flatten();
-        below.filter_map(|entry| std::fs::read_to_string(entry.path().join("journal")).ok()).collect::<String>()
+        let below =
+            std::fs::read_dir(bench.scratch.path("client-state/watch")).into_iter().flatten().flatten();
+        below
+            .filter_map(|entry| std::fs::read_to_string(entry.path().join("journal")).ok())
+            .collect::<String>()
     };
     // Three records for each arrival: more than are kept of four items.
     let mut written = 0;
@@ -461,7 +464,11 @@ fn the_journal_of_a_watch_does_not_grow_with_what_happens_but_with_what_is_known
             break;
         }
     }
-    assert!(journal().lines().count() < written, "{} lines after {written} arrivals", journal().lines().count());
+    assert!(
+        journal().lines().count() < written,
+        "{} lines after {written} arrivals",
+        journal().lines().count()
+    );
     terminate(&watch);
     assert_eq!(watch.wait().unwrap().code(), Some(143));
     // What was rewritten on the way says the same: nothing is done again.

@@ -1,8 +1,8 @@
 //! Every observable event of a transfer, once. Log, report, progress, `--json` and the dashboard derive from
 //! it.
 
+use crate::admission::SlotHeld;
 use crate::plan::Plan;
-use crate::run::flow::slot::SlotHeld;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::message::{Failure, Outcome, ScanTotals, Totals};

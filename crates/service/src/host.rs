@@ -24,7 +24,7 @@ use thalweg_mover::link::{
 };
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::Ended;
-use thalweg_mover::run::agree::{self, Signer};
+use thalweg_mover::run::agree::{self, Party, Signer};
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::{Owner, Session, Transfer};
@@ -391,15 +391,7 @@ impl Host {
         in_thread("transfer", move || {
             let _work = work;
             let seen = || (run.progress().settled_entries, run.peer_accounts(), run.side());
-            if let Some(ended) = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen) {
-                match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_receiver(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
-                }) {
-                    Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
-                    Err(failure) => tracing::warn!(%failure, "transfer failed"),
-                }
-            }
-            run.close();
+            host.receive_to_the_end(&session, told.as_ref(), is_trial, &*run, seen);
             session.remove(run.number());
         })
     }
@@ -523,6 +515,26 @@ impl Host {
             session.remove(run.number());
         })?;
         Ok(form)
+    }
+
+    /// Until a receiving side has ended, and was agreed on.
+    pub(crate) fn receive_to_the_end(
+        &self,
+        session: &Session,
+        told: Option<&Served>,
+        is_trial: bool,
+        run: &dyn Party,
+        seen: impl Fn() -> (u64, SideAccounts, SideAccounts),
+    ) {
+        if let Some(ended) = watch(told, session, is_trial, |time| run.wait(time), seen) {
+            match agree::totals_of(ended).and_then(|totals| {
+                agree::as_receiver(run, &self.signer(session), totals, agree::STATEMENT_TIMEOUT)
+            }) {
+                Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
+                Err(failure) => tracing::warn!(%failure, "transfer failed"),
+            }
+        }
+        run.close();
     }
 
     pub(crate) fn signer(&self, session: &Session) -> Signer<'_> {

@@ -142,7 +142,12 @@ impl Book {
         leases.sort_unstable_by_key(|lease| lease.number);
         let taken = leases.into_iter().map(|lease| SlotTaken {
             // Who knows the name of a lease could give up somebody else's in a second session of his.
-            slot: self.slot(LeaseId::default(), &lease.promise, lease.until.saturating_duration_since(now), at),
+            slot: self.slot(
+                LeaseId::default(),
+                &lease.promise,
+                lease.until.saturating_duration_since(now),
+                at,
+            ),
             is_yours: lease.client.matches(client),
         });
         SlotTable { bytes_per_s: self.calendar.bytes_per_s(), slots: taken.collect() }
@@ -240,8 +245,10 @@ mod tests {
         take(&slots, 2, None, now).unwrap();
         let moved = take(&slots, 1, Some(first.lease), now).unwrap();
         assert!(slots.answer(&client(1), SlotAsk::Keep(first.lease), now).is_err());
-        let larger = SlotWish { rhythm: Rhythm::Bursts { period_micros: 1_000_000, bytes: 60_000_000 }, ..wish() };
-        let refused = slots.answer(&client(1), SlotAsk::Take { wish: larger, instead: Some(moved.lease) }, now);
+        let larger =
+            SlotWish { rhythm: Rhythm::Bursts { period_micros: 1_000_000, bytes: 60_000_000 }, ..wish() };
+        let refused =
+            slots.answer(&client(1), SlotAsk::Take { wish: larger, instead: Some(moved.lease) }, now);
         assert_eq!(refused.unwrap_err().kind, FailureKind::Busy);
         assert!(slots.answer(&client(1), SlotAsk::Keep(moved.lease), now).is_ok());
         assert_eq!(taken(&slots, now), 2);

@@ -112,7 +112,9 @@ fn a_sender_of_flows_that_lies_loses_its_session_or_its_flow() {
         ("the end before what was sent", |client, stream| {
             stream.segment(0, 0, b"five!", 0);
             client.line.hear_some(AT_ONCE, |message| match message {
-                Message::Transfer(_, T::Flow(F::Mark(marks))) => marks.iter().find(|mark| mark.bytes == 5).copied(),
+                Message::Transfer(_, T::Flow(F::Mark(marks))) => {
+                    marks.iter().find(|mark| mark.bytes == 5).copied()
+                }
                 _ => None,
             });
             client.line.tell(T::Flow(F::End(vec![mark(0, b"fiv")])));
@@ -189,10 +191,10 @@ fn a_receiver_of_flows_that_lies_does_not_get_exit_0() {
         ("stands beyond the end", vec![stand(FlowMark { bytes: 1 << 40, ..nothing() })]),
         ("stands with other content", vec![stand(FlowMark { bytes: 5, ..nothing() })]),
         ("stands twice", vec![stand(nothing()), stand(nothing())]),
-        ("a mark of what was never sent", vec![
-            stand(nothing()),
-            T::Flow(F::Mark(vec![FlowMark { bytes: 1 << 40, ..nothing() }])),
-        ]),
+        (
+            "a mark of what was never sent",
+            vec![stand(nothing()), T::Flow(F::Mark(vec![FlowMark { bytes: 1 << 40, ..nothing() }]))],
+        ),
         ("a mark of nothing", vec![T::Flow(F::Mark(vec![mark(77, b"")]))]),
         ("a flow of its own", vec![T::Flow(F::Begin(vec![begin(9, "planted")]))]),
         ("again, without end", {
@@ -204,7 +206,8 @@ fn a_receiver_of_flows_that_lies_does_not_get_exit_0() {
     ];
     for (words, lie) in lies {
         let server = HostileServer::new(&scratch, "bad-ticket");
-        let job = with(scratch.thalweg(), ["stream", "--stall-timeout", "2s", "--patience", "6s", "--ticket"]);
+        let job =
+            with(scratch.thalweg(), ["stream", "--stall-timeout", "2s", "--patience", "6s", "--ticket"]);
         let job = with(with(job, [&server.ticket, &scratch.path("file")]), [server.place("x")]);
         let job = Running::start(job);
         let mut line = server.session().expect("the client comes");
@@ -236,8 +239,12 @@ fn a_pull_of_flows_writes_only_what_it_asked_for() {
         let scratch = Scratch::new();
         std::fs::create_dir(scratch.path("into")).unwrap();
         let server = HostileServer::new(&scratch, "bad-ticket");
-        let job = with(scratch.thalweg(), ["stream", "--stall-timeout", "2s", "--patience", "6s", "--ticket"]);
-        let job = with(with(job, [&server.ticket]), [server.place("x"), scratch.path("into/").display().to_string()]);
+        let job =
+            with(scratch.thalweg(), ["stream", "--stall-timeout", "2s", "--patience", "6s", "--ticket"]);
+        let job = with(
+            with(job, [&server.ticket]),
+            [server.place("x"), scratch.path("into/").display().to_string()],
+        );
         let job = Running::start(job);
         let mut line = server.session().expect("the client comes");
         agree(&mut line, SourceForm::Single { name: b"x".to_vec() }).expect("an open");
@@ -247,7 +254,8 @@ fn a_pull_of_flows_writes_only_what_it_asked_for() {
         let ran = job.end(Duration::from_secs(60));
         assert!(!matches!(ran.code, Some(0) | None), "{words}: {:?} {}", ran.code, ran.stderr);
         let planted = facts(&scratch.path("into")).into_keys();
-        let planted: Vec<_> = planted.filter(|name| String::from_utf8_lossy(name).contains("planted")).collect();
+        let planted: Vec<_> =
+            planted.filter(|name| String::from_utf8_lossy(name).contains("planted")).collect();
         assert!(planted.is_empty(), "{words}: {planted:?}");
     }
 }
@@ -258,20 +266,21 @@ fn slots_are_bounded_and_belong_to_who_took_them() {
     std::fs::create_dir(scratch.path("export")).unwrap();
     let mut daemon = scratch.daemon_with(&[("data", &scratch.path("export"))], &["--slots", "10Gbit/s"]);
     let begin = || HostileClient::begin(&daemon.ticket, &daemon.address());
-    let ask = |client: &mut HostileClient, number: u32, ask: SlotAsk| -> Option<Result<Option<Reply>, Failure>> {
-        client.line.say(&Message::Ask { number, question: Question::Slot(ask) });
-        let mut said = None;
-        client.line.hear_some(AT_ONCE, |message| match message {
-            Message::Reply { number: at, reply: Reply::End(why) } if at == number => {
-                Some(why.map_or(Ok(said.take()), Err))
-            }
-            Message::Reply { number: at, reply } if at == number => {
-                said = Some(reply);
-                None
-            }
-            _ => None,
-        })
-    };
+    let ask =
+        |client: &mut HostileClient, number: u32, ask: SlotAsk| -> Option<Result<Option<Reply>, Failure>> {
+            client.line.say(&Message::Ask { number, question: Question::Slot(ask) });
+            let mut said = None;
+            client.line.hear_some(AT_ONCE, |message| match message {
+                Message::Reply { number: at, reply: Reply::End(why) } if at == number => {
+                    Some(why.map_or(Ok(said.take()), Err))
+                }
+                Message::Reply { number: at, reply } if at == number => {
+                    said = Some(reply);
+                    None
+                }
+                _ => None,
+            })
+        };
     let wish = |period_micros, bytes| SlotWish {
         rhythm: Rhythm::Bursts { period_micros, bytes },
         deadline_micros: 1_000_000,
@@ -309,7 +318,10 @@ fn slots_are_bounded_and_belong_to_who_took_them() {
             other => panic!("{other:?}"),
         }
     }
-    assert!(taken > 0 && refused > 0 && taken <= limits::SLOTS_MAX as u32, "{taken} taken, {refused} refused");
+    assert!(
+        taken > 0 && refused > 0 && taken <= limits::SLOTS_MAX as u32,
+        "{taken} taken, {refused} refused"
+    );
     // What nobody took, nobody keeps.
     assert!(matches!(ask(&mut client, 1000, SlotAsk::Keep([7; 16])), Some(Err(_))));
     assert!(matches!(ask(&mut client, 1001, SlotAsk::Leave([7; 16])), Some(Ok(None))));

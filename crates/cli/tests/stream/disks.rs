@@ -25,7 +25,8 @@ fn a_disk_that_fills_up_under_a_stream_is_told_and_the_same_command_goes_on_when
         let daemon = is_far.then(|| scratch.daemon(&[("data", &volume.path)]));
         let to = volume.path.join("x");
         let place = daemon.as_ref().map_or(to.display().to_string(), |daemon| daemon.place("data", "x"));
-        let ran = Running::start(with(command(&scratch), [from.to_str().unwrap(), &place])).end(LIMIT).expect(6);
+        let ran =
+            Running::start(with(command(&scratch), [from.to_str().unwrap(), &place])).end(LIMIT).expect(6);
         assert!(ran.stderr.contains("No space left on device"), "{}", ran.stderr);
         assert!(ran.stderr.contains("hint:"), "{}", ran.stderr);
         let there = std::fs::read(&to).unwrap();
@@ -130,7 +131,10 @@ fn a_power_cut_at_any_sync_of_a_stream_takes_nothing_that_was_told_to_be_durable
         let disk = Volume::mount_at(cut.image.clone(), mount.clone(), "ext4", "commit=600");
         let there = std::fs::read(&to).unwrap_or_default();
         let bytes = cut.told as usize;
-        assert!(there.len() >= bytes && there[..bytes] == content[..bytes], "{words}: {bytes} bytes were told");
+        assert!(
+            there.len() >= bytes && there[..bytes] == content[..bytes],
+            "{words}: {bytes} bytes were told"
+        );
         told += u32::from(bytes > 0);
         let ran = Running::start(stream()).end(LIMIT);
         assert_eq!(ran.code, Some(0), "{words}: {}\n{}", ran.stdout, ran.stderr);

@@ -1,9 +1,9 @@
 //! Programs at both ends of pipes that are killed at random moments: what was delivered is the beginning of the whole, or
 //! the whole; what was durable stays so; the next attempt goes on.
 
+use crate::command;
 use crate::support::chance::{Random, quick_or_torture};
 use crate::support::{Scratch, assert_no_litter, finish, noise};
-use crate::command;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -73,10 +73,15 @@ fn a_consumer_killed_at_any_moment_got_the_beginning_and_the_next_gets_the_whole
     let strikes = quick_or_torture(5, 50);
     for strike in 0..=strikes {
         // A slow one, but for the last.
-        let read = if strike == strikes { "cat" } else { "while dd bs=20000 count=1 2>/dev/null; do sleep 0.01; done" };
+        let read = if strike == strikes {
+            "cat"
+        } else {
+            "while dd bs=20000 count=1 2>/dev/null; do sleep 0.01; done"
+        };
         let sink = std::fs::File::create(&out).unwrap();
         let mut stream = command(&scratch);
-        let stream = stream.args([&daemon.place("data", "x"), "-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let stream =
+            stream.args([&daemon.place("data", "x"), "-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut stream = stream.spawn().unwrap();
         let mut consumer = Command::new("sh");
         consumer.args(["-c", read]).stdin(stream.stdout.take().unwrap()).stdout(sink);

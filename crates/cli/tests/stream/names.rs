@@ -85,7 +85,11 @@ fn a_file_that_was_replaced_takes_no_name_that_another_has() {
         std::fs::rename(scratch.path("new"), from.join(name)).unwrap();
     }
     drop(writers);
-    assert!(wait_until(LIMIT, || has("x.~3~", 4000)), "{:?}", std::fs::read_dir(&to).unwrap().collect::<Vec<_>>());
+    assert!(
+        wait_until(LIMIT, || has("x.~3~", 4000)),
+        "{:?}",
+        std::fs::read_dir(&to).unwrap().collect::<Vec<_>>()
+    );
     std::fs::write(from.join("OVER"), b"").unwrap();
     let output = finish(child);
     let said = String::from_utf8_lossy(&output.stderr);

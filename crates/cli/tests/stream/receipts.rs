@@ -70,8 +70,11 @@ fn a_tree_with_a_file_that_was_replaced_has_a_receipt_with_the_names_at_the_dest
     let place = format!("{}/", to.display());
     scratch.ok(["verify", "--strict", receipt.to_str().unwrap(), &place]);
     let lines = report(&told);
-    let mut names: Vec<&str> =
-        lines.iter().filter(|line| line["outcome"] == "done").map(|line| line["path"].as_str().unwrap()).collect();
+    let mut names: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["outcome"] == "done")
+        .map(|line| line["path"].as_str().unwrap())
+        .collect();
     names.sort_unstable();
     assert!(names.contains(&"a") && names.contains(&"a.~2~"), "{names:?}");
     std::fs::remove_file(to.join("a.~2~")).unwrap();

@@ -37,7 +37,9 @@ impl Producer {
         let (pipe, out, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (hears, reads) = (told.clone(), told.clone());
         let events = move || {
-            for line in out.map(BufReader::new).into_iter().flat_map(|out| out.lines().map_while(io::Result::ok)) {
+            for line in
+                out.map(BufReader::new).into_iter().flat_map(|out| out.lines().map_while(io::Result::ok))
+            {
                 lock(&hears).hear(&serde_json::from_str(&line).unwrap_or_default());
             }
         };
@@ -104,7 +106,8 @@ impl Producer {
             Some(0) => Ok(told.finished.clone()),
             Some(REFUSED) if told.errors.contains("take a slot") => Ok(None),
             _ => {
-                let why = told.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+                let why =
+                    told.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
                 let cause = format!("a producer did not end well: {why}");
                 Err(Failure::new(FailureKind::Internal, "measure", cause))
             }
@@ -117,7 +120,8 @@ impl Told {
         let seconds = |key: &str| event[key].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());
         match event["event"].as_str() {
             Some("slot") => {
-                self.opening = seconds("opens_in_s").map(|opens| Instant::now() + opens).zip(seconds("period_s"));
+                self.opening =
+                    seconds("opens_in_s").map(|opens| Instant::now() + opens).zip(seconds("period_s"));
             }
             Some("finished") => self.finished = Some(event.clone()),
             _ => {}

@@ -19,8 +19,8 @@
 //! would have fitted. Periods that have no large common divisor fit badly: the refusal says so.
 
 use std::collections::BTreeMap;
-use thalweg_wire::message::{Rhythm, SlotWish};
 use thalweg_wire::limits;
+use thalweg_wire::message::{Rhythm, SlotWish};
 
 /// Windows of one slot, in microseconds since the calendar's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +169,8 @@ impl Calendar {
         }
         let room = wish.deadline_micros.saturating_sub(wish.guard_micros + ROUNDING);
         let longest = ((room as f64 / (1.0 + share)) as u64).min(limits::SLOT_PERIOD_MICROS_MAX);
-        let mut periods: Vec<u64> = self.periods().into_iter().flat_map(|period| parts(period, longest)).collect();
+        let mut periods: Vec<u64> =
+            self.periods().into_iter().flat_map(|period| parts(period, longest)).collect();
         periods.push(longest);
         periods.retain(|&period| period >= limits::SLOT_PERIOD_MICROS_MIN);
         periods.sort_unstable_by(|a, b| b.cmp(a));
@@ -233,7 +234,8 @@ impl Calendar {
                     return None;
                 }
                 // Where we open between two of its openings, as the common divisor sees them.
-                let behind = (i128::from(opens) - i128::from(other.offset)).rem_euclid(i128::from(common)) as u64;
+                let behind =
+                    (i128::from(opens) - i128::from(other.offset)).rem_euclid(i128::from(common)) as u64;
                 opens += match behind < other.length {
                     true => other.length - behind,
                     false => common - behind + other.length,
@@ -317,7 +319,10 @@ fn parts(period: u64, longest: u64) -> impl Iterator<Item = u64> {
     /// Parts of one period that are tried.
     const PARTS_MAX: usize = 4;
     let fewest = period.div_ceil(longest.max(1)).max(1);
-    (fewest..fewest.saturating_add(1000)).filter(move |part| period.is_multiple_of(*part)).map(move |part| period / part).take(PARTS_MAX)
+    (fewest..fewest.saturating_add(1000))
+        .filter(move |part| period.is_multiple_of(*part))
+        .map(move |part| period / part)
+        .take(PARTS_MAX)
 }
 
 /// The largest number up to `most` for which it holds, by halving: what holds for one holds for all below.
@@ -350,8 +355,12 @@ impl std::fmt::Display for Refusal {
         match self {
             Refusal::Deadline { asked, alone } => {
                 let (asked, alone) = (seconds(*asked), seconds(*alone));
-                write!(f, "of its deadline {asked:.3} s are left for waiting and sending, and with the way for itself \
-                    it takes {alone:.3} s: {:.3} s too long", alone - asked)
+                write!(
+                    f,
+                    "of its deadline {asked:.3} s are left for waiting and sending, and with the way for itself \
+                    it takes {alone:.3} s: {:.3} s too long",
+                    alone - asked
+                )
             }
             Refusal::Load { wanted, left } => write!(
                 f,
@@ -365,7 +374,10 @@ impl std::fmt::Display for Refusal {
                 write!(f, "there is no room for its windows between those that stand")?;
                 let mut fits = Vec::new();
                 fits.extend(deadline.map(|micros| {
-                    format!("{:.3} s for waiting and sending instead of what its deadline leaves", seconds(micros))
+                    format!(
+                        "{:.3} s for waiting and sending instead of what its deadline leaves",
+                        seconds(micros)
+                    )
                 }));
                 fits.extend(bytes.map(|bytes| format!("bursts of at most {bytes} bytes")));
                 fits.extend(period.map(|micros| {

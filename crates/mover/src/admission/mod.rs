@@ -12,6 +12,32 @@
 //! Not guaranteed: anything about who has no slot. What a server receives beside its slots is to be held to what they leave
 //! of the way (`--bwlimit`, `--class scavenger`).
 
+use std::time::{Duration, Instant};
+use thalweg_wire::message::{Rhythm, Slot};
+
 pub mod calendar;
 
 pub mod gate;
+
+/// What a producer asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotAsked {
+    /// When bytes become ready.
+    pub rhythm: Rhythm,
+    /// What is read is durable at the destination, and known here to be, at most so much later.
+    pub deadline: Duration,
+}
+
+/// What a producer was promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotHeld {
+    /// What the server said last.
+    pub slot: Slot,
+    /// What was asked for.
+    pub deadline: Duration,
+    /// From ready to durable and known, at worst, if the disk there syncs at once: the server's promise, the time between
+    /// two marks, and a round trip.
+    pub worst: Duration,
+    /// The next window opens then.
+    pub opens: Instant,
+}

@@ -4,8 +4,8 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
-use thalweg_wire::{Digest, RelativePath};
 use thalweg_wire::message::FlowBegin;
+use thalweg_wire::{Digest, RelativePath};
 
 /// Where the flows of one transfer go.
 pub trait FlowDestination: Send + Sync {

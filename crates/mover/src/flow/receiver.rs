@@ -307,7 +307,8 @@ impl Receiver {
             flow.phase = Phase::Open;
             let (bytes, digest) = flow.written;
             let at = FlowMark { flow: flow.begin.flow, bytes, digest };
-            let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: flow.is_ours, name: flow.name.clone() }]);
+            let stand =
+                FlowMessage::Stand(vec![FlowStand { at, is_ours: flow.is_ours, name: flow.name.clone() }]);
             self.actions.push_back(Action::Say(TransferMessage::Flow(stand)));
             // The word that these are durable may have been lost with the link.
             let (bytes, digest) = flow.marked;

@@ -207,8 +207,10 @@ impl Sender {
         }
         let from = (0, digest_of_nothing());
         let (kept, is_ended) = (VecDeque::new(), false);
-        self.flows
-            .insert(flow, Flow { begin, name: None, phase: Phase::Asked, marked: 0, resumed: 0, from, kept, is_ended });
+        self.flows.insert(
+            flow,
+            Flow { begin, name: None, phase: Phase::Asked, marked: 0, resumed: 0, from, kept, is_ended },
+        );
         Ok(flow)
     }
 

@@ -9,8 +9,9 @@ use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
     AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, FlowBegin,
     FlowMark, FlowMessage, FlowStand, FlowTerms, Heartbeat, Loss, Measured, Message, Open, Opened, Order,
-    Origin, Outcome, Part, Place, Preserve, Question, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Terms,
-    Totals, TransferMessage, TransferNumber, Trial, Until, VerifyLevel, WaitingFor, Want,
+    Origin, Outcome, Part, Place, Preserve, Question, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk,
+    SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Terms, Totals, TransferMessage, TransferNumber, Trial,
+    Until, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};

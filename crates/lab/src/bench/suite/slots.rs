@@ -8,8 +8,8 @@
 
 use super::{GBIT, Suite, count, encrypted, scaled, testbed_kind};
 use crate::bench::network::{PathWish, Testbed, payload_share};
-use crate::bench::record::{Distribution, Sample};
 use crate::bench::producer::Producer;
+use crate::bench::record::{Distribution, Sample};
 use crate::bench::yard::Daemon;
 use crate::bench::{Bench, Prepared, Wishes, stopped};
 use crate::testbed::spec::TUNED;
@@ -84,7 +84,9 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     Testbed::check()?;
     let usage = |cause: &str| Err(Failure::new(FailureKind::Usage, "measure", cause));
     if wishes.rate_bits_per_s.is_some() {
-        return usage("`slots` takes the rate from --budget, so that a burst alone takes 0.16 s; leave --rate out");
+        return usage(
+            "`slots` takes the rate from --budget, so that a burst alone takes 0.16 s; leave --rate out",
+        );
     }
     let (burst_bytes, path) = load(wishes);
     if path.rate_bits_per_s > 10 * GBIT {
@@ -137,7 +139,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             let began = Instant::now();
             let producers = start(bench, &testbed, &daemon, case, burst_bytes)?;
             let seen = watch(&producers, case, burst_bytes, bursts, &stop)?;
-            let ends = producers.into_iter().map(|(_, producer)| producer.end()).collect::<Result<Vec<_>>>()?;
+            let ends =
+                producers.into_iter().map(|(_, producer)| producer.end()).collect::<Result<Vec<_>>>()?;
             let wall_s = began.elapsed().as_secs_f64();
             of_bursts(case, burst_bytes, &seen, &ends, Sample { wall_s, ..Sample::default() })
         });
@@ -220,7 +223,12 @@ fn watch(
         }
         let mut rows: Vec<Running> = producers
             .iter()
-            .map(|(row, _)| Running { number: row.number, file: row.file.clone(), length: 0, arrived: Vec::new() })
+            .map(|(row, _)| Running {
+                number: row.number,
+                file: row.file.clone(),
+                length: 0,
+                arrived: Vec::new(),
+            })
             .collect();
         loop {
             for row in &mut rows {
@@ -304,7 +312,10 @@ fn of_bursts(
     let speed_score = score::speed_score(tail.max_s, IDEAL_S).map_err(failed)?;
     let most = |path: &[&str]| {
         let of = |end: &serde_json::Value| path.iter().try_fold(end, |value, key| value.get(key))?.as_f64();
-        ends.iter().flatten().filter_map(of).fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))))
+        ends.iter()
+            .flatten()
+            .filter_map(of)
+            .fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))))
     };
     let bursts = |values: &[f64]| Distribution { unit: "s".into(), values: values.to_vec() };
     let sample = Sample {

@@ -50,7 +50,10 @@ fn the_bursts_of_the_paper_fit_six_times_a_second_and_the_seventh_is_refused() {
     }
     let refused = take(&mut calendar, &bursts(1000, 20_000_000, 1000), 0).unwrap_err();
     assert!(matches!(refused, Refusal::Load { .. }));
-    assert_eq!(refused.to_string(), "it would take 16.0 % of the way's time, and 4.0 % are left: 12.0 % too much");
+    assert_eq!(
+        refused.to_string(),
+        "it would take 16.0 % of the way's time, and 4.0 % are left: 12.0 % too much"
+    );
     assert!(take(&mut calendar, &bursts(1000, 5_000_000, 1000), 0).is_ok());
 }
 

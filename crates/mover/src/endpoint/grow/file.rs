@@ -160,7 +160,8 @@ impl Growing {
             Ok(true) => taker.end(self.flow),
             Ok(false) if taker.is_over() => {}
             Ok(false) => {
-                let cause = "bytes that had been sent were changed afterwards; what arrived is what they were";
+                let cause =
+                    "bytes that had been sent were changed afterwards; what arrived is what they were";
                 taker.give_up(self.flow, Failure::new(FailureKind::Changed, "complete the stream", cause));
             }
             Err(failure) => taker.give_up(self.flow, failure),

@@ -7,7 +7,8 @@ use super::lags::Lag;
 use super::local::LocalFlow;
 use super::receiver::FlowReceive;
 use super::sender::FlowSend;
-use super::slot::{SlotAsked, SlotHeld, TakenSlot};
+use super::slot::TakenSlot;
+use crate::admission::{SlotAsked, SlotHeld};
 use crate::basin::{self, Evidence, Verdict};
 use crate::endpoint::flow::{FlowDestination, NullFlows, PipeDestination};
 use crate::endpoint::grow::Feed;
@@ -287,7 +288,8 @@ impl Job<'_> {
         if let Rhythm::Bursts { period_micros, .. } = asked.rhythm
             && Duration::from_micros(period_micros) * 2 > stall
         {
-            let cause = "between two bursts there is more than half of what counts as a stall (--stall-timeout)";
+            let cause =
+                "between two bursts there is more than half of what counts as a stall (--stall-timeout)";
             return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
         }
         let mark_every = Duration::from_millis(self.wishes.terms.mark_every_ms.into());

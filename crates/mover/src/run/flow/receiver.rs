@@ -18,13 +18,13 @@ use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_wire::Digest;
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
     FlowBegin, FlowMessage, FlowTerms, Heartbeat, Terms, TransferMessage, TransferNumber, WaitingFor,
 };
 use thalweg_wire::receipt::Signed;
-use thalweg_wire::Digest;
 
 /// See the module. Shared by the stream threads, the control thread and its own three.
 pub struct FlowReceive {

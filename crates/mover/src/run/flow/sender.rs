@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    FlowBegin, FlowMark, FlowMessage, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage, TransferNumber,
+    FlowBegin, FlowMark, FlowMessage, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage,
+    TransferNumber,
 };
 use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
@@ -156,9 +157,13 @@ impl FlowSend {
 
     /// When the first byte was read; waits for it, at most so long.
     pub fn first_read(&self, patience: Duration) -> Option<Instant> {
-        end::wait_for(&self.state, &self.changed, patience, |state| state.first_read, |state| {
-            state.end.ended.is_some()
-        })
+        end::wait_for(
+            &self.state,
+            &self.changed,
+            patience,
+            |state| state.first_read,
+            |state| state.end.ended.is_some(),
+        )
     }
 
     /// Counters so far.

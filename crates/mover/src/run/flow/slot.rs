@@ -12,6 +12,7 @@
 
 use super::sender::FlowSend;
 use crate::admission::gate::{Gate, ramp};
+use crate::admission::{SlotAsked, SlotHeld};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::run::client::Client;
 use std::collections::VecDeque;
@@ -20,29 +21,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_wire::limits;
 use thalweg_wire::message::{LeaseId, Question, Reply, Rhythm, Slot, SlotAsk, SlotTable, SlotWish};
-
-/// What a producer asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlotAsked {
-    /// When bytes become ready.
-    pub rhythm: Rhythm,
-    /// What is read is durable at the destination, and known here to be, at most so much later.
-    pub deadline: Duration,
-}
-
-/// What a producer was promised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlotHeld {
-    /// What the server said last.
-    pub slot: Slot,
-    /// What was asked for.
-    pub deadline: Duration,
-    /// From ready to durable and known, at worst, if the disk there syncs at once: the server's promise, the time between
-    /// two marks, and a round trip.
-    pub worst: Duration,
-    /// The next window opens then.
-    pub opens: Instant,
-}
 
 /// Between two questions: a third of the shortest lease that a server gives.
 const KEEP_EVERY: Duration = Duration::from_secs(5);
@@ -271,8 +249,7 @@ impl Inner {
                 Err(failure) if failure.kind == FailureKind::Connection && heard.elapsed() < lasts => {}
                 Err(failure) => {
                     let cause = format!("the slot is lost: {}", failure.cause);
-                    self.state().failure =
-                        Some(Failure::new(FailureKind::Connection, "keep a slot", cause));
+                    self.state().failure = Some(Failure::new(FailureKind::Connection, "keep a slot", cause));
                     return;
                 }
             }
@@ -380,7 +357,8 @@ fn ask_one<T>(
         let took = asked_at.elapsed();
         found = found.or(of(reply?).map(|value| (value, asked_at, took)));
     }
-    let odd = || Failure::new(FailureKind::Protocol, "ask for a slot", "the server did not answer what was asked");
+    let odd =
+        || Failure::new(FailureKind::Protocol, "ask for a slot", "the server did not answer what was asked");
     found.ok_or_else(odd)
 }
 
