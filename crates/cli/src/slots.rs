@@ -38,13 +38,11 @@ pub fn slots(args: &SlotsArgs, places: &Places) -> Result<Exit> {
     let table = table.ok_or_else(|| {
         Failure::new(FailureKind::Protocol, "ask for slots", "the server did not answer what was asked")
     })?;
-    if args.ask.json {
-        json::line(&event_of(&table))?;
-        return Ok(Exit::Done);
+    match args.ask.json {
+        true => json::line(&event_of(&table))?,
+        false => lines(&table).iter().try_for_each(|line| out::line(line))?,
     }
-    for line in lines(&table) {
-        out::line(&line)?;
-    }
+    out::flush()?;
     Ok(Exit::Done)
 }
 

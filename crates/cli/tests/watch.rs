@@ -368,7 +368,7 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
     let state = bench.scratch.path("client-state");
     // Of one run only one of both: who kills guard and keeper of the same run has nobody left who knows.
     let mut struck: BTreeSet<String> = BTreeSet::new();
-    let each = quick_or_torture(4, 50);
+    let each: u32 = quick_or_torture(4, 50);
     let mut left = [each; 3];
     let mut names = Vec::new();
     let mut running = start(watch(&more));

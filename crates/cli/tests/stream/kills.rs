@@ -85,7 +85,10 @@ fn a_consumer_killed_at_any_moment_got_the_beginning_and_the_next_gets_the_whole
         let mut stream = stream.spawn().unwrap();
         let mut consumer = Command::new("sh");
         consumer.args(["-c", read]).stdin(stream.stdout.take().unwrap()).stdout(sink);
-        let mut consumer = consumer.spawn().unwrap();
+        let spawned = consumer.spawn().unwrap();
+        // It holds an end of the pipe as well.
+        drop(consumer);
+        let mut consumer = spawned;
         if strike < strikes {
             std::thread::sleep(Duration::from_millis(random.below(500)));
             kill(&mut consumer);

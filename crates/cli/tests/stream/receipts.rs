@@ -37,7 +37,7 @@ fn a_pipe_has_a_receipt_that_is_verified_here_and_there() {
     rotten[1 << 20] ^= 1;
     std::fs::write(&there, &rotten).unwrap();
     let verified = scratch.run(["verify", receipt, there.to_str().unwrap()]);
-    assert_eq!(verified.status.code(), Some(2), "{}", String::from_utf8_lossy(&verified.stderr));
+    assert_eq!(verified.status.code(), Some(4), "{}", String::from_utf8_lossy(&verified.stderr));
     // One bit of the receipt.
     let mut text = std::fs::read(receipt).unwrap();
     let at = text.windows(6).position(|window| window == b"\"line\"").unwrap() + 12;

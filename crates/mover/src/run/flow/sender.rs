@@ -354,16 +354,16 @@ impl FlowSend {
                     state.wanted.push_back(Wanted::Rewind { at, is_ours });
                 }
                 Action::Settled(flow, outcome) => {
+                    if matches!(outcome, Outcome::Done { .. }) {
+                        state.lags.marked(flow, u64::MAX, Instant::now());
+                    }
+                    state.lags.forget(flow);
                     if let Some((begin, name, bytes)) = state.machine.flow(flow) {
                         let entry = settled_entry(flow, begin, name, bytes, &outcome);
                         state.end.settled(&entry, &outcome);
                         (self.events)(Event::Settled(Arc::new(entry), outcome));
                     }
                     self.hashers().remove(&flow);
-                    if matches!(outcome, Outcome::Done { .. }) {
-                        state.lags.marked(flow, u64::MAX, Instant::now());
-                    }
-                    state.lags.forget(flow);
                     state.wanted.push_back(Wanted::LetGo(flow));
                 }
                 Action::Finished(totals) => state.end.come(Ended::Finished(totals)),
@@ -460,7 +460,8 @@ impl Taker for FlowSend {
             return Pushed::Elsewhere;
         }
         state.lags.read(flow, offset + bytes.len() as u64, read);
-        let is_first = state.first_read.replace(state.first_read.unwrap_or(read)).is_none();
+        let is_first = state.first_read.is_none();
+        state.first_read.get_or_insert(read);
         let outbox = state.outbox.clone();
         drop(state);
         if is_first {
