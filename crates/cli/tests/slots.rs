@@ -96,19 +96,19 @@ fn two_that_fit_have_their_slots_and_a_third_is_refused_with_what_would_fit() {
     for producer in &producers {
         let slot = producer.event("slot");
         assert!(slot["promised_s"].as_f64().unwrap() <= 5.0, "{slot}");
-        assert_eq!((slot["period_s"].as_f64(), slot["bytes"].as_u64()), (Some(1.0), Some(1_000_000)));
+        assert_eq!((slot["period_s"].as_f64(), slot["bytes"].as_u64()), (Some(1.0), Some(1_065_536)));
     }
     let refused = stream(&scratch, &daemon.place("data", "x2"), &["--slot", SLOT]).spawn().unwrap();
     let refused = finish(refused);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{said}");
     assert!(
-        said.contains("it would take 40.5 % of the way's time, and 19.0 % are left: 21.5 % too much"),
+        said.contains("it would take 43.1 % of the way's time, and 13.8 % are left: 29.4 % too much"),
         "{said}"
     );
     assert!(!scratch.path("export/x2").exists(), "nothing of what is refused is begun");
     // What is left is enough for less.
-    let third = Producer::start(&scratch, &daemon.place("data", "x2"), "1s:400kB:5s");
+    let third = Producer::start(&scratch, &daemon.place("data", "x2"), "1s:200kB:5s");
     third.event("slot");
     let table = calendar(&scratch, &daemon);
     assert_eq!(table["slots"].as_array().unwrap().len(), 3);

@@ -184,7 +184,9 @@ impl Calendar {
             let bytes = (u128::from(bytes_per_s) * u128::from(period)).div_ceil(1_000_000) as u64;
             let asked = Asked::of(wish, now, period, bytes);
             match self.place(&asked) {
-                Ok(promise) => return Ok(promise),
+                // Its bytes are ready at any time: no other promise is of use.
+                Ok(promise) if promise.is_any_time => return Ok(promise),
+                Ok(_) => {}
                 Err(why) => (refused, last) = (why, Some(asked)),
             }
         }

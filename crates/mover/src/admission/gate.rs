@@ -2,7 +2,8 @@
 //!
 //! Bytes go one after the other at the rate of the slot, each piece only in a window that has room for all of it. A piece
 //! larger than a window has one for itself. So a producer that has more than it said hurts nobody but itself: the rest waits
-//! for the next window.
+//! for the next window. What a thread is late within a window is made up for, as far as the slack goes: else a piece now and
+//! then would miss its window by less than it was late.
 
 use std::time::Duration;
 
@@ -14,30 +15,37 @@ pub struct Gate {
     period: u64,
     length: u64,
     bytes_per_s: u64,
-    /// When what was let through before is through.
+    slack: u64,
+    /// When what was let through before is through, by the rate.
     free_at: u64,
 }
 
 impl Gate {
-    /// A window opens at `opens`, each `period` another one of this `length`; in them bytes go at this rate. Period, length
-    /// and rate are at least 1, and no length is above its period.
-    pub fn new(opens: u64, period: u64, length: u64, bytes_per_s: u64) -> Gate {
+    /// A window opens at `opens`, each `period` another one of this `length`; in them bytes go at this rate, by a schedule that
+    /// is at most `slack` behind the clock. Period, length and rate are at least 1, and no length is above its period.
+    pub fn new(opens: u64, period: u64, length: u64, bytes_per_s: u64, slack: u64) -> Gate {
         let period = period.max(1);
-        Gate { opens, period, length: length.clamp(1, period), bytes_per_s: bytes_per_s.max(1), free_at: 0 }
+        let (length, bytes_per_s) = (length.clamp(1, period), bytes_per_s.max(1));
+        Gate { opens, period, length, bytes_per_s, slack, free_at: 0 }
     }
 
     /// When this piece goes; the next ones go behind it.
     pub fn pass(&mut self, now: u64, bytes: u64) -> u64 {
         let takes = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(self.bytes_per_s));
         let takes = u64::try_from(takes).unwrap_or(u64::MAX);
-        let earliest = now.max(self.free_at);
-        let since = self.since_opening(earliest);
-        let goes = match since.saturating_add(takes) <= self.length || since == 0 {
-            true => earliest,
-            false => earliest.saturating_add(self.period - since),
-        };
-        self.free_at = goes.saturating_add(takes);
-        goes
+        let mut at = self.free_at.max(now.saturating_sub(self.slack));
+        loop {
+            let since = self.since_opening(at);
+            // From when it goes until its window closes.
+            let needs = (at.max(now) - at).saturating_add(takes);
+            let is_alone = takes > self.length && since == 0 && at >= now;
+            if is_alone || since.saturating_add(needs) <= self.length || at == u64::MAX {
+                break;
+            }
+            at = at.saturating_add(self.period - since);
+        }
+        self.free_at = at.saturating_add(takes);
+        at.max(now)
     }
 
     /// From now on a window opens at `opens`: clocks drift.
@@ -77,13 +85,14 @@ const FIRST_SEGMENTS: u64 = 10;
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     const MS: u64 = 1_000_000;
 
     #[test]
     fn what_is_ready_outside_of_a_window_waits_for_the_next() {
         // 10 ms every 100 ms, 1 MB/s: 10,000 bytes a window.
-        let mut gate = Gate::new(50 * MS, 100 * MS, 10 * MS, 1_000_000);
+        let mut gate = Gate::new(50 * MS, 100 * MS, 10 * MS, 1_000_000, 0);
         assert_eq!(gate.pass(0, 4000), 50 * MS);
         assert_eq!(gate.pass(0, 6000), 54 * MS);
         assert_eq!(gate.pass(0, 1), 150 * MS);
@@ -94,15 +103,29 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_is_late_makes_up_for_it_and_no_more() {
+        let windows = |slack| Gate::new(0, 100 * MS, 12 * MS, 1_000_000, slack);
+        // Two pieces of 5 ms, and threads that are 2 ms late with each.
+        let mut gate = windows(2 * MS);
+        assert_eq!([gate.pass(2 * MS, 5000), gate.pass(7 * MS, 5000)], [2 * MS, 7 * MS]);
+        let mut gate = windows(0);
+        assert_eq!([gate.pass(2 * MS, 5000), gate.pass(9 * MS, 5000)], [2 * MS, 100 * MS]);
+        // Who rested for most of a window does not send all of it in what is left.
+        let mut gate = windows(2 * MS);
+        assert_eq!([gate.pass(8 * MS, 3000), gate.pass(8 * MS, 3000)], [8 * MS, 9 * MS]);
+        assert_eq!(gate.pass(8 * MS, 3000), 100 * MS);
+    }
+
+    #[test]
     fn a_piece_larger_than_a_window_has_one_for_itself() {
-        let mut gate = Gate::new(0, 100 * MS, 10 * MS, 1_000_000);
+        let mut gate = Gate::new(0, 100 * MS, 10 * MS, 1_000_000, 0);
         assert_eq!(gate.pass(1, 20_000), 100 * MS);
         assert_eq!(gate.pass(1, 1), 200 * MS);
     }
 
     #[test]
     fn an_opening_may_move() {
-        let mut gate = Gate::new(0, 100 * MS, 10 * MS, 1_000_000);
+        let mut gate = Gate::new(0, 100 * MS, 10 * MS, 1_000_000, 0);
         gate.set_opening(1003 * MS);
         assert_eq!(gate.pass(999 * MS, 1000), 1003 * MS);
     }
@@ -117,19 +140,26 @@ mod tests {
     proptest! {
         #[test]
         fn no_byte_leaves_outside_of_its_windows(
-            opens in 0u64..1000, period in 10u64..1000, share in 1u64..=100, pieces in prop::collection::vec((1u64..50, 0u64..400), 1..200),
+            opens in 0u64..1000, period in 10u64..1000, share in 1u64..=100, slack in 0u64..100,
+            pieces in prop::collection::vec((1u64..50, 0u64..400), 1..200),
         ) {
             let length = (period * share / 100).max(1);
             // A byte takes a nanosecond.
-            let mut gate = Gate::new(opens, period, length, 1_000_000_000);
-            let (mut now, mut through) = (0, 0);
+            let mut gate = Gate::new(opens, period, length, 1_000_000_000, slack);
+            let mut now = 0;
+            let mut carried: BTreeMap<i128, u64> = BTreeMap::new();
             for (bytes, pause) in pieces {
                 now += pause;
                 let goes = gate.pass(now, bytes);
-                prop_assert!(goes >= now && goes >= through, "too early");
-                let since = (goes as i128 - opens as i128).rem_euclid(period as i128) as u64;
-                prop_assert!(since + bytes <= length || (since == 0 && bytes > length));
-                through = goes + bytes;
+                prop_assert!(goes >= now, "too early");
+                let since = (goes as i128 - opens as i128).rem_euclid(period as i128);
+                let window = goes as i128 - since;
+                let before = carried.get(&window).copied().unwrap_or(0);
+                prop_assert!(since + bytes as i128 <= length as i128 || bytes > length, "too late");
+                // No window carries more than it is long, and none more by any moment than the rate allows, and the slack.
+                prop_assert!(before + bytes <= length || before == 0);
+                prop_assert!(before as i128 <= since + slack as i128, "too fast");
+                carried.insert(window, before + bytes);
             }
         }
     }

@@ -71,13 +71,13 @@ impl SlotGate {
         gate.as_ref().map(|gate| self.began + Duration::from_nanos(gate.next_opening(self.now())))
     }
 
-    fn open(&self, slot: &Slot, opens: Instant) {
+    fn open(&self, slot: &Slot, guard_micros: u64, opens: Instant) {
         let opens = nanos(opens.saturating_duration_since(self.began));
         let (period, length) = (slot.period_micros * 1000, slot.length_micros * 1000);
         let mut gate = self.lock();
         match &mut *gate {
             Some(gate) => gate.set_opening(opens),
-            None => *gate = Some(Gate::new(opens, period, length, slot.bytes_per_s)),
+            None => *gate = Some(Gate::new(opens, period, length, slot.bytes_per_s, guard_micros * 1000)),
         }
         drop(gate);
         self.changed.notify_all();
@@ -270,7 +270,7 @@ impl Inner {
 
     fn open(&self) {
         let state = self.state();
-        self.gate.open(&state.slot, opening(&state.openings));
+        self.gate.open(&state.slot, self.wish.guard_micros, opening(&state.openings));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -328,18 +328,22 @@ fn wish(asked: &SlotAsked, overhead: Duration, rtt: Duration, table: &SlotTable)
         guard += ramp(rtt, table.bytes_per_s, SEGMENT_BYTES);
     }
     let rhythm = match asked.rhythm {
-        // A piece goes as a whole.
-        Rhythm::Bursts { period_micros, bytes } => {
-            Rhythm::Bursts { period_micros, bytes: bytes.max(limits::SEGMENT_BYTES_MIN) }
-        }
-        steady => {
+        Rhythm::Bursts { period_micros, bytes } => Rhythm::Bursts {
+            period_micros,
+            bytes: bytes.saturating_add((bytes / CATCH_UP).max(limits::SEGMENT_BYTES_MIN)),
+        },
+        Rhythm::Steady { bytes_per_s } => {
+            // A piece goes as a whole.
             guard += piece;
-            steady
+            Rhythm::Steady { bytes_per_s: bytes_per_s.saturating_add(bytes_per_s / CATCH_UP) }
         }
     };
     Ok(SlotWish { rhythm, deadline_micros: micros(left), ready_ago_micros: 0, guard_micros: micros(guard) })
 }
 
+/// So much of a window is room to catch up: without, what missed its window once would be a period late for ever. At least
+/// a piece, because a piece goes as a whole.
+const CATCH_UP: u64 = 16;
 /// Round trips below this are within a building: their windows are full at once.
 const NEAR: Duration = Duration::from_millis(1);
 /// Bytes in a segment of TCP over Ethernet.
