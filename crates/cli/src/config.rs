@@ -327,7 +327,7 @@ mod tests {
         apply(text).map(|_| ()).expect_err(text).cause
     }
 
-    fn copy(text: &str, words: &[&str]) -> crate::args::CopyArgs {
+    fn copy(text: &str, words: &[&str]) -> crate::args::copy::CopyArgs {
         let (command, _) = apply(text).unwrap();
         let matches = command.try_get_matches_from([&["thalweg", "cp", "a", "b"], words].concat()).unwrap();
         match Args::from_arg_matches(&matches).unwrap().command {

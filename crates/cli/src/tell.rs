@@ -1,6 +1,7 @@
 //! What copies tell while they run and at their end: to people on stderr and stdout, to programs as JSON.
 
-use crate::args::{CopyArgs, ExplainArgs, Verify};
+use crate::args::copy::{CopyArgs, Verify};
+use crate::args::filters::ExplainArgs;
 use crate::comparison;
 use crate::exit::Exit;
 use crate::progress::Progress;

@@ -1,6 +1,7 @@
 //! How disks are used, in words.
 
 use super::{Chosen, chosen};
+use crate::endpoint::local::DIRECT_BYTES;
 use crate::order;
 use thalweg_wire::message::{Direct, Disk, Order};
 
@@ -32,6 +33,7 @@ pub fn disk_plan(asked: &Disk, no_ring: Option<String>) -> DiskPlan {
         Some(asked) => chosen(order_name(asked), "as asked"),
         None => chosen(order_name(default), why),
     };
+    let past_cache = format!("past the page cache from {} KiB, on ext4 and XFS", DIRECT_BYTES >> 10);
     DiskPlan {
         io_depth: match asked.depth {
             Some(depth) => chosen(depth, "as asked"),
@@ -44,7 +46,7 @@ pub fn disk_plan(asked: &Disk, no_ring: Option<String>) -> DiskPlan {
         },
         direct: [
             direct(asked.source.direct, "through the page cache, whose reading ahead measured faster"),
-            direct(asked.destination.direct, "past the page cache from 16 MiB, on ext4 and XFS"),
+            direct(asked.destination.direct, &past_cache),
         ],
         order: [
             ordered(asked.source.order, order::SOURCE, "each request after the one before it was made"),
