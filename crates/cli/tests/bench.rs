@@ -143,6 +143,14 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
         &scratch,
         &["latency", "--budget", "1MiB", "--rtt", "5ms", "--rate", "500Mbit/s", "--time", "200ms"],
     );
+    let slots = measured(&scratch, &["slots", "--budget", "200kB", "--rtt", "2ms", "--time", "3s"]);
+    let of = |starts: &str| -> Vec<&Value> {
+        slots.iter().filter(|sample| sample["parameters"]["starts"] == starts).collect()
+    };
+    assert!(of("slots").iter().all(|sample| number(sample, "predicted", "promised") <= 1.0));
+    assert!(of("slots").iter().any(|sample| number(sample, "measured", "refused") > 0.0), "{slots:?}");
+    assert!(of("simultaneous").iter().all(|sample| number(sample, "measured", "refused") == 0.0));
+
     let congest = measured(&scratch, &["congest", "--budget", "100kB", "--rtt", "2ms", "--time", "1s"]);
     let together = congest.iter().filter(|sample| number(sample, "parameters", "clients_per_s") == 8.0);
     assert!(together.clone().count() == 6, "three numbers of streams, two ways to start");

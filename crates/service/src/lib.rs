@@ -15,3 +15,6 @@ mod flows;
 pub mod published;
 
 mod answer;
+
+/// Who may send when.
+pub mod slots;

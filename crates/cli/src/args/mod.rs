@@ -8,6 +8,8 @@ pub mod filters;
 
 pub mod stream;
 
+pub mod slots;
+
 pub mod watch;
 
 pub mod places;
@@ -47,6 +49,7 @@ use places::{CatArgs, CheckArgs, DuArgs, GcArgs, LsArgs, RmArgs, VerifyArgs};
 use report::{PlotArgs, ReportArgs};
 use running::{LimitArgs, WhyArgs};
 use serve::{MoverArgs, ServeArgs};
+use slots::SlotsArgs;
 use std::path::PathBuf;
 use stream::{MarkArgs, StreamArgs};
 use testbed::TestbedCommand;
@@ -82,6 +85,8 @@ pub enum Command {
     Stream(StreamArgs),
     /// How much of a file that a stream writes is durable
     Mark(MarkArgs),
+    /// Who may send to a daemon when: the slots that it gave away
+    Slots(SlotsArgs),
     /// Check that what a receipt says is still there, and undamaged
     Verify(VerifyArgs),
     /// Compare two places by content, changing nothing
@@ -163,6 +168,7 @@ impl Command {
             Command::Cp(args) | Command::Sync(args) => args.json,
             Command::Stream(args) => args.json,
             Command::Mark(args) => args.json,
+            Command::Slots(args) => args.ask.json,
             Command::Verify(args) => args.ask.json,
             Command::Check(args) => args.ask.json,
             Command::Ls(args) => args.ask.json,

@@ -8,6 +8,8 @@ mod stream;
 
 mod mark;
 
+mod slots;
+
 mod mover;
 
 mod verify;
@@ -78,6 +80,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Stream(args) => stream::stream(&args, places),
         Command::Mark(args) => mark::mark(&args),
+        Command::Slots(args) => slots::slots(&args, places),
         Command::Bench(command) => bench::bench(&command),
         Command::Dataset(command) => dataset::dataset(&command),
         Command::Plot(args) => report::plot(&args),

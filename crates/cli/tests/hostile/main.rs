@@ -18,6 +18,8 @@ mod receipts;
 
 mod silence;
 
+mod flows;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -22,6 +22,7 @@ pub fn all(directory: &Path) -> Vec<PathBuf> {
         ("faults", emulated(), faults()),
         ("layout", PathKind::Disk, layout()),
         ("congest", emulated(), congest()),
+        ("slots", emulated(), slots()),
         ("storage", PathKind::Disk, storage()),
         ("path", emulated(), path()),
         ("something new", PathKind::Loopback, latency()),
@@ -296,6 +297,30 @@ fn congest() -> Vec<Sample> {
                     sample.distributions = BTreeMap::from([("transfer_time".to_owned(), transfers.clone())]);
                     samples.push(sample);
                 }
+            }
+        }
+    }
+    samples
+}
+
+fn slots() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for producers in [1, 2, 4, 6, 8] {
+        for starts in ["simultaneous", "scheduled", "slots"] {
+            let load = f64::from(producers) * 0.16;
+            let worst = if starts == "simultaneous" { 0.2 + load } else { 0.2 };
+            let times: Vec<f64> = (1..=40).map(|at| 0.16 + (worst - 0.16) * f64::from(at) / 40.0).collect();
+            let at = [
+                ("producers", number(f64::from(producers))),
+                ("starts", starts.into()),
+                ("load", number(load)),
+            ];
+            for mut sample in runs(starts, 5_000_000, 0.2 * GBIT, &at) {
+                for name in ["transfer_time", "lag"] {
+                    let all = Distribution { unit: "s".into(), values: times.clone() };
+                    sample.distributions.insert(name.to_owned(), all);
+                }
+                samples.push(sample);
             }
         }
     }

@@ -17,6 +17,18 @@ mod lag;
 /// Kills, cuts and restarts.
 mod breaks;
 
+/// Producers and consumers that are killed.
+mod kills;
+
+/// Receipts and reports.
+mod receipts;
+
+/// Disks that are full, and power that is cut.
+mod disks;
+
+/// Names that somebody made to hurt.
+mod names;
+
 // Others need more of it.
 #[allow(dead_code)]
 #[path = "../support/sshd.rs"]

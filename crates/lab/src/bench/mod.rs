@@ -26,6 +26,9 @@ pub mod suite;
 /// Where a suite works: a directory, servers and clients.
 mod yard;
 
+/// A stream whose source we are.
+mod producer;
+
 /// Hosts and the path between them.
 mod network;
 

@@ -1,6 +1,7 @@
 //! Where a suite works: a directory that goes with it, the program as client and server, and what they took.
 
 use super::network::Host;
+use super::producer::Producer;
 use super::{Wishes, stopped};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -174,6 +175,14 @@ impl Yard {
     /// # Errors
     /// If it does not start.
     pub fn daemon(&self, host: Option<&Host>) -> Result<Daemon> {
+        self.daemon_with(host, &[])
+    }
+
+    /// The same, with more words.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn daemon_with(&self, host: Option<&Host>, more: &[&str]) -> Result<Daemon> {
         let name = host.map_or("here", |host| &host.name);
         let failed = |error: std::io::Error| of_io("start the server", &error);
         let export = self.path(&format!("served-{name}"));
@@ -182,7 +191,7 @@ impl Yard {
         let listen = host.map_or_else(|| "127.0.0.1:0".to_owned(), |host| format!("{}:8487", host.address));
         let mut command = self.command(&format!("server-{name}"));
         command.args(["serve", "--listen", &listen, "--export"]);
-        command.arg(format!("data={}", export.display())).arg("--ticket-file").arg(&ticket);
+        command.arg(format!("data={}", export.display())).arg("--ticket-file").arg(&ticket).args(more);
         let mut command = enter(host, command);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(failed)?;
         let noted = Noted::new(&self.running, child.id());
@@ -240,6 +249,18 @@ impl Yard {
             return Err(Failure::new(FailureKind::Internal, "measure", cause));
         }
         Ok(Copied { wall_s, cpu_s: served_s.map(|served_s| served_s + client_s), finished })
+    }
+
+    /// Starts `thalweg WORDS` in a host, with a pipe to its standard input.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn producer(&self, host: &Host, daemon: &Daemon, words: &[String]) -> Result<Producer> {
+        let mut command = self.command("client");
+        command.args(words).arg("--json").arg("--ticket").arg(&daemon.ticket);
+        let mut command = host.enter(&command);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Producer::start(command.spawn().map_err(|error| of_io("start a producer", &error))?)
     }
 
     fn wait(&self, mut child: Child) -> Result<Ended> {
@@ -373,7 +394,7 @@ fn enter(host: Option<&Host>, command: Command) -> Command {
 }
 
 /// Asks it to end, and ends it if it does not.
-fn end(child: &mut Child) {
+pub(super) fn end(child: &mut Child) {
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }

@@ -268,6 +268,37 @@ pub const PLANS: &[Plan] = &[
         )
     },
     Plan {
+        note: "From when a burst may be sent, in slots from when its window opens, until all of it is written at the far side. In slots \
+               producers that cannot be promised their deadline are refused: the others are what is shown.",
+        ..plan(
+            "slots",
+            "worst",
+            "Producers that share a link: the longest transfer, by load",
+            "003 Fig 2",
+            over("load", Scale::Linear, Measure::Worst("transfer_time")),
+        )
+    },
+    Plan {
+        note: "From when a burst is ready, so the wait for its window is in it.",
+        ..plan(
+            "slots",
+            "lag",
+            "Producers that share a link: the latest burst, by load",
+            "003 Fig 2",
+            over("load", Scale::Linear, Measure::Worst("lag")),
+        )
+    },
+    Plan {
+        held: &[("load", Hold::AtMost(1.0))],
+        ..plan(
+            "slots",
+            "shares",
+            "How long bursts take",
+            "003 Fig 3",
+            Kind::Shares { distribution: "transfer_time" },
+        )
+    },
+    Plan {
         apart: &["direction"],
         held: &[("depth", Hold::Largest)],
         ..plan(

@@ -32,6 +32,8 @@ mod layout;
 
 mod congest;
 
+mod slots;
+
 pub(super) mod storage;
 
 /// See the module.
@@ -64,6 +66,7 @@ pub const SUITES: &[Suite] = &[
     faults::SUITE,
     layout::SUITE,
     congest::SUITE,
+    slots::SUITE,
     storage::SUITE,
 ];
 
