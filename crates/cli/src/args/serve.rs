@@ -38,6 +38,9 @@ pub struct ServeArgs {
     /// machine takes in, measured for some seconds at the start. What is sent without a slot is not held back
     #[arg(long, value_name = "RATE|measure", value_parser = parse_slot_rate)]
     pub slots: Option<SlotRate>,
+    /// Bytes of frames that all channels together may hold in memory
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
+    pub frames_memory: u64,
     /// For clients that ask for TLS records.
     #[command(flatten)]
     pub tls: TlsArgs,

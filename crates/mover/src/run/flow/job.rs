@@ -462,6 +462,7 @@ impl Job<'_> {
             only: Vec::new(),
             trial: None,
             flow: Some(flow.clone()),
+            frames: None,
         }
     }
 
