@@ -24,7 +24,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 41] = [
+pub const OPTIONS: [&str; 42] = [
     "advertise",
     "bind",
     "bootstrap",
@@ -47,6 +47,7 @@ pub const OPTIONS: [&str; 41] = [
     "ktls",
     "listen",
     "max-delete",
+    "memory",
     "nice",
     "no-io-uring",
     "no-tune",

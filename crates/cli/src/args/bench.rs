@@ -11,6 +11,8 @@ pub enum BenchCommand {
     /// Throughput by size of file
     #[command(subcommand)]
     Sweep(SweepCommand),
+    /// Whether the emulated path keeps what it is asked to, and what it costs
+    Path(RunArgs),
     /// What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)
     Latency(RunArgs),
     /// Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)
@@ -61,6 +63,7 @@ impl BenchCommand {
         match self {
             BenchCommand::Sweep(SweepCommand::Bulk(args)) => Some(("sweep bulk", args)),
             BenchCommand::Sweep(SweepCommand::Streaming(args)) => Some(("sweep streaming", args)),
+            BenchCommand::Path(args) => Some(("path", args)),
             BenchCommand::Latency(args) => Some(("latency", args)),
             BenchCommand::Cca(args) => Some(("cca", args)),
             BenchCommand::Order(args) => Some(("order", args)),
@@ -106,7 +109,7 @@ pub struct RunArgs {
     /// Rate of the emulated line
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub rate: Option<u64>,
-    /// Shares of packets that the emulated path loses; only `cca` takes more than one
+    /// Shares of packets that the emulated path loses; only `cca` and `path` take more than one
     #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = units::parse_share)]
     pub loss: Vec<f64>,
     /// How long traffic flows, in `latency`, `congest` and `slots`

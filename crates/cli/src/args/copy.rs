@@ -96,7 +96,7 @@ pub struct CopyArgs {
     /// Do not cross into other file systems
     #[arg(short = 'x', long)]
     pub one_file_system: bool,
-    /// sync: remove what the source does not have
+    /// sync: remove what the source does not have, and what stands where it has something of another kind
     #[arg(long)]
     pub delete: bool,
     /// sync: refuse to remove more than this many entries
@@ -129,6 +129,10 @@ pub struct CopyArgs {
     /// Requests to a disk in flight for each stream (default: 4)
     #[arg(long, value_name = "N", value_parser = parse_io_depth)]
     pub io_depth: Option<u16>,
+    /// Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far
+    /// side has a bound of its own: serve --memory)
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<u64>,
     /// Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both
     /// source=on,destination=off
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = parse_direct)]
@@ -242,6 +246,12 @@ pub struct Sides<T> {
     pub source: Option<T>,
     /// Of the destination.
     pub destination: Option<T>,
+}
+
+/// A bound for buffers, in bytes.
+pub fn parse_memory(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_size(text)?;
+    if bytes >= 8 << 20 { Ok(bytes) } else { Err("at least 8MiB".into()) }
 }
 
 fn parse_chunk(text: &str) -> Result<u64, String> {

@@ -8,6 +8,8 @@ pub mod filters;
 
 pub mod stream;
 
+pub mod frames;
+
 pub mod slots;
 
 pub mod watch;
@@ -17,6 +19,8 @@ pub mod places;
 pub mod running;
 
 pub mod way;
+
+pub mod tune;
 
 pub mod serve;
 
@@ -42,6 +46,7 @@ use clap::{Parser, Subcommand};
 use copy::CopyArgs;
 use dataset::DatasetCommand;
 use doctor::DoctorArgs;
+use frames::FramesCommand;
 use model::{AdviseArgs, ModelCommand};
 use places::{CatArgs, CheckArgs, DuArgs, GcArgs, LsArgs, RmArgs, VerifyArgs};
 use report::{PlotArgs, ReportArgs};
@@ -51,6 +56,7 @@ use slots::SlotsArgs;
 use std::path::PathBuf;
 use stream::{MarkArgs, StreamArgs};
 use testbed::TestbedCommand;
+use tune::TuneArgs;
 use watch::{KeepRunArgs, WatchArgs};
 use way::{PredictArgs, ProbeArgs};
 
@@ -82,6 +88,9 @@ pub enum Command {
     Stream(StreamArgs),
     /// How much of a file that a stream writes is durable
     Mark(MarkArgs),
+    /// Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed
+    #[command(subcommand)]
+    Frames(FramesCommand),
     /// Who may send to a daemon when: the slots that it gave away
     Slots(SlotsArgs),
     /// Check that what a receipt says is still there, and undamaged
@@ -106,6 +115,8 @@ pub enum Command {
     Predict(PredictArgs),
     /// Measure each part of a way alone and in company: which stage is the narrowest
     Probe(ProbeArgs),
+    /// Find settings for a way by trial, one knob at a time; later copies start with them
+    Tune(TuneArgs),
     /// Say which rule takes a path in or leaves it out
     ExplainFilter(ExplainArgs),
     /// Serve directories to other machines
@@ -149,6 +160,7 @@ impl Command {
             Command::Cp(_)
                 | Command::Sync(_)
                 | Command::Probe(_)
+                | Command::Tune(_)
                 | Command::Stream(_)
                 | Command::Watch(_)
                 | Command::Serve(_)
@@ -162,6 +174,7 @@ impl Command {
             Command::Cp(args) | Command::Sync(args) => args.json,
             Command::Stream(args) => args.json,
             Command::Mark(args) => args.json,
+            Command::Frames(command) => command.wants_json(),
             Command::Slots(args) => args.ask.json,
             Command::Verify(args) => args.ask.json,
             Command::Check(args) => args.ask.json,
@@ -172,6 +185,7 @@ impl Command {
             Command::Gc(args) => args.json,
             Command::Why(args) => args.json,
             Command::Probe(args) => args.ask.json,
+            Command::Tune(args) => args.ask.json,
             Command::Predict(args) => args.ask.json,
             Command::Testbed(command) => command.wants_json(),
             Command::Advise(args) => args.json,

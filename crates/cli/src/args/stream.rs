@@ -49,6 +49,9 @@ pub struct StreamArgs {
     /// faster waits
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_buffer)]
     pub buffer: u64,
+    /// Take at most so much memory for buffers here, from 8MiB: of --buffer half of it, fewer streams
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::copy::parse_memory)]
+    pub memory: Option<u64>,
     /// Time between two marks, up to a minute: how late a byte may become durable
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_mark_every)]
     pub mark_every: Duration,

@@ -58,6 +58,7 @@ fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
     // Before there are threads: they inherit it.
     stand_back(args)?;
     let held_before = priority::held();
+    bound_memory(args.memory);
     let mut fars = Fars::new(How {
         places: places.clone(),
         ticket: args.ticket.clone(),
@@ -165,6 +166,13 @@ fn check_congestion(name: &str) -> Result<Option<String>> {
     }
 }
 
+/// For all buffers of this process.
+pub fn bound_memory(bytes: Option<u64>) {
+    if let Some(bytes) = bytes {
+        thalweg_sys::buffer::bound(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+}
+
 fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
     if let (Some(request), Some(chunk)) = (args.request, args.chunk)
         && u64::from(request) > chunk
@@ -179,6 +187,7 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             depth: args.depth,
             request_bytes: args.request,
             window_bytes: args.window,
+            memory_bytes: args.memory,
             ..plan::Asked::default()
         },
         disk: Disk {

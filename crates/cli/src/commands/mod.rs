@@ -8,6 +8,8 @@ mod stream;
 
 mod mark;
 
+mod frames;
+
 mod slots;
 
 mod mover;
@@ -29,6 +31,8 @@ mod why;
 mod probe;
 
 mod predict;
+
+mod tune;
 
 mod testbed;
 
@@ -69,6 +73,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Why(args) => why::why(&args),
         Command::Predict(args) => predict::predict(&args, places),
         Command::Probe(args) => probe::probe(&args, places),
+        Command::Tune(args) => tune::tune(&args, places),
         Command::ExplainFilter(args) => tell::explain_filter(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Testbed(command) => testbed::testbed(&command),
@@ -77,6 +82,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Stream(args) => stream::stream(&args, places),
         Command::Mark(args) => mark::mark(&args),
+        Command::Frames(command) => frames::frames(&command, places),
         Command::Slots(args) => slots::slots(&args, places),
         Command::Bench(command) => bench::bench(&command),
         Command::Dataset(command) => dataset::dataset(&command),

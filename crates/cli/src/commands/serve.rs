@@ -22,6 +22,7 @@ use thalweg_wire::message::Part;
 /// # Errors
 /// If it cannot begin.
 pub fn serve(args: &ServeArgs) -> Result<Exit> {
+    super::copy::bound_memory(args.memory);
     let state = identity::state_directory(args.state.as_deref())?;
     let exports = args.export.iter().map(|text| text.parse()).collect::<Result<Vec<Export>>>()?;
     let slots_bits_per_s = args.slots.map(|rate| slot_rate(rate, &exports)).transpose()?;
@@ -33,6 +34,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let limits = HostLimits {
         patience: args.patience,
         stall_timeout: args.stall_timeout,
+        channel_bytes_max: args.frames_memory,
         tls_form: args.tls.form(),
         slots_bits_per_s,
         ..HostLimits::default()

@@ -36,6 +36,7 @@ use thalweg_wire::path::Escaped;
 /// # Errors
 /// What is wrong with the command line; when it could not begin or not go on.
 pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
+    super::copy::bound_memory(args.memory);
     let state = identity::state_directory(args.link.state.as_deref())?;
     let mut fars = Fars::new(How {
         places: places.clone(),
@@ -177,8 +178,11 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
     let often = args.slot.map_or(args.mark_every, |slot| args.mark_every.min(slot.deadline / 10));
     let mark_every_ms = u32::try_from(millis(often)).unwrap_or(u32::MAX);
     let mut wishes = FlowWishes::new(until);
-    wishes.terms = FlowTerms { window_bytes: args.buffer, mark_every_ms, ..wishes.terms };
-    wishes.asked = Asked { streams: args.link.streams, ..Asked::default() };
+    // What is kept until it is marked, and frames: half for each.
+    let window_bytes = args.buffer.min(args.memory.map_or(u64::MAX, |bytes| bytes / 2));
+    wishes.terms = FlowTerms { window_bytes, mark_every_ms, ..wishes.terms };
+    wishes.asked =
+        Asked { streams: args.link.streams, memory_bytes: args.memory, ..Asked::default() };
     wishes.rate_bytes_per_s = args.bwlimit.map(|bits| (bits / 8).max(1));
     wishes.slot = args.slot;
     wishes.link.stall_timeout = args.link.stall_timeout;

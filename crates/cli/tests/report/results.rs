@@ -24,6 +24,7 @@ pub fn all(directory: &Path) -> Vec<PathBuf> {
         ("congest", emulated(), congest()),
         ("slots", emulated(), slots()),
         ("storage", PathKind::Disk, storage()),
+        ("path", emulated(), path()),
         ("something new", PathKind::Loopback, latency()),
         ("iperf3", PathKind::Foreign { to: "dtn.example.org".into(), rtt_s: Some(0.02) }, foreign()),
     ];
@@ -229,10 +230,19 @@ fn faults() -> Vec<Sample> {
             let bytes = again * f64::from(64 << 20);
             let case = runs(series, 64 << 20, rate, &[("damaged_share", number(share))]);
             samples.extend(case.into_iter().map(|sample| {
-                sample
+                let mut sample = sample
                     .measured("sent_again_on_the_wire", bytes * 1.06, "B")
+                    .measured("look_every", 0.1, "s")
                     .predicted("sent_again_on_the_wire", bytes, "B")
-                    .predicted("rate", rate * 1.02, "bit/s")
+                    .predicted("rate", rate * 1.02, "bit/s");
+                let over_time = |unit: &str, value: f64| Distribution {
+                    unit: unit.into(),
+                    // A copy, a rest, a repair.
+                    values: [[value; 8], [0.0; 8], [value * (1.0 - share); 8]].concat(),
+                };
+                sample.distributions.insert("rate_over_time".into(), over_time("bit/s", rate));
+                sample.distributions.insert("cores_over_time".into(), over_time("1", 1.2));
+                sample
             }));
         }
     }
@@ -247,6 +257,21 @@ fn layout() -> Vec<Sample> {
         }
     }
     samples
+}
+
+fn path() -> Vec<Sample> {
+    let of = |series: &str, unit: &str, values: &[f64]| -> Vec<Sample> {
+        let of =
+            |value: &f64| runs(series, 1 << 20, GBIT / 10.0, &[(series, Quantity::number(*value, unit))]);
+        let samples = values.iter().flat_map(of);
+        samples.map(|sample| sample.measured("share_of_the_tolerance", 0.4, "1")).collect()
+    };
+    [
+        of("rtt", "s", &[0.000_28, 0.006, 0.1, 0.163]),
+        of("rate", "bit/s", &[0.1 * GBIT, GBIT]),
+        of("loss", "1", &[1e-3, 1e-2]),
+    ]
+    .concat()
 }
 
 fn congest() -> Vec<Sample> {

@@ -45,7 +45,7 @@ use std::time::Duration;
 use support::Scratch;
 
 /// Longest that any of these may take.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// `thalweg stream`, with the ticket of the daemon here if there is one.
 pub fn command(scratch: &Scratch) -> Command {

@@ -26,6 +26,9 @@ mod within;
 /// What is still being made.
 pub mod flow;
 
+/// Frames of detectors.
+pub mod frames;
+
 pub mod agree;
 
 /// What a pull may bring.

@@ -7,11 +7,7 @@ use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES}
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
-    AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, FlowBegin,
-    FlowMark, FlowMessage, FlowStand, FlowTerms, Heartbeat, Loss, Measured, Message, Open, Opened, Order,
-    Origin, Outcome, Part, Place, Preserve, Question, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk,
-    SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Terms, Totals, TransferMessage, TransferNumber, Trial,
-    Until, VerifyLevel, WaitingFor, Want,
+    AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, FramesMessage, Heartbeat, Loss, Measured, Message, Open, Opened, Order, Origin, Outcome, Part, Place, Preserve, Question, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Terms, Totals, TransferMessage, TransferNumber, Trial, Until, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -34,6 +30,9 @@ macro_rules! each {
         }),+),+]
     }};
 }
+
+/// Frames of detectors.
+pub(super) mod frames;
 
 impl<T> Sample<T> {
     fn into<U>(self, kind: &str, wrap: impl FnOnce(T) -> U) -> Sample<U> {
@@ -260,8 +259,10 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Accounts(_) => "accounts": T::Accounts(Box::new(accounts()));
         T::Abort(_) => "abort": T::Abort(failure());
         T::Flow(_) => "flow": T::Flow(FlowMessage::Last);
+        T::Frames(_) => "frames": T::Frames(FramesMessage::Leave);
     };
     all.extend(within(flow_messages(), "flow", T::Flow));
+    all.extend(within(frames::messages(), "frames", T::Frames));
     all.extend(within(kinds(), "offer", |kind| T::Offer(vec![entry(kind)])));
     all.extend(within(wants(), "want", |want| T::Want(vec![(EntryId(2), want)])));
     all.extend(within(ack_levels(), "ack", |level| T::Ack(level, run())));
@@ -458,6 +459,7 @@ fn questions() -> Vec<Sample<Question>> {
         Question::Digest { .. } => "digest": Question::Digest { place: place(), chunk_bytes: 1 << 20 };
         Question::Remove { .. } => "remove": Question::Remove { place: place(), recursive: false };
         Question::About => "about": Question::About;
+        Question::Channel { .. } => "channel": Question::Channel { place: place() };
         Question::Measure { .. } => "measure": measure(Part::Read);
         Question::Slot(_) => "slot": Question::Slot(SlotAsk::All);
     }
@@ -532,6 +534,7 @@ fn replies() -> Vec<Sample<Reply>> {
             bytes_per_s: 125_000_000,
             slots: vec![SlotTaken { slot: slot(), is_yours: true }],
         });
+        Reply::Channel(_) => "channel": Reply::Channel(Box::new(frames::status()));
         Reply::Trouble(_) => "trouble": Reply::Trouble(failure());
         Reply::End(_) => "end": Reply::End(None), "end failure": Reply::End(Some(failure()));
     }
@@ -581,6 +584,7 @@ fn opens() -> Vec<Sample<Open>> {
     all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
     all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
     all.extend(one("flow", Open { places: vec![place()], flow: Some(flow_terms()), ..open() }));
+    all.extend(within(frames::terms(), "", |frames| Open { places: vec![place()], frames: Some(frames), ..open() }));
     let with = |source| Open { terms: Terms { disk: Disk { source, ..terms().disk }, ..terms() }, ..open() };
     all.extend(within(directs, "direct", |direct| with(DiskSide { direct, order: None })));
     all.extend(within(orders, "order", |order| with(DiskSide { direct: Direct::Auto, order: Some(order) })));
@@ -605,6 +609,7 @@ fn open() -> Open {
         only: vec![path(b"dir/only")],
         trial: None,
         flow: None,
+        frames: None,
     }
 }
 

@@ -38,6 +38,7 @@ pub(super) struct Run<'a> {
     from: From,
     to: To,
     wishes: Wishes,
+    time: Duration,
 }
 
 impl<'a> Run<'a> {
@@ -75,7 +76,15 @@ impl<'a> Run<'a> {
             trial_bytes_max: Some(bytes_max),
             ..Wishes::default()
         };
-        Run { stand, from, to, wishes }
+        let time = Duration::from_secs_f64(stand.seconds * WAY);
+        Run { stand, from, to, wishes, time }
+    }
+
+    /// The same with other settings, and for another time.
+    pub(super) fn with(mut self, time: Duration, change: impl FnOnce(&mut Wishes)) -> Run<'a> {
+        self.time = time;
+        change(&mut self.wishes);
+        self
     }
 
     fn is_kept(&self) -> bool {
@@ -92,7 +101,7 @@ impl<'a> Run<'a> {
     }
 
     fn run(&self) -> Way {
-        let mut time = Duration::from_secs_f64(self.stand.seconds * WAY);
+        let mut time = self.time;
         if matches!(self.from, From::Noise(ENDLESS, _)) || self.wishes.trial == Some(ENDLESS_NOISE) {
             // Until the far side has told its accounts once more.
             time = time.max(ACCOUNTS);

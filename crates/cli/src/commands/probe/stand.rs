@@ -16,7 +16,7 @@ use thalweg_mover::link::own_system;
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::{Client, LinkSettings};
-use thalweg_mover::run::copy::{From, To};
+use thalweg_mover::run::copy::{From, To, Wishes};
 use thalweg_wire::message::{Measured, Part, Place, Question, Reply};
 
 /// Shares of the time: a transfer, a disk alone, a CPU alone. Together with what begins and ends them: one.
@@ -43,7 +43,7 @@ fn path_of(job: &Job, client: Option<&Client>) -> plan::Path {
             rtt: Some(client.rtt),
             sender: if matches!(job.from, From::Far(..)) { client.system } else { here },
             receiver: if matches!(job.to, To::Far(..)) { client.system } else { here },
-            learned: None,
+            ..plan::Path::default()
         },
         None => plan::Path { sender: here, receiver: here, ..plan::Path::default() },
     }
@@ -177,6 +177,26 @@ impl<'a> Stand<'a> {
             Parts { read, digest: rate_of(&digest), encrypt, decrypt, verify: rate_of(&verify), write, sync };
         let ways = Ways { wire, without_ends, without_destination, without_source, full };
         Ok(Measurements { parts, ways, evidence_without_ends, evidence })
+    }
+
+    /// The source to the destination as a transfer with these settings, at most so many bytes; stopped after twice the
+    /// time that it should take. The outer error ends everything, the inner one is told.
+    ///
+    /// # Errors
+    /// `Stopped`.
+    pub fn trial(
+        &self,
+        words: &str,
+        bytes_max: u64,
+        time: Duration,
+        change: impl FnOnce(&mut Wishes),
+    ) -> Result<Result<(Rate, Evidence)>> {
+        self.check_stopped()?;
+        self.say(words);
+        let run = Run::new(self, self.job.from.clone(), self.job.to.clone(), bytes_max).with(time, change);
+        let result = run.run_and_settle();
+        self.check_stopped()?;
+        Ok(result)
     }
 
     fn say(&self, text: &str) {

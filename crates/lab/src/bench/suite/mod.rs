@@ -10,6 +10,8 @@ use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
+pub(super) mod path;
+
 mod bulk;
 
 mod streaming;
@@ -53,6 +55,7 @@ pub struct Suite {
 
 /// All of them.
 pub const SUITES: &[Suite] = &[
+    path::SUITE,
     bulk::SUITE,
     streaming::SUITE,
     latency::SUITE,

@@ -462,6 +462,7 @@ impl Job<'_> {
             only: Vec::new(),
             trial: None,
             flow: Some(flow.clone()),
+            frames: None,
         }
     }
 
@@ -470,7 +471,7 @@ impl Job<'_> {
             Direction::Push => (own_system(), client.system),
             Direction::Pull => (client.system, own_system()),
         };
-        self.planned(Path { rtt: Some(client.rtt), sender, receiver, learned: None })
+        self.planned(Path { rtt: Some(client.rtt), sender, receiver, ..Path::default() })
     }
 
     fn planned(&self, path: Path) -> Plan {
@@ -552,6 +553,7 @@ impl Job<'_> {
     fn evidence(&self, plan: &Plan, (sender, receiver): (SideAccounts, SideAccounts)) -> Evidence {
         let settings = Settings {
             is_linked: plan.streams.value > 0,
+            is_flow: true,
             streams: plan.streams.value,
             concurrency: 1,
             depth: None,

@@ -13,9 +13,10 @@ use crate::run::sender::Did;
 use crate::run::{Ended, LineSink, Outbox};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Stage, Stopwatch};
+use crate::stage::{Accounts, Booking, Stage, Stopwatch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
@@ -47,6 +48,10 @@ pub struct FlowSend {
     changed: Condvar,
     /// What hashed each flow so far. Locked by the thread that reads, and never for long.
     hashers: Mutex<BTreeMap<EntryId, blake3::Hasher>>,
+    /// When the thread that reads had handed over what it last had, or could first hand over anything.
+    handed_at: Mutex<Option<Instant>>,
+    /// No more flows begin.
+    is_last: AtomicBool,
 }
 
 struct State {
@@ -119,6 +124,8 @@ impl FlowSend {
             }),
             changed: Condvar::new(),
             hashers: Mutex::default(),
+            handed_at: Mutex::default(),
+            is_last: AtomicBool::new(false),
             terms,
             flow,
         })
@@ -132,6 +139,7 @@ impl FlowSend {
         let run = self.clone();
         let work = move || {
             run.accounts.enter(Stage::Read);
+            run.wait_begins();
             let fed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| feed.run(&*run)));
             run.accounts.leave(Stage::Read);
             run.lock().is_fed = true;
@@ -247,6 +255,8 @@ impl FlowSend {
 
     /// Our accounts as they are now.
     pub fn side(&self) -> SideAccounts {
+        // A wait that is not over counts as far as it went.
+        self.book_wait(true);
         let outbox = self.lock().outbox.clone();
         self.ledger.side(&self.accounts, outbox.map(|outbox| outbox.streams()).unwrap_or_default())
     }
@@ -415,6 +425,66 @@ impl FlowSend {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// What the thread that reads did since it handed over what it had: it waited for more, and read that.
+    fn book_wait(&self, goes_on: bool) {
+        let mut handed_at = self.handed_at.lock().unwrap_or_else(|p| p.into_inner());
+        if let Some(since) = *handed_at {
+            let now = Instant::now();
+            self.accounts.book(Stage::Read, Booking { input: now - since, ..Booking::default() });
+            *handed_at = goes_on.then_some(now);
+        }
+    }
+
+    fn wait_begins(&self) {
+        *self.handed_at.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
+    }
+
+    fn push_now(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
+        let read = Instant::now();
+        let mut watch = Stopwatch::start(&self.accounts);
+        let digest = Digest(*blake3::hash(bytes).as_bytes());
+        let mut hasher = match self.hashers().get(&flow) {
+            Some(hasher) => hasher.clone(),
+            None => return Pushed::Elsewhere,
+        };
+        hasher.update(bytes);
+        let prefix = Digest(*hasher.finalize().as_bytes());
+        let piece = Piece { flow, offset, bytes: bytes.to_vec(), digest, prefix };
+        watch.lap(Stage::Digest, bytes.len() as u64);
+        let mut state = self.lock();
+        loop {
+            if state.end.ended.is_some() || state.is_stopped {
+                return Pushed::Over;
+            }
+            match state.machine.position(flow) {
+                Some(position) if position != offset => return Pushed::Elsewhere,
+                Some(_) if state.machine.has_room() => break,
+                // The thread that reads is to do something else first.
+                _ if !state.wanted.is_empty() => return Pushed::Elsewhere,
+                _ => {}
+            }
+            let waited = self.changed.wait_timeout(state, LOOK_AGAIN);
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        watch.lap_out(Stage::Digest, 0);
+        if state.machine.push(piece).is_err() {
+            return Pushed::Elsewhere;
+        }
+        state.lags.read(flow, offset + bytes.len() as u64, read);
+        let is_first = state.first_read.is_none();
+        state.first_read.get_or_insert(read);
+        let outbox = state.outbox.clone();
+        drop(state);
+        if is_first {
+            self.changed.notify_all();
+        }
+        self.hashers().insert(flow, hasher);
+        if let Some(outbox) = outbox {
+            outbox.work();
+        }
+        Pushed::Taken
+    }
+
     fn hashers(&self) -> MutexGuard<'_, BTreeMap<EntryId, blake3::Hasher>> {
         self.hashers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -465,52 +535,15 @@ impl Taker for FlowSend {
     }
 
     fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
-        let read = Instant::now();
-        let mut watch = Stopwatch::start(&self.accounts);
-        let digest = Digest(*blake3::hash(bytes).as_bytes());
-        let mut hasher = match self.hashers().get(&flow) {
-            Some(hasher) => hasher.clone(),
-            None => return Pushed::Elsewhere,
-        };
-        hasher.update(bytes);
-        let prefix = Digest(*hasher.finalize().as_bytes());
-        let piece = Piece { flow, offset, bytes: bytes.to_vec(), digest, prefix };
-        watch.lap(Stage::Digest, bytes.len() as u64);
-        let mut state = self.lock();
-        loop {
-            if state.end.ended.is_some() || state.is_stopped {
-                return Pushed::Over;
-            }
-            match state.machine.position(flow) {
-                Some(position) if position != offset => return Pushed::Elsewhere,
-                Some(_) if state.machine.has_room() => break,
-                // The thread that reads is to do something else first.
-                _ if !state.wanted.is_empty() => return Pushed::Elsewhere,
-                _ => {}
-            }
-            let waited = self.changed.wait_timeout(state, LOOK_AGAIN);
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        }
-        watch.lap_out(Stage::Digest, 0);
-        if state.machine.push(piece).is_err() {
-            return Pushed::Elsewhere;
-        }
-        state.lags.read(flow, offset + bytes.len() as u64, read);
-        let is_first = state.first_read.is_none();
-        state.first_read.get_or_insert(read);
-        let outbox = state.outbox.clone();
-        drop(state);
-        if is_first {
-            self.changed.notify_all();
-        }
-        self.hashers().insert(flow, hasher);
-        if let Some(outbox) = outbox {
-            outbox.work();
-        }
-        Pushed::Taken
+        self.book_wait(false);
+        let pushed = self.push_now(flow, offset, bytes);
+        self.wait_begins();
+        pushed
     }
 
     fn end(&self, flow: EntryId) {
+        // Behind the last flow nothing is waited for.
+        self.book_wait(!self.is_last.load(Ordering::Acquire));
         let mut state = self.lock();
         state.machine.end(flow);
         self.pump(&mut state);
@@ -523,6 +556,7 @@ impl Taker for FlowSend {
     }
 
     fn last(&self) {
+        self.is_last.store(true, Ordering::Release);
         let mut state = self.lock();
         state.machine.last();
         self.pump(&mut state);
