@@ -85,6 +85,9 @@ _thalweg() {
             thalweg,serve)
                 cmd="thalweg__subcmd__serve"
                 ;;
+            thalweg,slots)
+                cmd="thalweg__subcmd__slots"
+                ;;
             thalweg,stream)
                 cmd="thalweg__subcmd__stream"
                 ;;
@@ -136,6 +139,9 @@ _thalweg() {
             thalweg__subcmd__bench,show)
                 cmd="thalweg__subcmd__bench__subcmd__show"
                 ;;
+            thalweg__subcmd__bench,slots)
+                cmd="thalweg__subcmd__bench__subcmd__slots"
+                ;;
             thalweg__subcmd__bench,storage)
                 cmd="thalweg__subcmd__bench__subcmd__storage"
                 ;;
@@ -174,6 +180,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__bench__subcmd__help,show)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__show"
+                ;;
+            thalweg__subcmd__bench__subcmd__help,slots)
+                cmd="thalweg__subcmd__bench__subcmd__help__subcmd__slots"
                 ;;
             thalweg__subcmd__bench__subcmd__help,storage)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__storage"
@@ -292,6 +301,9 @@ _thalweg() {
             thalweg__subcmd__help,serve)
                 cmd="thalweg__subcmd__help__subcmd__serve"
                 ;;
+            thalweg__subcmd__help,slots)
+                cmd="thalweg__subcmd__help__subcmd__slots"
+                ;;
             thalweg__subcmd__help,stream)
                 cmd="thalweg__subcmd__help__subcmd__stream"
                 ;;
@@ -339,6 +351,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help__subcmd__bench,show)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__show"
+                ;;
+            thalweg__subcmd__help__subcmd__bench,slots)
+                cmd="thalweg__subcmd__help__subcmd__bench__subcmd__slots"
                 ;;
             thalweg__subcmd__help__subcmd__bench,storage)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__storage"
@@ -521,7 +536,7 @@ _thalweg() {
 
     case "${cmd}" in
         thalweg)
-            opts="-h -V --config --help --version cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help"
+            opts="-h -V --config --help --version cp sync stream mark slots verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -645,7 +660,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench)
-            opts="-h --config --help sweep latency cca order concurrency files faults layout congest storage import show help"
+            opts="-h --config --help sweep latency cca order concurrency files faults layout congest slots storage import show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -993,7 +1008,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__help)
-            opts="sweep latency cca order concurrency files faults layout congest storage import show help"
+            opts="sweep latency cca order concurrency files faults layout congest slots storage import show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1147,6 +1162,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__bench__subcmd__help__subcmd__slots)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1443,6 +1472,72 @@ _thalweg() {
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__bench__subcmd__slots)
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rtt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loss)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2255,7 +2350,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help)
-            opts="cp sync stream mark verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help"
+            opts="cp sync stream mark slots verify check ls du cat rm gc limit why predict probe explain-filter serve watch testbed advise model doctor bench dataset plot report mover keep-run help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2283,7 +2378,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__bench)
-            opts="sweep latency cca order concurrency files faults layout congest storage import show"
+            opts="sweep latency cca order concurrency files faults layout congest slots storage import show"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2423,6 +2518,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__bench__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__bench__subcmd__slots)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2926,6 +3035,20 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__help__subcmd__slots)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__help__subcmd__stream)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -3123,7 +3246,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__keep__subcmd__run)
-            opts="-h --umask --config --help"
+            opts="-h --umask --guarded --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3913,7 +4036,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__serve)
-            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --ktls --tls-records --config --help"
+            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --slots --ktls --tls-records --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3947,6 +4070,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --slots)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ktls)
                     COMPREPLY=($(compgen -W "auto on off" -- "${cur}"))
                     return 0
@@ -3966,8 +4093,50 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__slots)
+            opts="-e -h --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --ticket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rsh)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -e)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --far-ports)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__stream)
-            opts="-f -e -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --buffer --mark-every --bwlimit --dscp --streams --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --verbose --quiet --progress --json --config --help"
+            opts="-f -e -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --buffer --mark-every --slot --bwlimit --dscp --streams --ticket --rsh --port --far-path --far-ports --bootstrap --via-ssh --stall-timeout --patience --state --verbose --quiet --progress --receipt --report --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3994,6 +4163,10 @@ _thalweg() {
                     return 0
                     ;;
                 --mark-every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --slot)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4042,6 +4215,14 @@ _thalweg() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --receipt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --report)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -27,6 +27,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand sync 'Make a destination the same as a source'
             cand stream 'Move what is still being made: files that grow, directories in which they do, pipes (`-`)'
             cand mark 'How much of a file that a stream writes is durable'
+            cand slots 'Who may send to a daemon when: the slots that it gave away'
             cand verify 'Check that what a receipt says is still there, and undamaged'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
@@ -220,9 +221,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --poll 'Look every so often, and do not go by the file system''s events (which network file systems lack)'
             cand --buffer 'Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that is faster waits'
             cand --mark-every 'Time between two marks, up to a minute: how late a byte may become durable'
+            cand --slot 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be durable within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with what would fit. Marks are made at least ten times in a deadline'
             cand --bwlimit 'Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s)'
             cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
-            cand --streams 'TCP connections (default: by round trip and cores, at most 4)'
+            cand --streams 'TCP connections (default: by round trip and cores)'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand -e 'The ssh to start, with its options; split into words, never given to a shell'
             cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
@@ -230,8 +232,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --far-path 'The thalweg to start at the far side'
             cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
             cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
-            cand --patience 'Give up if what was read gets nowhere for so long'
+            cand --patience 'Give up without progress for so long'
             cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --receipt 'Write what both sides signed, and a line for each file, to a file: see `thalweg verify`'
+            cand --report 'Write how each file ended, as JSON lines, to a file'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --until-closed 'Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a directory always is then'
             cand -f 'Never complete: go on until interrupted'
@@ -252,6 +256,20 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;mark'= {
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --json 'As JSON, one object on a line'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;slots'= {
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -e 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --port 'Port of sshd'
+            cand --far-path 'The thalweg to start at the far side'
+            cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
+            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
+            cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -437,6 +455,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --advertise 'Address that the ticket names instead of those listened at. May be given several times'
             cand --patience 'Keep a session without a link for so long'
             cand --stall-timeout 'Without a sign of life for so long, a link counts as lost'
+            cand --slots 'Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this machine takes in, measured for some seconds at the start. What is sent without a slot is not held back'
             cand --ktls 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never'
             cand --tls-records 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
@@ -471,7 +490,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --far-path 'The thalweg to start at the far side'
             cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
             cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
-            cand --patience 'Give up a copy without progress for so long; it is tried again'
+            cand --patience 'Give up without progress for so long'
             cand --state 'Where thalweg keeps its keys and what it remembers'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
@@ -804,6 +823,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
             cand show 'Show a result file as a table'
@@ -828,7 +848,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -848,7 +868,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -879,7 +899,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -899,7 +919,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -919,7 +939,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -939,7 +959,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -959,7 +979,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -979,7 +999,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -999,7 +1019,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1019,7 +1039,27 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;slots'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1039,7 +1079,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1071,6 +1111,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
             cand show 'Show a result file as a table'
@@ -1099,6 +1140,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;help;layout'= {
         }
         &'thalweg;bench;help;congest'= {
+        }
+        &'thalweg;bench;help;slots'= {
         }
         &'thalweg;bench;help;storage'= {
         }
@@ -1174,6 +1217,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;keep-run'= {
             cand --umask 'The umask of the command'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --guarded 'Below a guard'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -1182,6 +1226,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand sync 'Make a destination the same as a source'
             cand stream 'Move what is still being made: files that grow, directories in which they do, pipes (`-`)'
             cand mark 'How much of a file that a stream writes is durable'
+            cand slots 'Who may send to a daemon when: the slots that it gave away'
             cand verify 'Check that what a receipt says is still there, and undamaged'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
@@ -1215,6 +1260,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;stream'= {
         }
         &'thalweg;help;mark'= {
+        }
+        &'thalweg;help;slots'= {
         }
         &'thalweg;help;verify'= {
         }
@@ -1310,6 +1357,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
             cand show 'Show a result file as a table'
@@ -1337,6 +1385,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;bench;layout'= {
         }
         &'thalweg;help;bench;congest'= {
+        }
+        &'thalweg;help;bench;slots'= {
         }
         &'thalweg;help;bench;storage'= {
         }
