@@ -210,8 +210,14 @@ fn scavenge(site: &Site) -> (f64, f64, f64) {
     std::thread::sleep(Duration::from_secs(2));
     let beside = marked_rate(&mut scavenger, site, 5);
     other.end(LIMIT).expect(0);
-    std::thread::sleep(Duration::from_secs(3));
-    let again = marked_rate(&mut scavenger, site, 4);
+    // How soon it takes the link again is not asked: what delays packets on a busy machine looks like somebody else.
+    let mut again = 0.0;
+    for _ in 0..15 {
+        again = marked_rate(&mut scavenger, site, 4);
+        if again > beside * 2.0 || scavenger.is_over() {
+            break;
+        }
+    }
     say(&format!(
         "scavenger: {:.1} Mbit/s alone, {:.1} beside another, {:.1} alone again",
         alone * 8e-6,
