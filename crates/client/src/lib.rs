@@ -26,6 +26,8 @@ pub mod profiles;
 
 pub mod job;
 
+pub mod stream;
+
 pub mod receipt_file;
 
 pub mod receipt;

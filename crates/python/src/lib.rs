@@ -11,6 +11,8 @@ mod failures;
 
 mod work;
 
+mod flow;
+
 mod session;
 
 mod law;
@@ -23,6 +25,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<session::Session>()?;
     module.add_function(wrap_pyfunction!(work::copy, module)?)?;
     module.add_function(wrap_pyfunction!(work::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(flow::stream, module)?)?;
     module.add_function(wrap_pyfunction!(law::law, module)?)?;
     Ok(())
 }

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from thalweg import model
 from thalweg._thalweg import __version__
-from thalweg._work import Check, Event, Place, Report, Transfer, Verified, Verify, copy, sync, transfer, verify
+from thalweg._copy import Check, Report, Transfer, Verified, Verify, copy, sync, transfer, verify
+from thalweg._stream import Streaming, StreamReport, stream, streaming
+from thalweg._work import Event, Place
 from thalweg.errors import (
     BusyError,
     ChangedError,
@@ -57,6 +59,8 @@ __all__ = [
     "ProtocolError",
     "Report",
     "StoppedError",
+    "StreamReport",
+    "Streaming",
     "Transfer",
     "UnsupportedError",
     "UsageError",
@@ -65,6 +69,8 @@ __all__ = [
     "__version__",
     "copy",
     "model",
+    "stream",
+    "streaming",
     "sync",
     "transfer",
     "verify",

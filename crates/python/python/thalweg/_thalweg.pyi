@@ -4,7 +4,7 @@ import builtins
 from os import PathLike
 from typing import Any, final
 
-__all__ = ["Session", "Work", "__version__", "copy", "law", "verify"]
+__all__ = ["Session", "Work", "__version__", "copy", "law", "stream", "verify"]
 
 __version__: str
 
@@ -27,5 +27,8 @@ class Session:
 def copy(places: list[str], options: dict[str, Any], reaching: dict[str, Any]) -> Work: ...
 def verify(
     receipt: str | PathLike[str], place: str, strict: bool, keys: list[str], reaching: dict[str, Any]
+) -> Work: ...
+def stream(
+    places: tuple[str, str], pipes: tuple[int | None, int | None], options: dict[str, Any], reaching: dict[str, Any]
 ) -> Work: ...
 def law(name: str, quantities: str) -> str: ...

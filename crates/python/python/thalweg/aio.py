@@ -6,7 +6,7 @@
 ...         print(event)
 >>> report = await copying.report()  # doctest: +SKIP
 
-A task that is cancelled stops its copy in order, and the cancellation goes on when it has ended; the same call resumes.
+A task that is cancelled stops its work in order, and the cancellation goes on when it has ended; the same call resumes.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import TypeVar, Unpack
+from typing import Generic, Self, TypeVar, Unpack
 
-from thalweg import _work
-from thalweg._work import STEP_S, CopyOptions, Event, Place, Reaching, Report, Verified
+from thalweg import _copy, _stream, _work
+from thalweg._copy import CopyOptions, Report, Verified
+from thalweg._stream import End, StreamOptions, StreamReport
+from thalweg._work import STEP_S, Event, Place, R, Reaching
 
-__all__ = ["Transfer", "copy", "sync", "transfer", "verify"]
+__all__ = ["Streaming", "Transfer", "Underway", "copy", "stream", "streaming", "sync", "transfer", "verify"]
 
 _T = TypeVar("_T")
 
 
-async def _to_its_end(work: Callable[[], _T]) -> _T:
+async def to_its_end(work: Callable[[], _T]) -> _T:
     """Waits for what holds up no event loop and cannot be interrupted; a cancellation comes through behind it."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -35,63 +37,67 @@ async def _to_its_end(work: Callable[[], _T]) -> _T:
         raise
 
 
-class Transfer:
-    """A copy under way: an async iterator over its events, and an async context manager that stops it on the way out."""
+class Underway(Generic[R]):
+    """Work under way: an async iterator over its events, and an async context manager that stops it on the way out."""
 
-    def __init__(self, inner: _work.Transfer) -> None:
+    def __init__(self, inner: _work.Underway[R]) -> None:
         self._inner = inner
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        while (events := await _to_its_end(lambda: self._inner.events(STEP_S))) is not None:
+        while (events := await to_its_end(lambda: self._inner.events(STEP_S))) is not None:
             for event in events:
                 yield event
 
     def stop(self) -> None:
-        """Asks it to stop in order; does not wait. The same copy resumes."""
+        """Asks it to stop in order; does not wait. The same call resumes."""
         self._inner.stop()
 
-    async def report(self) -> Report:
-        """As :meth:`thalweg.Transfer.report`."""
+    async def report(self) -> R:
+        """Waits for its end, and says what it did; raises what failed."""
         try:
             async for _ in self:
                 pass
         except BaseException:
             self._inner.stop()
             raise
-        return await _to_its_end(self._inner.report)
+        return await to_its_end(self._inner.report)
 
-    async def __aenter__(self) -> Transfer:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._inner.stop()
-        await _to_its_end(lambda: self._inner.__exit__(kind, error, trace))
+        await to_its_end(lambda: self._inner.__exit__(kind, error, trace))
+
+
+class Transfer(Underway[Report]):
+    """A copy under way; as :class:`thalweg.Transfer`."""
+
+
+class Streaming(Underway[StreamReport]):
+    """A stream under way; as :class:`thalweg.Streaming`."""
+
+
+async def drive(work: Underway[R], on_event: Callable[[Event], object] | None) -> R:
+    """To its end; the listener is called on the event loop's thread."""
+    async with work:
+        async for event in work:
+            if on_event is not None:
+                on_event(event)
+        return await work.report()
 
 
 def transfer(
     source: Place | Sequence[Place],
     destination: Place,
     *,
-    entries: bool = False,
-    progress_s: float = 1.0,
-    check_entries: bool = True,
     delete_max: int | None = None,
     **options: Unpack[CopyOptions],
 ) -> Transfer:
     """Begins a copy; as :func:`thalweg.transfer`."""
-    return Transfer(
-        _work.start(
-            source,
-            destination,
-            entries=entries,
-            progress_s=progress_s,
-            check_entries=check_entries,
-            delete_max=delete_max,
-            **options,
-        )
-    )
+    return Transfer(_copy.start(source, destination, options, delete_max=delete_max))
 
 
 async def copy(
@@ -99,21 +105,10 @@ async def copy(
     destination: Place,
     *,
     on_event: Callable[[Event], object] | None = None,
-    entries: bool = False,
-    progress_s: float = 1.0,
-    check_entries: bool = True,
     **options: Unpack[CopyOptions],
 ) -> Report:
     """As :func:`thalweg.copy`; ``on_event`` is called on the event loop's thread."""
-    copying = transfer(
-        source,
-        destination,
-        entries=entries,
-        progress_s=progress_s,
-        check_entries=check_entries,
-        **options,
-    )
-    return await _drive(copying, on_event)
+    return await drive(transfer(source, destination, **options), on_event)
 
 
 async def sync(
@@ -123,22 +118,11 @@ async def sync(
     delete: bool = False,
     max_delete: int = 1000,
     on_event: Callable[[Event], object] | None = None,
-    entries: bool = False,
-    progress_s: float = 1.0,
-    check_entries: bool = True,
     **options: Unpack[CopyOptions],
 ) -> Report:
     """As :func:`thalweg.sync`."""
-    copying = transfer(
-        source,
-        destination,
-        entries=entries,
-        progress_s=progress_s,
-        check_entries=check_entries,
-        delete_max=max_delete if delete else None,
-        **options,
-    )
-    return await _drive(copying, on_event)
+    delete_max = max_delete if delete else None
+    return await drive(transfer(source, destination, delete_max=delete_max, **options), on_event)
 
 
 async def verify(
@@ -151,20 +135,20 @@ async def verify(
     **reaching: Unpack[Reaching],
 ) -> Verified:
     """As :func:`thalweg.verify`."""
-    work = _work.start_verify(receipt, place, strict=strict, keys=keys, **reaching)
-    findings: list[Event] = []
-    try:
-        while (events := await _to_its_end(lambda: work.wait(STEP_S))) is not None:
-            _work.take_findings(events, findings, on_event)
-    except BaseException:
-        work.stop()
-        raise
-    return _work.verified_of(await _to_its_end(work.result), findings)
+    return await drive(Underway(_copy.start_verify(receipt, place, strict, keys, reaching)), on_event)
 
 
-async def _drive(copying: Transfer, on_event: Callable[[Event], object] | None) -> Report:
-    async with copying:
-        async for event in copying:
-            if on_event is not None:
-                on_event(event)
-        return await copying.report()
+def streaming(source: End, destination: End, **options: Unpack[StreamOptions]) -> Streaming:
+    """Begins a stream; as :func:`thalweg.streaming`."""
+    return Streaming(_stream.start(source, destination, options))
+
+
+async def stream(
+    source: End,
+    destination: End,
+    *,
+    on_event: Callable[[Event], object] | None = None,
+    **options: Unpack[StreamOptions],
+) -> StreamReport:
+    """As :func:`thalweg.stream`."""
+    return await drive(streaming(source, destination, **options), on_event)
