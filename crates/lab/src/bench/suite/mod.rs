@@ -30,6 +30,10 @@ mod layout;
 
 mod congest;
 
+mod frames;
+
+mod lag;
+
 pub(super) mod storage;
 
 /// See the module.
@@ -61,6 +65,8 @@ pub const SUITES: &[Suite] = &[
     faults::SUITE,
     layout::SUITE,
     congest::SUITE,
+    frames::SUITE,
+    lag::SUITE,
     storage::SUITE,
 ];
 
