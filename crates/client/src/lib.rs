@@ -34,6 +34,9 @@ pub mod receipt;
 
 pub mod verify;
 
+/// Frames of detectors.
+pub mod frames;
+
 pub mod events;
 
 /// What to do about a failure.

@@ -261,6 +261,7 @@ pub fn push(export: &str, path: &str) -> Open {
         only: Vec::new(),
         trial: None,
         flow: None,
+        frames: None,
     }
 }
 

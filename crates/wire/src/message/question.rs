@@ -1,6 +1,6 @@
 //! Questions that need no data stream, and their answers.
 
-use super::{Failure, Place, check_count};
+use super::{ChannelStatus, Failure, Place, check_count};
 use crate::digest::Digest;
 use crate::entry::Entry;
 use crate::{DecodeError, RelativePath, limits};
@@ -42,6 +42,11 @@ pub enum Question {
     },
     /// What the server is. Answered by `About`, then `End`.
     About,
+    /// How a channel of frames stands. Answered by `Channel`, then `End`.
+    Channel {
+        /// Which.
+        place: Place,
+    },
     /// How fast the server does one part of a transfer alone. Answered by `Measured`, then `End`.
     Measure {
         /// Where: `Read` reads there, `Write` writes a file without a name there.
@@ -129,6 +134,8 @@ pub enum Reply {
     },
     /// What a part did alone.
     Measured(Measured),
+    /// How a channel stands.
+    Channel(Box<ChannelStatus>),
     /// Something on the way could not be done; the answer goes on.
     Trouble(Failure),
     /// The answer is complete, or why not.

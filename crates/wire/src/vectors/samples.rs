@@ -564,6 +564,7 @@ fn open() -> Open {
         only: vec![path(b"dir/only")],
         trial: None,
         flow: None,
+        frames: None,
     }
 }
 

@@ -406,6 +406,7 @@ impl Job<'_> {
             only: Vec::new(),
             trial: None,
             flow: Some(flow.clone()),
+            frames: None,
         }
     }
 
