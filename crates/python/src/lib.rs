@@ -13,6 +13,8 @@ mod work;
 
 mod flow;
 
+mod frames;
+
 mod session;
 
 mod law;
@@ -23,6 +25,10 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<work::Work>()?;
     module.add_class::<session::Session>()?;
+    module.add_class::<frames::Sender>()?;
+    module.add_class::<frames::Receiver>()?;
+    module.add_class::<frames::Frame>()?;
+    module.add_class::<frames::Hub>()?;
     module.add_function(wrap_pyfunction!(work::copy, module)?)?;
     module.add_function(wrap_pyfunction!(work::verify, module)?)?;
     module.add_function(wrap_pyfunction!(flow::stream, module)?)?;

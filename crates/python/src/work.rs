@@ -199,13 +199,18 @@ impl Reaching {
 
     /// For work that takes its time, with our keys and what is remembered in `state`.
     pub fn to_copy(&self, state: PathBuf) -> Fars {
+        Fars::new(self.how(state))
+    }
+
+    /// The same, not begun.
+    pub fn how(&self, state: PathBuf) -> How {
         let LinkSettings { patience, stall_timeout, .. } = self.link();
-        Fars::new(How {
+        How {
             patience,
             stall_timeout,
             state: Some(state),
             ..How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh())
-        })
+        }
     }
 }
 

@@ -13,16 +13,41 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import Generic, Self, TypeVar, Unpack
+from typing import Generic, Literal, Self, TypeVar, Unpack
 
-from thalweg import _copy, _stream, _work
+from thalweg import _copy, _frames, _stream, _work
 from thalweg._copy import CopyOptions, Report, Verified
+from thalweg._frames import (
+    ChannelOptions,
+    ConsumerReport,
+    Data,
+    Delivery,
+    Policy,
+    ProducerReport,
+    ReceiverFigures,
+    SenderFigures,
+    prepared,
+)
 from thalweg._stream import End, StreamOptions, StreamReport
 from thalweg._work import STEP_S, Event, Place, R, Reaching
+from thalweg.errors import BusyError, Error, StoppedError
 
-__all__ = ["Streaming", "Transfer", "Underway", "copy", "stream", "streaming", "sync", "transfer", "verify"]
+__all__ = [
+    "Receiver",
+    "Sender",
+    "Streaming",
+    "Transfer",
+    "Underway",
+    "copy",
+    "stream",
+    "streaming",
+    "sync",
+    "transfer",
+    "verify",
+]
 
 _T = TypeVar("_T")
 
@@ -152,3 +177,170 @@ async def stream(
 ) -> StreamReport:
     """As :func:`thalweg.stream`."""
     return await drive(streaming(source, destination, **options), on_event)
+
+
+def _there(inner: _T | None) -> _T:
+    if inner is None:
+        raise StoppedError("the channel is reached on entry: `async with`", kind="stopped", operation="use a channel")
+    return inner
+
+
+async def _in_steps(step: Callable[[float], _T], timeout_s: float | None) -> _T:
+    """Tries until it is no longer busy; the last word on it is raised."""
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left = STEP_S if until is None else min(STEP_S, max(0.0, until - time.monotonic()))
+        try:
+            return await to_its_end(lambda: step(left))
+        except BusyError:
+            if until is not None and time.monotonic() >= until:
+                raise
+
+
+class Sender:
+    """As :class:`thalweg.Sender`; the channel is reached on entry.
+
+    >>> async with thalweg.aio.Sender("tw://host/export/scan42") as sender:  # doctest: +SKIP
+    ...     await sender.push(image)
+
+    A push that is cancelled may have been taken.
+    """
+
+    def __init__(
+        self, place: Place, *, producer: str | None = None, durable: bool = False, **options: Unpack[ChannelOptions]
+    ) -> None:
+        self._open = lambda: _frames.Sender(place, producer=producer, durable=durable, **options)
+        self._inner: _frames.Sender | None = None
+
+    @property
+    def producer(self) -> str:
+        """Its name."""
+        return _there(self._inner).producer
+
+    async def push(
+        self,
+        data: Data,
+        *,
+        set: tuple[int, int] | None = None,
+        time_ns: int | None = None,
+        deadline_s: float | None = None,
+        metadata: bytes = b"",
+        timeout_s: float | None = None,
+    ) -> int:
+        """As :meth:`thalweg.Sender.push`."""
+        inner = _there(self._inner)
+        payload, head = prepared(data, set, time_ns, deadline_s, metadata)
+        return await _in_steps(lambda left: inner.push_prepared(payload, head, left), timeout_s)
+
+    async def declare_set(self, set: int, frames: int) -> None:
+        """As :meth:`thalweg.Sender.declare_set`."""
+        inner = _there(self._inner)
+        await to_its_end(lambda: inner.declare_set(set, frames))
+
+    async def finish(self, timeout_s: float | None = None) -> ProducerReport:
+        """As :meth:`thalweg.Sender.finish`."""
+        return await _in_steps(_there(self._inner).finish, timeout_s)
+
+    def abort(self) -> None:
+        """As :meth:`thalweg.Sender.abort`."""
+        _there(self._inner).abort()
+
+    def figures(self) -> SenderFigures:
+        """Figures so far."""
+        return _there(self._inner).figures()
+
+    async def __aenter__(self) -> Self:
+        self._inner = await to_its_end(self._open)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        inner = _there(self._inner)
+        try:
+            if kind is None:
+                await self.finish()
+        finally:
+            # Of one that has finished nothing is left to end.
+            await to_its_end(inner.abort)
+
+
+class Receiver:
+    """As :class:`thalweg.Receiver`, an async iterator; the channel is reached on entry. Cancelling a task loses nothing: what
+    had come is handed out next. For one task at a time."""
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        policy: Policy = "block",
+        depth: int = 0,
+        group: str | None = None,
+        start: Literal["first", "now"] | int = "first",
+        name: str | None = None,
+        producers: int = 1,
+        keep_s: float = 30.0,
+        **options: Unpack[ChannelOptions],
+    ) -> None:
+        self._open = lambda: _frames.Receiver(
+            place,
+            policy=policy,
+            depth=depth,
+            group=group,
+            start=start,
+            name=name,
+            producers=producers,
+            keep_s=keep_s,
+            **options,
+        )
+        self._inner: _frames.Receiver | None = None
+        self._kept: Delivery | None = None
+
+    @property
+    def report(self) -> ConsumerReport | None:
+        """What it got, once all producers have finished or it was closed."""
+        return _there(self._inner).report
+
+    async def next(self, timeout_s: float | None = None) -> Delivery | None:
+        """As :meth:`thalweg.Receiver.next`."""
+        inner = _there(self._inner)
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+
+        def take(left: float) -> None:
+            self._kept = inner.next(left)
+
+        while self._kept is None and inner.report is None:
+            left = STEP_S if until is None else min(STEP_S, max(0.0, until - time.monotonic()))
+            await to_its_end(lambda: take(left))
+            if until is not None and time.monotonic() >= until:
+                break
+        delivery, self._kept = self._kept, None
+        return delivery
+
+    async def __aiter__(self) -> AsyncIterator[Delivery]:
+        inner = _there(self._inner)
+        while inner.report is None or self._kept is not None:
+            delivery = await self.next()
+            if delivery is not None:
+                yield delivery
+
+    def figures(self) -> ReceiverFigures:
+        """Figures so far."""
+        return _there(self._inner).figures()
+
+    async def close(self) -> ConsumerReport:
+        """As :meth:`thalweg.Receiver.close`."""
+        return await to_its_end(_there(self._inner).close)
+
+    async def __aenter__(self) -> Self:
+        self._inner = await to_its_end(self._open)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except Error:
+            # Whoever leaves early does not ask how it ended.
+            pass
