@@ -69,6 +69,12 @@ pub fn run(args: &Args) -> Result<()> {
     )
 }
 
+/// Where it is: `python` in the directory of builds.
+pub fn home() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    target.map_or_else(|| tools::root().join("target"), PathBuf::from).join("python")
+}
+
 /// The package as users have it, beside what its tests use.
 pub struct Installed {
     /// The Python that has it.
@@ -83,9 +89,7 @@ pub struct Installed {
 /// # Errors
 /// At the first thing that fails.
 pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), PathBuf::from);
-    let home = target.join("python");
+    let home = home();
     let source = tools::root().join("crates/python");
     let bin = environment(&home, &source, no_install)?;
     let python = bin.join("python");
@@ -117,7 +121,8 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
         "--profile",
         profile,
     ]))?;
-    let program = target.join(if is_release { "release" } else { "debug" }).join("thalweg");
+    let built = if is_release { "../release/thalweg" } else { "../debug/thalweg" };
+    let program = home.join(built);
     Ok(Installed { python, program, home })
 }
 
