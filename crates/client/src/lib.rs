@@ -26,6 +26,8 @@ pub mod profiles;
 
 pub mod job;
 
+pub mod predict;
+
 pub mod stream;
 
 pub mod receipt_file;

@@ -19,6 +19,8 @@ mod session;
 
 mod law;
 
+mod predicting;
+
 #[pymodule]
 #[pyo3(name = "_thalweg")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -32,6 +34,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(work::copy, module)?)?;
     module.add_function(wrap_pyfunction!(work::verify, module)?)?;
     module.add_function(wrap_pyfunction!(flow::stream, module)?)?;
+    module.add_function(wrap_pyfunction!(predicting::predict, module)?)?;
     module.add_function(wrap_pyfunction!(law::law, module)?)?;
     Ok(())
 }

@@ -35,6 +35,7 @@ from thalweg._frames import (
     SenderFigures,
     SetReport,
 )
+from thalweg._predict import Predicted, predict
 from thalweg._stream import Streaming, StreamReport, stream, streaming
 from thalweg._work import Event, Place
 from thalweg.errors import (
@@ -80,6 +81,7 @@ __all__ = [
     "PartialError",
     "Place",
     "Policy",
+    "Predicted",
     "ProducerReport",
     "ProtocolError",
     "Receiver",
@@ -99,6 +101,7 @@ __all__ = [
     "__version__",
     "copy",
     "model",
+    "predict",
     "stream",
     "streaming",
     "sync",

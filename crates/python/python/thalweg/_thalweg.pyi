@@ -14,6 +14,7 @@ __all__ = [
     "__version__",
     "copy",
     "law",
+    "predict",
     "stream",
     "verify",
 ]
@@ -101,4 +102,5 @@ def verify(
 def stream(
     places: tuple[str, str], pipes: tuple[int | None, int | None], options: dict[str, Any], reaching: dict[str, Any]
 ) -> Work: ...
+def predict(places: tuple[str, str], options: dict[str, Any], reaching: dict[str, Any]) -> str: ...
 def law(name: str, quantities: str) -> str: ...

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Generic, Literal, Self, TypeVar, Unpack
 
-from thalweg import _copy, _frames, _stream, _work
+from thalweg import _copy, _frames, _predict, _stream, _work
 from thalweg._copy import CopyOptions, Report, Verified
 from thalweg._frames import (
     ChannelOptions,
@@ -31,6 +31,7 @@ from thalweg._frames import (
     SenderFigures,
     prepared,
 )
+from thalweg._predict import Predicted, PredictOptions
 from thalweg._stream import End, StreamOptions, StreamReport
 from thalweg._work import STEP_S, Event, Place, R, Reaching
 from thalweg.errors import BusyError, Error, StoppedError
@@ -42,6 +43,7 @@ __all__ = [
     "Transfer",
     "Underway",
     "copy",
+    "predict",
     "stream",
     "streaming",
     "sync",
@@ -161,6 +163,11 @@ async def verify(
 ) -> Verified:
     """As :func:`thalweg.verify`."""
     return await drive(Underway(_copy.start_verify(receipt, place, strict, keys, reaching)), on_event)
+
+
+async def predict(source: Place, destination: Place, **options: Unpack[PredictOptions]) -> Predicted:
+    """As :func:`thalweg.predict`."""
+    return await to_its_end(lambda: _predict.predict(source, destination, **options))
 
 
 def streaming(source: End, destination: End, **options: Unpack[StreamOptions]) -> Streaming:

@@ -1,0 +1,42 @@
+"""Predictions, by what earlier copies of the same way took."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from conftest import Daemon
+
+import thalweg
+import thalweg.aio
+
+
+def test_what_no_copy_has_taught_yet_is_said_and_one_copy_teaches_it(daemon: Daemon, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(4):
+        (source / f"f{number}").write_bytes(os.urandom(4 << 20))
+    before = thalweg.predict(source, daemon.url(), ticket=daemon.ticket)
+    assert (before.bytes, before.seconds, before.missing) == (4 * (4 << 20), None, "bytes")
+    thalweg.copy(source, daemon.url(), ticket=daemon.ticket)
+    (source / "more").write_bytes(os.urandom(1 << 20))
+    after = thalweg.predict(source, daemon.url(), ticket=daemon.ticket, deadline_s=1e6)
+    assert after.missing is None and after.transfers == 1 and after.bytes == 17 << 20
+    assert after.seconds is not None and after.low_s is not None and after.p99_s is not None
+    assert 0 < after.low_s <= after.seconds <= after.p99_s
+    assert after.deadline == "holds"
+    assert after.details["plan"]["streams"]["value"] >= 1
+
+
+def test_a_place_that_is_not_there_is_an_exception(daemon: Daemon, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        thalweg.predict(tmp_path / "absent", daemon.url(), ticket=daemon.ticket)
+    with pytest.raises(TypeError, match="deadlin"):
+        thalweg.predict(tmp_path, daemon.url(), deadlin=3)  # type: ignore[call-arg]
+
+
+def test_a_rate_limit_is_enough_to_say_a_time(tmp_path: Path) -> None:
+    told = asyncio.run(thalweg.aio.predict("zero:100MB", "null:", bwlimit="10MB/s"))
+    assert told.bytes == 100_000_000 and told.seconds is not None and told.seconds > 9
