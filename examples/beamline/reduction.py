@@ -19,9 +19,10 @@ class Slice:
     """The slice in the middle, with `image_pixels` x `image_pixels`."""
 
     def __init__(self, detector_pixels: int, image_pixels: int) -> None:
-        self._bins = min(detector_pixels, image_pixels)
+        # Columns that make one bin: as fine as the image, and a divisor.
+        self._fold = max(fold for fold in range(1, detector_pixels + 1) if _folds(detector_pixels, image_pixels, fold))
+        self._bins = detector_pixels // self._fold
         self._row = detector_pixels // 2
-        self._fold = detector_pixels // self._bins
         along = positions(image_pixels)
         self._x, self._y = along[None, :], along[:, None]
         self._inside = np.square(self._x) + np.square(self._y) <= 1.0
@@ -41,7 +42,7 @@ class Slice:
         open_pixels = np.concatenate([frame[:, :edge].ravel(), frame[:, -edge:].ravel()])
         self.open_beam = float(open_pixels.mean())
         self.open_beam_snr = self.open_beam / max(float(open_pixels.std()), 1e-6)
-        binned = line[: self._bins * self._fold].reshape(self._bins, self._fold).mean(axis=1)
+        binned = line.reshape(self._bins, self._fold).mean(axis=1)
         integrals = -np.log(np.maximum(binned, 0.5) / np.float32(self.open_beam))
         self.lines.append((theta, integrals.astype(np.float32)))
         size = len(self._ramp)
@@ -58,6 +59,10 @@ class Slice:
     def sinogram(self) -> Image:
         """The lines that came, by their angles."""
         return np.array([line for _, line in sorted(self.lines, key=lambda line: line[0])], np.float32)
+
+
+def _folds(detector_pixels: int, image_pixels: int, fold: int) -> bool:
+    return detector_pixels % fold == 0 and (fold == 1 or detector_pixels // fold >= image_pixels)
 
 
 def _ramp(bins: int) -> Image:

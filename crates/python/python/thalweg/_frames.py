@@ -276,8 +276,9 @@ class Frame:
         native = self._native
         if not native.nbytes:
             return memoryview(b"")
+        # A buffer of the native type's own would be unsafe code, of which only crates/sys has any. The view holds this
+        # array, and the array the payload.
         there = (ctypes.c_ubyte * native.nbytes).from_address(native.address)
-        # The view holds this, and this the payload.
         there._owner = native  # type: ignore[attr-defined]
         return memoryview(there).cast("B").toreadonly()
 
