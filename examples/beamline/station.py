@@ -24,7 +24,7 @@ SNR_WANTED = 40.0
 #: Longest exposure that may be asked for: a pixel counts no further than 16 bits.
 EXPOSURE_MAX = 8.0
 #: An image that changes by less from look to look is good enough.
-CHANGE_MAX = 0.05
+CHANGE_MAX = 0.1
 #: Frames between two looks.
 LOOK_EVERY = 12
 

@@ -127,8 +127,11 @@ pub fn predict(
         ..size.work
     };
     let size = Size { work, ..size };
-    let asked =
-        plan::Asked { streams: wanted.streams, rate_bits_per_s: wanted.bits_per_s_max, ..plan::Asked::default() };
+    let asked = plan::Asked {
+        streams: wanted.streams,
+        rate_bits_per_s: wanted.bits_per_s_max,
+        ..plan::Asked::default()
+    };
     let plan = plan::plan(&asked, path);
     let mut known = Profiles::read(state).of(&job.from, &job.to).cloned().unwrap_or_default();
     let is_real =

@@ -135,7 +135,8 @@ impl Drop for Receiver {
 pub(super) fn channel(place: &OsStr, fars: &mut Fars) -> Result<(Arc<Far>, Place)> {
     let named = fars.named(place)?;
     let Some((whom, there)) = Whom::of(&named).zip(fars::place_there(&named)) else {
-        let cause = "a channel of frames is at a daemon, tw://HOST/EXPORT/NAME: a path of this machine is none";
+        let cause =
+            "a channel of frames is at a daemon, tw://HOST/EXPORT/NAME: a path of this machine is none";
         return Err(Failure::new(FailureKind::Usage, "read place", cause));
     };
     Ok((fars.reach(&whom)?.far, there))

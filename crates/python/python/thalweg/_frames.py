@@ -603,4 +603,4 @@ def _payload(data: Data) -> tuple[_thalweg.Frame | bytes, str, Sequence[int]]:
     if kind is None:
         raise TypeError(f"elements of format {view.format!r} are not known: push bytes")
     order = "|" if view.itemsize == 1 else "<" if sys.byteorder == "little" else ">"
-    return view.tobytes(), f"{order}{kind}{view.itemsize}", view.shape
+    return view.tobytes(), f"{order}{kind}{view.itemsize}", view.shape or ()

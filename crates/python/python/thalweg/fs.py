@@ -236,7 +236,7 @@ class ThalwegFileSystem(AbstractFileSystem):
                     callback.set_size(size)
                 callback.absolute_update(event["bytes_verified"])
 
-        with _copy.start(source, destination, {"progress_s": 0.2, **self._reaching}) as copying:
+        with _copy.transfer(source, destination, progress_s=0.2, **self._reaching) as copying:
             for event in copying:
                 tell(event)
             report = copying.report()

@@ -485,7 +485,8 @@ impl Item {
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), DecodeError> {
         let at = out.len();
         out.extend_from_slice(&[0; ITEM_LENGTH_BYTES]);
-        *out = postcard::to_extend(self, std::mem::take(out)).map_err(|_| DecodeError::Invalid { what: "item" })?;
+        *out = postcard::to_extend(self, std::mem::take(out))
+            .map_err(|_| DecodeError::Invalid { what: "item" })?;
         let length = out.len() - at - ITEM_LENGTH_BYTES;
         check_count("head of an item", length, limits::ITEM_HEAD_BYTES_MAX)?;
         out[at..at + ITEM_LENGTH_BYTES].copy_from_slice(&(length as u32).to_be_bytes());

@@ -82,8 +82,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if run == 0 {
             return Ok(());
         }
-        let load =
-            Load { scenario: &name(*bytes), tool: told, run, bytes: bytes * frames, files: *frames };
+        let load = Load { scenario: &name(*bytes), tool: told, run, bytes: bytes * frames, files: *frames };
         log.sample(&load.took(&times))
     })
 }
@@ -118,7 +117,8 @@ struct Side {
 
 impl Side {
     fn start(mut command: Command) -> Result<Side> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("starting Python")?;
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("starting Python")?;
         let says = BufReader::new(child.stdout.take().context("its output")?);
         let hears = child.stdin.take().context("its input")?;
         Ok(Side { child, says, hears })

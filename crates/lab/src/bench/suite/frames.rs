@@ -6,7 +6,7 @@
 //! them ([`Scan`]) knows two numbers that were measured before: the rate of one large file, and what a file of one
 //! frame costs besides its bytes.
 
-use super::{MIB, Suite, VERIFIED, count, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
+use super::{MIB, Suite, VERIFIED, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
 use crate::bench::statistics::median;
@@ -215,7 +215,8 @@ struct Stand<'a> {
 
 impl Stand<'_> {
     fn cp(&self, bench: &Bench<'_>, from: &Path, to: &str) -> Result<Copied> {
-        let words = ["cp".to_owned(), from.display().to_string(), self.daemon.url(to), "--no-tune".to_owned()];
+        let words =
+            ["cp".to_owned(), from.display().to_string(), self.daemon.url(to), "--no-tune".to_owned()];
         bench.yard.copy(self.client, Some(&self.daemon), &words)
     }
 
@@ -271,7 +272,6 @@ impl Stand<'_> {
         let series = case.way.name(&self.shape);
         let sample = of_copy(&series, &copied, self.shape.bytes(), case.way.files(&self.shape))
             .with("period", seconds(case.period.as_secs_f64()))
-            .with("frames", count(self.shape.frames as f64))
             .measured("after_last_frame", wall_s - scan.acquisition_s(), "s")
             .measured("detector_held_up", late_s, "s")
             .predicted("after_last_frame", predicted_s - scan.acquisition_s(), "s");

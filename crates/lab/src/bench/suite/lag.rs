@@ -5,7 +5,7 @@
 //! carry the rate shows as lag, not as a slower writer. It ends when the last byte of the message was read, which is
 //! looked for every [`LOOK`]; so much is in each.
 
-use super::{Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, testbed_kind};
+use super::{Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{Distribution, PathKind, Sample};
 use crate::bench::yard::{Copied, Daemon};
@@ -47,8 +47,8 @@ struct Messages {
 }
 
 const MESSAGES: [Messages; 2] = [
-    Messages { bytes: 1000, period: Duration::from_millis(1) },
-    Messages { bytes: 100_000, period: Duration::from_millis(10) },
+    Messages { bytes: 1 << 10, period: Duration::from_millis(1) },
+    Messages { bytes: 100 << 10, period: Duration::from_millis(10) },
 ];
 
 impl Messages {
@@ -80,7 +80,8 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         Err(_) => PathKind::Loopback,
     };
     let told = |messages: &Messages| {
-        format!("{} of {} B, one each {} ms", messages.count(wishes), messages.bytes, messages.period.as_millis())
+        let (count, bytes) = (messages.count(wishes), size(messages.bytes as u64));
+        format!("{count} of {bytes}, one each {} ms", messages.period.as_millis())
     };
     Ok(Prepared {
         path,
@@ -144,9 +145,11 @@ impl Stand {
             return Err(Failure::new(FailureKind::Damage, "read what arrives", cause));
         }
         // Without the first, which opened everything; in whole microseconds.
-        let lags = written.iter().zip(&seen).skip(1).map(|(written, seen)| {
-            seen.saturating_duration_since(*written).as_micros() as f64 / 1e6
-        });
+        let lags = written
+            .iter()
+            .zip(&seen)
+            .skip(1)
+            .map(|(written, seen)| seen.saturating_duration_since(*written).as_micros() as f64 / 1e6);
         let lags: Vec<f64> = lags.collect();
         let content = (u64::from(count) + 1) * messages.bytes as u64;
         let mut sample = of_copy("stream", &copied, content, 1)
@@ -156,9 +159,12 @@ impl Stand {
             .predicted("lag", self.rtt.as_secs_f64() / 2.0, "s");
         let refused = |error| Failure::new(FailureKind::Internal, "find the tail of lags", error);
         let tail = score::tail(&lags).map_err(refused)?;
-        for (name, value) in
-            [("lag_p50", tail.p50_s), ("lag_p90", tail.p90_s), ("lag_p99", tail.p99_s), ("lag_max", tail.max_s)]
-        {
+        for (name, value) in [
+            ("lag_p50", tail.p50_s),
+            ("lag_p90", tail.p90_s),
+            ("lag_p99", tail.p99_s),
+            ("lag_max", tail.max_s),
+        ] {
             sample = sample.measured(name, value, "s");
         }
         sample.distributions.insert("lag".to_owned(), Distribution { unit: "s".into(), values: lags });
