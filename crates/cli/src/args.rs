@@ -6,6 +6,7 @@ use crate::config;
 use crate::dataset_args::DatasetCommand;
 use crate::exit;
 use crate::filters::FilterArgs;
+use crate::frames_args::FramesCommand;
 use crate::model_args::{AdviseArgs, ModelCommand};
 use crate::report_args::{PlotArgs, ReportArgs};
 use crate::stream_args::{MarkArgs, StreamArgs};
@@ -52,6 +53,9 @@ pub enum Command {
     Stream(StreamArgs),
     /// How much of a file that a stream writes is durable
     Mark(MarkArgs),
+    /// Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed
+    #[command(subcommand)]
+    Frames(FramesCommand),
     /// Check that what a receipt says is still there, and undamaged
     Verify(VerifyArgs),
     /// Compare two places by content, changing nothing
@@ -130,6 +134,7 @@ impl Command {
             Command::Cp(args) | Command::Sync(args) => args.json,
             Command::Stream(args) => args.json,
             Command::Mark(args) => args.json,
+            Command::Frames(command) => command.wants_json(),
             Command::Verify(args) => args.ask.json,
             Command::Check(args) => args.ask.json,
             Command::Ls(args) => args.ask.json,
@@ -775,6 +780,9 @@ pub struct ServeArgs {
     /// Without a sign of life for so long, a link counts as lost
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
     pub stall_timeout: Duration,
+    /// Bytes of frames that all channels together may hold in memory
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
+    pub frames_memory: u64,
     /// For clients that ask for TLS records.
     #[command(flatten)]
     pub tls: TlsArgs,

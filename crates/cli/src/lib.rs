@@ -12,6 +12,8 @@ pub mod model_args;
 
 pub mod stream_args;
 
+pub mod frames_args;
+
 pub mod dataset_args;
 
 pub mod bench_args;

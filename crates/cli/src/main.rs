@@ -58,6 +58,8 @@ mod doctor;
 
 mod report;
 
+mod frames;
+
 mod dataset;
 
 mod bench;
@@ -117,6 +119,7 @@ fn main() -> std::process::ExitCode {
         args::Command::Doctor(args) => doctor::doctor(&args),
         args::Command::Stream(args) => stream::stream(&args, &places),
         args::Command::Mark(args) => mark::mark(&args),
+        args::Command::Frames(command) => frames::frames(&command, &places),
         args::Command::Bench(command) => bench::bench(&command),
         args::Command::Dataset(command) => dataset::dataset(&command),
         args::Command::Plot(args) => report::plot(&args),

@@ -26,6 +26,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let limits = HostLimits {
         patience: args.patience,
         stall_timeout: args.stall_timeout,
+        channel_bytes_max: args.frames_memory,
         tls_form: args.tls.form(),
         ..HostLimits::default()
     };

@@ -34,6 +34,8 @@ pub mod transfer;
 
 pub mod flow;
 
+pub mod frames;
+
 pub mod run;
 
 pub mod event;

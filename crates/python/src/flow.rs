@@ -109,7 +109,8 @@ fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
         wait: options.wait,
         poll_ms: options.poll_s.map(|time| u32::try_from(millis(time)).unwrap_or(u32::MAX).max(1)),
     };
-    if until.forever && Until { forever: false, wait: false, poll_ms: None, ..until.clone() } != Until::default() {
+    let ends = Until { forever: false, wait: false, poll_ms: None, ..until.clone() };
+    if until.forever && ends != Until::default() {
         return Err(usage("follow=True has no end: it goes with no until_…".into()));
     }
     let rate = options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?;

@@ -27,6 +27,9 @@ pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Questi
         Question::Read { place, offset, bytes } => read(host, &pen, &place, offset, bytes),
         Question::Digest { place, chunk_bytes } => digest(host, &pen, &place, chunk_bytes),
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive),
+        Question::Channel { place } => {
+            host.channel_status(&place).and_then(|status| pen.say(Reply::Channel(Box::new(status))))
+        }
         Question::Measure { place, part, millis, threads } => {
             let time = Duration::from_millis(u64::from(millis));
             measure_part(host, &pen, &place, part, time, threads)

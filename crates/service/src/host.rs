@@ -24,6 +24,7 @@ use thalweg_mover::link::{
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::Ended;
 use thalweg_mover::run::agree::{self, Signer};
+use thalweg_mover::run::frames::hub::Hub;
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::{Owner, Session, Transfer};
@@ -48,6 +49,8 @@ pub struct HostLimits {
     pub stall_timeout: Duration,
     /// Requests of one session that are worked on at the same time.
     pub requests: usize,
+    /// Bytes of frames that all channels together may hold in memory.
+    pub channel_bytes_max: u64,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
 }
@@ -61,6 +64,7 @@ impl Default for HostLimits {
             patience: Duration::from_secs(600),
             stall_timeout: Duration::from_secs(30),
             requests: 32,
+            channel_bytes_max: limits::CHANNEL_BYTES_MAX,
             tls_form: TlsForm::default(),
         }
     }
@@ -83,6 +87,8 @@ pub struct Host {
     identity: Identity,
     pub(crate) exports: Exports,
     pub(crate) state: Option<PathBuf>,
+    /// Channels of frames.
+    pub(crate) hub: Hub,
     limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
     instances: AtomicU64,
@@ -106,6 +112,7 @@ impl Host {
             identity,
             exports,
             state,
+            hub: Hub::new(limits.channel_bytes_max),
             limits,
             sessions: Mutex::default(),
             instances: AtomicU64::new(1),
@@ -246,6 +253,11 @@ impl Host {
 
     /// Ends all sessions in order; what they received stays for the next attempt.
     pub fn stop(&self) {
+        self.end_sessions();
+        self.hub.close();
+    }
+
+    fn end_sessions(&self) {
         let sessions: Vec<_> = self.sessions().drain().map(|(_, session)| session).collect();
         std::thread::scope(|scope| {
             for session in &sessions {
@@ -280,6 +292,7 @@ impl Host {
     }
 
     fn reap(&self) {
+        self.hub.reap(self.limits.patience);
         self.end_all("the client did not come back", |session| {
             // With nothing under way there is nothing to come back for.
             let patience = match session.transfers().is_empty() {
@@ -321,6 +334,9 @@ impl Host {
         let number = open.transfer;
         let form = open.source.clone();
         let instance = self.instances.fetch_add(1, Ordering::Relaxed);
+        if let Some(frames) = open.frames.clone() {
+            return self.open_frames(session, open, &frames);
+        }
         let opened = match (open.direction, open.flow.clone()) {
             (Direction::Push, None) => self.open_push(session, open).map(|()| form.clone()),
             (Direction::Pull, None) => self.open_pull(session, open),
@@ -453,7 +469,7 @@ impl Host {
                 && other.transfers().iter().any(|transfer| match transfer {
                     Transfer::Receive(run) => run.terms.job_key == *job_key,
                     Transfer::ReceiveFlows(run) => run.terms.job_key == *job_key,
-                    Transfer::Send(_) | Transfer::SendFlows(_) => false,
+                    Transfer::Send(_) | Transfer::SendFlows(_) | Transfer::Frames(_) => false,
                 })
         })
     }
@@ -621,6 +637,7 @@ fn wanted_path(session: &Session) -> PathHints {
             Transfer::Receive(run) => (&run.terms, false),
             Transfer::SendFlows(run) => (&run.terms, true),
             Transfer::ReceiveFlows(run) => (&run.terms, false),
+            Transfer::Frames(run) => (run.terms(), run.sends()),
         };
         path.window_bytes = path.window_bytes.or(terms.window_bytes);
         path.share_bytes = path.share_bytes.or(terms.share_bytes.filter(|_| sends));

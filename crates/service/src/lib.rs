@@ -11,6 +11,8 @@ pub mod host;
 
 mod flows;
 
+mod frames;
+
 /// What `thalweg why` reads.
 pub mod published;
 

@@ -41,8 +41,8 @@ pub mod tails;
 pub mod clock;
 
 pub use frame::{
-    ConsumerReport, Delivery, Frame, Latency, NewFrame, Payload, ProducerReport, ReceiverFigures, SenderFigures,
-    SetReport,
+    ConsumerReport, Delivery, Frame, Latency, NewFrame, Payload, ProducerReport, ReceiverFigures,
+    SenderFigures, SetReport,
 };
 pub use thalweg_wire::message::{
     ChannelStatus, ChannelWishes, ClockOffset, ConsumerStatus, FrameFrom, FramePolicy, HeldLevel, LossReason,

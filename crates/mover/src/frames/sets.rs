@@ -82,9 +82,12 @@ impl SetBits {
     }
 }
 
-/// Sets that are not over, at most [`limits::SETS_OPEN_MAX`].
-#[derive(Debug, Clone, Default)]
-pub struct OpenSets(BTreeMap<u64, OpenSet>);
+/// Sets that are not over, a bounded number.
+#[derive(Debug, Clone)]
+pub struct OpenSets {
+    open: BTreeMap<u64, OpenSet>,
+    max: usize,
+}
 
 /// One of them.
 #[derive(Debug, Clone, Default)]
@@ -96,22 +99,32 @@ pub struct OpenSet {
 }
 
 impl OpenSets {
+    /// None, and at most so many at once.
+    pub fn new(max: usize) -> OpenSets {
+        OpenSets { open: BTreeMap::new(), max }
+    }
+
     /// The set of this number, begun if need be. `None`: too many are open.
     pub fn open(&mut self, set: u64) -> Option<&mut OpenSet> {
-        if self.0.len() >= limits::SETS_OPEN_MAX && !self.0.contains_key(&set) {
+        if self.open.len() >= self.max && !self.open.contains_key(&set) {
             return None;
         }
-        Some(self.0.entry(set).or_default())
+        Some(self.open.entry(set).or_default())
     }
 
     /// It is over.
     pub fn close(&mut self, set: u64) -> Option<OpenSet> {
-        self.0.remove(&set)
+        self.open.remove(&set)
+    }
+
+    /// The one with the lowest number.
+    pub fn lowest(&self) -> Option<u64> {
+        self.open.keys().next().copied()
     }
 
     /// All that are open.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &OpenSet)> {
-        self.0.iter().map(|(set, open)| (*set, open))
+        self.open.iter().map(|(set, open)| (*set, open))
     }
 }
 

@@ -23,6 +23,9 @@ pub mod local;
 /// What is still being made.
 pub mod flow;
 
+/// Frames of detectors.
+pub mod frames;
+
 pub mod agree;
 
 /// What a pull may bring.

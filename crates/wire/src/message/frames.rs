@@ -483,14 +483,15 @@ impl Item {
     /// # Errors
     /// `TooLarge` for what no receiver would take.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), DecodeError> {
-        let at = out.len();
-        out.extend_from_slice(&[0; ITEM_LENGTH_BYTES]);
-        *out = postcard::to_extend(self, std::mem::take(out))
-            .map_err(|_| DecodeError::Invalid { what: "item" })?;
-        let length = out.len() - at - ITEM_LENGTH_BYTES;
-        check_count("head of an item", length, limits::ITEM_HEAD_BYTES_MAX)?;
-        out[at..at + ITEM_LENGTH_BYTES].copy_from_slice(&(length as u32).to_be_bytes());
-        Ok(())
+        encode_head(self, out)
+    }
+
+    /// As [`Item::encode`] of a frame, without a copy of its head.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn encode_frame(head: &FrameHead, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        encode_head(&FrameRef::Frame(head), out)
     }
 
     /// Reads the item whose record begins with `bytes`; returns it with the length of its head, which the payload
@@ -505,6 +506,11 @@ impl Item {
         check_count("head of an item", length, limits::ITEM_HEAD_BYTES_MAX)?;
         let end = ITEM_LENGTH_BYTES + length;
         let body = bytes.get(ITEM_LENGTH_BYTES..end).ok_or(short(end))?;
+        Ok((Item::decode_head(body)?, end))
+    }
+
+    /// Reads a head that fills `body`.
+    pub(crate) fn decode_head(body: &[u8]) -> Result<Item, DecodeError> {
         let (item, rest) =
             postcard::take_from_bytes::<Item>(body).map_err(|_| DecodeError::Invalid { what: "item" })?;
         if !rest.is_empty() {
@@ -517,7 +523,7 @@ impl Item {
             Item::SetOver(over) => check_set(over.frames)?,
             Item::End => {}
         }
-        Ok((item, end))
+        Ok(item)
     }
 
     /// Bytes of the payload that follows the head.
@@ -527,6 +533,23 @@ impl Item {
             _ => 0,
         }
     }
+}
+
+/// [`Item::Frame`], borrowed: the first variant of both.
+#[derive(Serialize)]
+enum FrameRef<'a> {
+    Frame(&'a FrameHead),
+}
+
+fn encode_head(item: &impl Serialize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    let at = out.len();
+    out.extend_from_slice(&[0; ITEM_LENGTH_BYTES]);
+    let invalid = |_| DecodeError::Invalid { what: "item" };
+    *out = postcard::to_extend(item, std::mem::take(out)).map_err(invalid)?;
+    let length = out.len() - at - ITEM_LENGTH_BYTES;
+    check_count("head of an item", length, limits::ITEM_HEAD_BYTES_MAX)?;
+    out[at..at + ITEM_LENGTH_BYTES].copy_from_slice(&(length as u32).to_be_bytes());
+    Ok(())
 }
 
 /// Bytes in front of an item's head.
@@ -612,6 +635,9 @@ mod tests {
         let end = record.len();
         record.extend_from_slice(b"payload");
         assert_eq!(Item::decode(&record), Ok((item, end)));
+        let mut borrowed = Vec::new();
+        Item::encode_frame(&head(), &mut borrowed).unwrap();
+        assert_eq!(borrowed, record[..end]);
     }
 
     #[test]

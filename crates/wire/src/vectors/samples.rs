@@ -8,7 +8,7 @@ use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
     AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, FlowBegin,
-    FlowMark, FlowMessage, FlowStand, FlowTerms, Heartbeat, Loss, Measured, Message, Open, Opened, Order,
+    FlowMark, FlowMessage, FlowStand, FlowTerms, FramesMessage, Heartbeat, Loss, Measured, Message, Open, Opened, Order,
     Origin, Outcome, Part, Place, Preserve, Question, Reply, Run, ScanTotals, Seal, SourceForm, Steer, Terms,
     Totals, TransferMessage, TransferNumber, Trial, Until, VerifyLevel, WaitingFor, Want,
 };
@@ -33,6 +33,9 @@ macro_rules! each {
         }),+),+]
     }};
 }
+
+/// Frames of detectors.
+pub(super) mod frames;
 
 impl<T> Sample<T> {
     fn into<U>(self, kind: &str, wrap: impl FnOnce(T) -> U) -> Sample<U> {
@@ -258,8 +261,10 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Accounts(_) => "accounts": T::Accounts(Box::new(accounts()));
         T::Abort(_) => "abort": T::Abort(failure());
         T::Flow(_) => "flow": T::Flow(FlowMessage::Last);
+        T::Frames(_) => "frames": T::Frames(FramesMessage::Leave);
     };
     all.extend(within(flow_messages(), "flow", T::Flow));
+    all.extend(within(frames::messages(), "frames", T::Frames));
     all.extend(within(kinds(), "offer", |kind| T::Offer(vec![entry(kind)])));
     all.extend(within(wants(), "want", |want| T::Want(vec![(EntryId(2), want)])));
     all.extend(within(ack_levels(), "ack", |level| T::Ack(level, run())));
@@ -453,6 +458,7 @@ fn questions() -> Vec<Sample<Question>> {
         Question::Digest { .. } => "digest": Question::Digest { place: place(), chunk_bytes: 1 << 20 };
         Question::Remove { .. } => "remove": Question::Remove { place: place(), recursive: false };
         Question::About => "about": Question::About;
+        Question::Channel { .. } => "channel": Question::Channel { place: place() };
         Question::Measure { .. } => "measure": measure(Part::Read);
     }
 }
@@ -491,6 +497,7 @@ fn replies() -> Vec<Sample<Reply>> {
             cached_bytes: Some(300),
             rates: vec![1 << 31, 300],
         });
+        Reply::Channel(_) => "channel": Reply::Channel(Box::new(frames::status()));
         Reply::Trouble(_) => "trouble": Reply::Trouble(failure());
         Reply::End(_) => "end": Reply::End(None), "end failure": Reply::End(Some(failure()));
     }
@@ -540,6 +547,7 @@ fn opens() -> Vec<Sample<Open>> {
     all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
     all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
     all.extend(one("flow", Open { places: vec![place()], flow: Some(flow_terms()), ..open() }));
+    all.extend(within(frames::terms(), "", |frames| Open { places: vec![place()], frames: Some(frames), ..open() }));
     let with = |source| Open { terms: Terms { disk: Disk { source, ..terms().disk }, ..terms() }, ..open() };
     all.extend(within(directs, "direct", |direct| with(DiskSide { direct, order: None })));
     all.extend(within(orders, "order", |order| with(DiskSide { direct: Direct::Auto, order: Some(order) })));
