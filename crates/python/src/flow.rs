@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
-use std::time::Duration;
 use thalweg_client::place::Places;
 use thalweg_client::stream::{End, Ends, pipe};
 use thalweg_client::{events, identity, units};

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use thalweg_client::fars::How;
 use thalweg_client::frames::{
     self, ChannelWishes, ClockOffset, ConsumerReport, Delivery, FrameFrom, FramePolicy, HeldLevel, HubWishes,
-    LossReason, NewFrame, Payload, ReceiverFigures, ReceiverWishes, SenderFigures, SenderWishes,
+    NewFrame, Payload, ReceiverFigures, ReceiverWishes, SenderFigures, SenderWishes,
 };
 use thalweg_client::identity;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -204,7 +204,12 @@ pub struct Receiver(frames::Receiver);
 impl Receiver {
     /// Reaches the channel.
     #[new]
-    fn new(py: Python<'_>, place: OsString, options: ReceiverOptions, reaching: Reaching) -> PyResult<Receiver> {
+    fn new(
+        py: Python<'_>,
+        place: OsString,
+        options: ReceiverOptions,
+        reaching: Reaching,
+    ) -> PyResult<Receiver> {
         let opened = py.detach(|| {
             let wishes = options.wishes(&reaching)?;
             frames::Receiver::open(&place, how(&reaching)?, wishes)
@@ -221,7 +226,7 @@ impl Receiver {
             Delivery::Frame(frame) => return Ok(Some(Bound::new(py, Frame(frame))?.into_any())),
             Delivery::Lost(lost) => json!({
                 "event": "lost", "producer": lost.producer.as_str(), "first": lost.first, "end": lost.end,
-                "reason": reason(lost.reason),
+                "reason": frames::reason_name(lost.reason),
             }),
             Delivery::Set(set) => json!({
                 "event": "set", "set": set.set, "frames": set.frames, "delivered": set.delivered,
@@ -383,18 +388,10 @@ fn late(operation: &str) -> Failure {
     Failure::new(FailureKind::Busy, operation, "the hub did not take what was pushed in time")
 }
 
-fn reason(reason: LossReason) -> &'static str {
-    match reason {
-        LossReason::Dropped => "dropped",
-        LossReason::Superseded => "superseded",
-        LossReason::Forgotten => "forgotten",
-        LossReason::HubRestart => "hub-restart",
-        LossReason::Damaged => "damaged",
-    }
-}
-
+/// None where it was not measured.
 fn clock(clock: Option<ClockOffset>) -> Value {
-    json!(clock.map(|clock| json!({"offset_ns": clock.offset_ns, "bound_ns": clock.bound_ns})))
+    let known = clock.filter(|clock| clock.bound_ns != u64::MAX);
+    json!(known.map(|clock| json!({"offset_ns": clock.offset_ns, "bound_ns": clock.bound_ns})))
 }
 
 fn of_sender(figures: &SenderFigures) -> Map<String, Value> {
@@ -414,8 +411,11 @@ fn of_sender(figures: &SenderFigures) -> Map<String, Value> {
 fn of_receiver(figures: &ReceiverFigures) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
-    let lost: Map<String, Value> =
-        figures.lost.iter().map(|(why, count)| (reason(*why).to_owned(), (*count).into())).collect();
+    let lost: Map<String, Value> = figures
+        .lost
+        .iter()
+        .map(|(why, count)| (frames::reason_name(*why).to_owned(), (*count).into()))
+        .collect();
     put("frames", figures.frames.into());
     put("bytes", figures.bytes.into());
     put("lost", Value::Object(lost));

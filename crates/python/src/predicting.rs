@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use thalweg_client::fars::Fars;
 use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
-use thalweg_client::predict::{self, Wanted};
+use thalweg_client::predict::{self as predicting, Wanted};
 use thalweg_client::{identity, units};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -48,13 +48,13 @@ fn predicted(places: (OsString, OsString), options: &PredictOptions, reaching: &
     let asked = Asked::read(&[places.0, places.1], None, &Places::default())?;
     let mut fars = Fars::new(reaching.how(state.clone()));
     let job = asked.reach(&mut fars, &state)?;
-    let size = predict::size(&job, &source, &mut fars, seconds(options.scan_s))?;
+    let size = predicting::size(&job, &source, &mut fars, seconds(options.scan_s))?;
     let far = match (&job.from, &job.to) {
         (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(far),
         _ => None,
     };
     let client = far.map(|far| far.dial(reaching.link(), event::nobody())).transpose()?;
-    let path = predict::path(&job, client.as_ref());
-    let told = predict::predict(&job, size, &state, wanted, &path, &mut || Ok(None))?;
+    let path = predicting::path(&job, client.as_ref());
+    let told = predicting::predict(&job, size, &state, wanted, &path, &mut || Ok(None))?;
     Ok(told.as_json().to_string())
 }

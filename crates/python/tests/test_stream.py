@@ -67,7 +67,9 @@ def test_a_far_file_comes_out_of_a_pipe(daemon: Daemon, tmp_path: Path) -> None:
 def test_a_directory_in_which_files_grow_ends_with_its_marker(daemon: Daemon, tmp_path: Path) -> None:
     source = tmp_path / "run7"
     source.mkdir()
-    (source / "a").write_bytes(b"first")
+    # It is complete when nobody writes it any more.
+    growing = (source / "a").open("wb", buffering=0)
+    growing.write(b"first")
     with thalweg.streaming(
         f"{source}/", daemon.url("run7"), ticket=daemon.ticket, until_marker="DONE", entries=True, progress_s=0.05
     ) as moving:
@@ -75,8 +77,8 @@ def test_a_directory_in_which_files_grow_ends_with_its_marker(daemon: Daemon, tm
         for event in moving:
             events.append(event)
             if not (source / "b").exists() and size(daemon.root / "run7/a") == 5:
-                with (source / "a").open("ab") as file:
-                    file.write(b", and more")
+                with growing:
+                    growing.write(b", and more")
                 (source / "b").write_bytes(b"second")
                 (source / "DONE").touch()
         report = moving.report()

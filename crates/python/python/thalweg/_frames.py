@@ -331,6 +331,7 @@ class Sender:
         refuse_unknown(options, ChannelOptions)
         asked = {"producer": producer, "durable": durable, **_kept(options)}
         self._native = _thalweg.Sender(text_of(place), asked, reaching_of(options))
+        self._is_aborted = False
 
     @property
     def producer(self) -> str:
@@ -378,7 +379,13 @@ class Sender:
 
     def abort(self) -> None:
         """Ends at once. What the hub has not is lost with this sender."""
+        self._is_aborted = True
         self._native.abort()
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether it was ended at once."""
+        return self._is_aborted
 
     def figures(self) -> SenderFigures:
         """Figures so far."""
@@ -390,7 +397,7 @@ class Sender:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None:
+        if kind is not None or self._is_aborted:
             self.abort()
             return
         try:

@@ -265,7 +265,7 @@ class Sender:
     ) -> None:
         inner = _there(self._inner)
         try:
-            if kind is None:
+            if kind is None and not inner.is_aborted:
                 await self.finish()
         finally:
             # Of one that has finished nothing is left to end.

@@ -2,21 +2,22 @@
 //! (003 section 4.2, Fig 4). How long after the last frame was made is all of it there, verified and durable?
 //!
 //! A thread makes frames at a steady rate. What is gathered into N files is copied by one `thalweg cp` for each, one after
-//! another; a stream goes through a pipe into `thalweg stream`; files that are streamed are watched by one. The law beside
-//! them ([`Scan`]) knows two numbers that were measured before: the rate of one large file, and what a file of one
+//! another; a stream goes through a pipe into `thalweg stream`; files that are streamed are watched by one; frames go through
+//! `thalweg frames` from memory to memory. The law beside them ([`Scan`]) knows two numbers that were measured before: the rate of one large file, and what a file of one
 //! frame costs besides its bytes.
 
 use super::{MIB, Suite, VERIFIED, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
 use crate::bench::statistics::median;
-use crate::bench::yard::{Copied, Daemon};
+use crate::bench::yard::{Copied, Daemon, Yard};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::spec::TUNED;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::ChildStdin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::dataset::{DatasetSpec, Made};
@@ -88,8 +89,10 @@ enum Way {
     Files(u64),
     /// In as many files as frames, streamed as they are made.
     Tree,
-    /// Through a pipe.
+    /// Through a pipe, into a file.
     Stream,
+    /// Through a pipe, as frames, to a consumer that keeps none of them.
+    Frames,
 }
 
 impl Way {
@@ -99,6 +102,7 @@ impl Way {
             Way::Files(files) => format!("{files} files"),
             Way::Tree => format!("{} files, streamed", shape.frames),
             Way::Stream => "stream".to_owned(),
+            Way::Frames => "frames, memory to memory".to_owned(),
         }
     }
 
@@ -107,6 +111,7 @@ impl Way {
             Way::Files(files) => files,
             Way::Tree => shape.frames,
             Way::Stream => 1,
+            Way::Frames => 0,
         }
     }
 }
@@ -120,7 +125,7 @@ fn cases(shape: &Shape) -> Vec<Case> {
     let mut cases = Vec::new();
     for period in [shape.period, shape.period * SLOWER] {
         let files = FILES.into_iter().filter(|files| *files <= shape.frames).map(Way::Files);
-        let ways = files.chain([Way::Tree, Way::Stream]);
+        let ways = files.chain([Way::Tree, Way::Stream, Way::Frames]);
         cases.extend(ways.map(|way| Case { period, way }));
     }
     cases
@@ -173,7 +178,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         ..DatasetSpec::default()
     };
     let stop = bench.wishes.stop.as_ref();
-    let stand = Stand { made: spec.file(0), shape, daemon, client, stop };
+    let stand =
+        Stand { made: spec.file(0), shape, daemon, client, server, stop, channels: AtomicU32::new(0) };
     let law = stand.trials(bench)?;
     bench.take_turns(cases(&shape), |bench, run, case| {
         // What warms up are the programs; a scan at the lower rate takes ten times as long.
@@ -210,7 +216,10 @@ struct Stand<'a> {
     shape: Shape,
     daemon: Daemon,
     client: Option<&'a Host>,
+    server: Option<&'a Host>,
     stop: &'a AtomicBool,
+    /// Channels so far: what an earlier scan was known by is none of a later one's business.
+    channels: AtomicU32,
 }
 
 impl Stand<'_> {
@@ -224,7 +233,7 @@ impl Stand<'_> {
     fn trials(&self, bench: &Bench<'_>) -> Result<Law> {
         let failed = |error: io::Error| of_io("make a file", &error);
         let file = bench.yard.path("trial");
-        let mut took = |frames: u64| -> Result<f64> {
+        let took = |frames: u64| -> Result<f64> {
             self.write(&file, 0..frames).map_err(failed)?;
             let mut times = Vec::new();
             for _ in 0..TRIALS {
@@ -245,9 +254,10 @@ impl Stand<'_> {
         let (cpu_s, late_s) = match case.way {
             Way::Files(files) => self.in_files(bench, files, source, &clock)?,
             Way::Tree => self.as_tree(bench, source, &clock)?,
+            Way::Frames => self.as_frames(&bench.yard, &clock)?,
             Way::Stream => {
                 let words = ["stream".to_owned(), "-".to_owned(), self.daemon.url("copy")];
-                let feed = |mut pipe: std::process::ChildStdin| {
+                let feed = |mut pipe: ChildStdin| {
                     self.make(0..self.shape.frames, &clock, |_, frame| pipe.write_all(frame))
                 };
                 let (copied, late_s) = bench.yard.fed(self.client, Some(&self.daemon), &words, feed)?;
@@ -264,7 +274,7 @@ impl Stand<'_> {
         };
         let predicted = match case.way {
             Way::Files(files) => scan.in_files_s(files as f64),
-            Way::Tree | Way::Stream => scan.streamed_s(),
+            Way::Tree | Way::Stream | Way::Frames => scan.streamed_s(),
         };
         let refused = |error| Failure::new(FailureKind::Internal, "ask the law of frames", error);
         let predicted_s = predicted.map_err(refused)?;
@@ -335,6 +345,32 @@ impl Stand<'_> {
         })
     }
 
+    /// Pushed to a channel, and pulled out of it beside the daemon.
+    fn as_frames(&self, yard: &Yard, clock: &Clock) -> Result<(Option<f64>, f64)> {
+        let number = self.channels.fetch_add(1, Ordering::Relaxed);
+        let place = self.daemon.url(&format!("scan-{number}"));
+        let pull = ["frames", "pull", &place, "null:"].map(str::to_owned);
+        let bytes = self.shape.frame_bytes.to_string();
+        let push = ["frames", "push", "-", &place, "--frame-bytes", &bytes].map(str::to_owned);
+        std::thread::scope(|scope| {
+            let pulling = scope.spawn(|| yard.copy(self.server, Some(&self.daemon), &pull));
+            let feed = |mut pipe: ChildStdin| {
+                self.make(0..self.shape.frames, clock, |_, frame| pipe.write_all(frame))
+            };
+            let fed = yard.fed(self.client, Some(&self.daemon), &push, feed);
+            let lost = |_| Failure::new(FailureKind::Internal, "pull frames", "a thread panicked");
+            let pulled = pulling.join().map_err(lost)?;
+            let ((_, late_s), pulled) = (fed?, pulled?);
+            let (frames, bytes) = (pulled.number("frames"), pulled.number("bytes"));
+            if frames != self.shape.frames as f64 || bytes != self.shape.bytes() as f64 {
+                let cause = format!("{frames} frames with {bytes} bytes arrived");
+                return Err(Failure::new(FailureKind::Damage, "pull frames", cause));
+            }
+            // It began before the other and ended behind it: both are in what it saw.
+            Ok((pulled.cpu_s, late_s))
+        })
+    }
+
     /// Makes frames when they are due; how late the last one was handed over, in seconds.
     fn make(
         &self,
@@ -367,6 +403,8 @@ impl Stand<'_> {
     fn compare(&self, way: Way) -> Result<()> {
         let copy = self.daemon.path("copy");
         let files = match way {
+            // Held against its digest when it came; nobody kept it.
+            Way::Frames => Vec::new(),
             Way::Stream => vec![(copy, 0..self.shape.frames)],
             _ => {
                 let gathered = self.shape.gathered(way.files(&self.shape)).into_iter().enumerate();
@@ -446,8 +484,8 @@ mod tests {
     fn the_paper_s_own_scan_is_had_with_a_budget_that_holds_it() {
         assert_eq!(FRAMES * FRAME_BYTES, 12_079_595_520);
         assert_eq!(SUITE.budget_bytes / FRAMES, 65_536);
-        assert_eq!(cases(&SHAPE).len(), 12);
-        assert_eq!(cases(&Shape { frames: 144, ..SHAPE }).len(), 10);
+        assert_eq!(cases(&SHAPE).len(), 14);
+        assert_eq!(cases(&Shape { frames: 144, ..SHAPE }).len(), 12);
     }
 
     #[test]

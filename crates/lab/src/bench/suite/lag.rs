@@ -1,6 +1,9 @@
 //! `lag`: how long after it was written can a byte be read at the destination? Messages go at a steady rate through a pipe
 //! into `thalweg stream`; at the other end the file is read as it grows. Near, over loopback, and over a distance.
 //!
+//! Frames of 1 MB, a thousand a second as far as the machine carries them, go from memory to memory by `thalweg frames`, which
+//! tells their tail itself.
+//!
 //! A message's lag runs from its write, or from when the write was due if those before it held it up: a path that cannot
 //! carry the rate shows as lag, not as a slower writer. It ends when the last byte of the message was read, which is
 //! looked for every [`LOOK`]; so much is in each.
@@ -8,14 +11,14 @@
 use super::{Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{Distribution, PathKind, Sample};
-use crate::bench::yard::{Copied, Daemon};
+use crate::bench::yard::{Copied, Daemon, Yard};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::spec::TUNED;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ChildStdin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_mover::model::score;
@@ -31,7 +34,7 @@ pub const SUITE: Suite = Suite {
 
 /// Of the far case, unless others are asked for.
 const RTT: Duration = Duration::from_millis(100);
-const RATE_BITS_PER_S: u64 = super::GBIT;
+const RATE_BITS_PER_S: u64 = 10 * super::GBIT;
 /// How long messages are written, unless another time is asked for.
 const TIME: Duration = Duration::from_secs(2);
 /// Between two looks at the destination.
@@ -94,21 +97,32 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let mut stands = vec![Stand { testbed: None, rtt: Duration::ZERO, daemon: bench.yard.daemon(None)? }];
+    let mut stands = vec![Stand {
+        testbed: None,
+        rtt: Duration::ZERO,
+        daemon: bench.yard.daemon(None)?,
+        channels: AtomicU32::new(0),
+    }];
     match Testbed::check() {
         Ok(()) => {
             let path = far_path(bench.wishes);
             let testbed = Testbed::up(&bench.yard, "lag", &path, TUNED)?;
             let daemon = bench.yard.daemon(Some(&testbed.right))?;
-            stands.push(Stand { testbed: Some(testbed), rtt: path.rtt, daemon });
+            stands.push(Stand { testbed: Some(testbed), rtt: path.rtt, daemon, channels: AtomicU32::new(0) });
         }
         Err(failure) => bench.leave_out("over a distance", &failure.cause)?,
     }
-    let cases = stands.iter().flat_map(|stand| MESSAGES.map(|messages| (stand, messages))).collect();
+    let messages = MESSAGES.map(Some).into_iter().chain([None]);
+    let cases =
+        stands.iter().flat_map(|stand| messages.clone().map(move |messages| (stand, messages))).collect();
     bench.take_turns(cases, |bench, _, (stand, messages)| {
+        let measure = || match messages {
+            Some(messages) => stand.measure(bench, *messages),
+            None => stand.frames(&bench.yard, bench.wishes.time.unwrap_or(TIME)),
+        };
         let sample = match &stand.testbed {
-            Some(testbed) => super::over(testbed, || stand.measure(bench, *messages))?,
-            None => stand.measure(bench, *messages)?,
+            Some(testbed) => super::over(testbed, measure)?,
+            None => measure()?,
         };
         bench.yard.remove(&stand.daemon.path("flow"))?;
         Ok(Some(sample))
@@ -121,6 +135,8 @@ struct Stand {
     daemon: Daemon,
     testbed: Option<Testbed>,
     rtt: Duration,
+    /// Channels so far: each run has its own.
+    channels: AtomicU32,
 }
 
 impl Stand {
@@ -170,7 +186,54 @@ impl Stand {
         sample.distributions.insert("lag".to_owned(), Distribution { unit: "s".into(), values: lags });
         Ok(sample)
     }
+
+    /// Frames through a channel: pushed from here, pulled beside the daemon.
+    fn frames(&self, yard: &Yard, time: Duration) -> Result<Sample> {
+        let number = self.channels.fetch_add(1, Ordering::Relaxed);
+        let place = self.daemon.url(&format!("frames-{number}"));
+        let (bytes, per_s) = (FRAME_BYTES.to_string(), FRAMES_PER_S.to_string());
+        let pull = ["frames", "pull", &place, "null:"].map(str::to_owned);
+        let push = ["frames", "push", "-", &place, "--frame-bytes", &bytes, "--frames-per-s", &per_s];
+        let push = push.map(str::to_owned);
+        let count = (time.as_secs_f64() * f64::from(FRAMES_PER_S)).max(1.0) as u64;
+        let feed = |mut pipe: ChildStdin| {
+            let frame = vec![7; FRAME_BYTES as usize];
+            (0..count).try_for_each(|_| pipe.write_all(&frame))
+        };
+        let (near, far) = (self.testbed.as_ref()).map(|testbed| (&testbed.left, &testbed.right)).unzip();
+        let (pushed, pulled) = std::thread::scope(|scope| {
+            let pulling = scope.spawn(|| yard.copy(far, Some(&self.daemon), &pull));
+            (yard.fed(near, Some(&self.daemon), &push, feed), pulling.join())
+        });
+        let lost = |_| Failure::new(FailureKind::Internal, "pull frames", "a thread panicked");
+        let (pulled, (pushed, ())) = (pulled.map_err(lost)??, pushed?);
+        if pulled.number("frames") != count as f64 {
+            let cause = format!("{} of {count} frames arrived", pulled.number("frames"));
+            return Err(Failure::new(FailureKind::Damage, "pull frames", cause));
+        }
+        // Of the pull, which began before the push and ended behind it: both are in what it saw.
+        let sample = of_copy("frames", &pulled, count * FRAME_BYTES, 0)
+            .with("rtt", seconds(self.rtt.as_secs_f64()))
+            .with("message_size", super::bytes(FRAME_BYTES))
+            .with("period", seconds(1.0 / f64::from(FRAMES_PER_S)))
+            .measured("frames_per_s", count as f64 / pushed.number("seconds").max(1e-9), "1")
+            .predicted("lag", self.rtt.as_secs_f64() / 2.0, "s");
+        let latency = &pulled.finished["latency"];
+        let of = |name: &str| latency[name].as_f64().unwrap_or(f64::NAN);
+        Ok(with_tail(sample, ["p50_s", "p90_s", "p99_s", "max_s"].map(of)))
+    }
 }
+
+/// What was not measured is no number, and is left out.
+fn with_tail(sample: Sample, tail: [f64; 4]) -> Sample {
+    let named = ["lag_p50", "lag_p90", "lag_p99", "lag_max"].into_iter().zip(tail);
+    let known = named.filter(|(_, value)| value.is_finite());
+    known.fold(sample, |sample, (name, value)| sample.measured(name, value, "s"))
+}
+
+/// A frame, and how many a second (003 section 2.1).
+const FRAME_BYTES: u64 = 1_000_000;
+const FRAMES_PER_S: u32 = 1000;
 
 /// Writes messages when they are due, and says when each was.
 fn write(mut pipe: ChildStdin, file: &Path, messages: Messages, count: u32) -> io::Result<Vec<Instant>> {
