@@ -170,6 +170,9 @@ pub struct FramesPullArgs {
     /// For so long the hub keeps the place of a consumer whose link is gone
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
     pub keep: Duration,
+    /// What the link could carry, for instance 10Gbit/s: with it the end has a Streaming Speed Score
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub link_rate: Option<u64>,
     /// The way, and the channel.
     #[command(flatten)]
     pub link: ChannelArgs,

@@ -39,6 +39,7 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
         name: args.name.clone(),
         producers: args.producers,
         keep: args.keep,
+        link_bits_per_s: args.link_rate,
         window_bytes: args.link.window,
         channel: args.link.wishes(),
         streams: args.link.streams,

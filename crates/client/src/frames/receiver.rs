@@ -34,6 +34,8 @@ pub struct ReceiverWishes {
     pub producers: u32,
     /// For so long the hub keeps its place when its link is gone. Default: 30 s.
     pub keep: Duration,
+    /// What the link could carry, in bits a second: the Streaming Speed Score is reckoned with it. Default: no score.
+    pub link_bits_per_s: Option<u64>,
     /// Payload bytes that may be under way and not taken, 64 KiB to 256 MiB (or one larger frame). Default: 64 MiB; with
     /// [`FramePolicy::LatestOnly`] at most two frames.
     pub window_bytes: u64,
@@ -56,6 +58,7 @@ impl Default for ReceiverWishes {
             name: None,
             producers: 1,
             keep: KEEP,
+            link_bits_per_s: None,
             window_bytes: WINDOW_BYTES,
             channel: ChannelWishes::default(),
             streams: None,
@@ -98,6 +101,7 @@ impl Receiver {
             name: wishes.name,
             producers: wishes.producers,
             keep: wishes.keep,
+            link_bits_per_s: wishes.link_bits_per_s,
         };
         let (run, keeper) = job::consume(opening, asked)?;
         Ok(Receiver { run, keeper, _fars: fars })

@@ -8,7 +8,6 @@ use super::sets::OpenSets;
 use super::tails::Tails;
 use crate::failure::Result;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
     ClockOffset, FrameFrom, FrameHead, FramesMessage, Item, LossReason, LostRange, ProducerId,
@@ -47,15 +46,6 @@ struct Queued {
     cost: u64,
     instance: Option<u64>,
     deliveries: VecDeque<Delivery>,
-}
-
-/// When something came, by the clocks that count.
-#[derive(Debug, Clone, Copy)]
-pub struct Now {
-    /// Nanoseconds since 1970 by our clock.
-    pub wall_ns: u64,
-    /// Since whenever, never going back.
-    pub time: Duration,
 }
 
 impl Consumer {
@@ -104,6 +94,8 @@ impl Consumer {
     pub fn link_up(&mut self) {
         let (epoch, next) = self.lane.stand();
         self.says.push_back(FramesMessage::Stand { epoch, next });
+        // What was told of it last may not have been heard.
+        self.says.push_back(FramesMessage::Taken { next: self.lane.taken() });
     }
 
     /// The first bytes of an item came: whether the rest is wanted.
@@ -127,17 +119,17 @@ impl Consumer {
         }
     }
 
-    /// An item that was begun is whole and sound.
+    /// An item that was begun is whole and sound; `now_ns` is since 1970 by our clock.
     ///
     /// # Errors
     /// `Protocol` for what no correct hub hands out.
-    pub fn arrived(&mut self, epoch: u16, number: u64, item: Item, payload: Payload, now: Now) -> Result<()> {
+    pub fn arrived(&mut self, epoch: u16, number: u64, item: Item, payload: Payload, now_ns: u64) -> Result<()> {
         self.lane.arrived(epoch, number, item, payload);
         while let Some((number, item, payload)) = self.lane.pop() {
             let cost = cost_of(&item);
             let mut deliveries = VecDeque::new();
             if !self.ended {
-                self.deliver(item, payload, now, &mut deliveries)?;
+                self.deliver(item, payload, now_ns, &mut deliveries)?;
             }
             self.queue.push_back(Queued { number, cost, instance: self.instance, deliveries });
         }
@@ -149,11 +141,11 @@ impl Consumer {
         &mut self,
         item: Item,
         payload: Payload,
-        now: Now,
+        now_ns: u64,
         out: &mut VecDeque<Delivery>,
     ) -> Result<()> {
         match item {
-            Item::Frame(head) => self.frame(*head, payload, now, out),
+            Item::Frame(head) => self.frame(*head, payload, now_ns, out),
             Item::Lost(lost) => self.lose(lost, out),
             Item::SetOver(over) => {
                 let bits = self.sets.close(over.set).map(|open| open.bits).unwrap_or_default();
@@ -185,7 +177,7 @@ impl Consumer {
         Ok(())
     }
 
-    fn frame(&mut self, head: FrameHead, payload: Payload, now: Now, out: &mut VecDeque<Delivery>) {
+    fn frame(&mut self, head: FrameHead, payload: Payload, now_ns: u64, out: &mut VecDeque<Delivery>) {
         let (sequence, producer) = (head.sequence, head.producer.clone());
         if !self.is_group {
             let expected = self.expected(&producer, sequence);
@@ -210,12 +202,12 @@ impl Consumer {
             }
         }
         let made = (head.time_ns, head.stamp.map_or(UNKNOWN, |stamp| stamp.clock));
-        let came = (now.wall_ns, self.clock.unwrap_or(UNKNOWN));
+        let came = (now_ns, self.clock.unwrap_or(UNKNOWN));
         let latency = clock::between(made, came);
         if let Some((time_ns, bound_ns)) = latency {
             self.tails.add(time_ns, bound_ns);
         }
-        self.tails.came(head.payload_bytes, now.time);
+        self.tails.came(head.payload_bytes);
         self.figures.frames += 1;
         self.figures.bytes += head.payload_bytes;
         let frame = Frame::new(head, payload, latency.map(|(time_ns, _)| time_ns));
@@ -300,6 +292,11 @@ impl Consumer {
     /// There is no link: what was to be said is of no use.
     pub fn unlink(&mut self) {
         self.says.clear();
+    }
+
+    /// What the link could carry: a score is reckoned with it.
+    pub fn set_link(&mut self, bits_per_s: Option<u64>) {
+        self.tails.set_link(bits_per_s);
     }
 
     /// Our clock against the hub's.

@@ -253,7 +253,7 @@ pub struct Latency {
     pub max_ns: u64,
     /// Each figure is wrong by at most this: half a round trip for each of both clocks.
     pub bound_ns: u64,
-    /// Streaming Speed Score (003 Eq 11): the longest over what a frame of the mean size takes at the highest rate that was
-    /// seen over a second. 1 is ideal; `None` below a second of frames.
+    /// Streaming Speed Score (003 Eq 11): the longest over what a frame of the mean size takes at the rate of the link. 1 is
+    /// ideal; `None` where nobody said what the link carries.
     pub speed_score: Option<f64>,
 }

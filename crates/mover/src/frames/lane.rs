@@ -66,6 +66,8 @@ struct Entry<T> {
     bytes: u64,
     /// The stream that it was sent on last.
     stream: Option<u16>,
+    /// It went out, maybe on a stream that broke.
+    was_sent: bool,
     damaged: u32,
 }
 
@@ -93,7 +95,7 @@ impl<T> Outgoing<T> {
     pub fn push(&mut self, item: T, bytes: u64) -> u64 {
         let number = self.end();
         self.kept_bytes += bytes;
-        self.items.push_back(Entry { item, bytes, stream: None, damaged: 0 });
+        self.items.push_back(Entry { item, bytes, stream: None, was_sent: false, damaged: 0 });
         self.unsent.insert(number);
         number
     }
@@ -104,6 +106,7 @@ impl<T> Outgoing<T> {
         let number = self.unsent.pop_first()?;
         if let Some(entry) = self.entry_mut(number) {
             entry.stream = Some(stream);
+            entry.was_sent = true;
         }
         Some((number, epoch))
     }
@@ -169,10 +172,12 @@ impl<T> Outgoing<T> {
     /// # Errors
     /// `Protocol` for what was not sent.
     pub fn taken(&mut self, next: u64) -> Result<Vec<T>> {
-        let is_unsent = self.unsent.first().is_some_and(|&unsent| unsent < next);
-        if next > self.end() || is_unsent {
+        let count = usize::try_from(next.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        if next > self.end() || self.items.iter().take(count).any(|entry| !entry.was_sent) {
             return Err(protocol("items were taken that were not sent"));
         }
+        // What went out on a stream that broke may have arrived all the same.
+        self.unsent = self.unsent.split_off(&next);
         let mut gone = Vec::new();
         while self.first < next
             && let Some(entry) = self.items.pop_front()
@@ -370,6 +375,11 @@ impl<P> Incoming<P> {
         Some(self.taken)
     }
 
+    /// The first number that is not taken.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// The epoch it stands in.
     pub fn epoch(&self) -> u16 {
         self.epoch
@@ -419,7 +429,9 @@ mod tests {
     fn items_come_in_order_whatever_overtakes_and_none_twice() {
         let (mut outgoing, mut incoming) = lane();
         assert_eq!(outgoing.next(0), None, "nobody stands there");
-        (0..3).for_each(|item| drop(outgoing.push(item, ITEM_BYTES)));
+        for item in 0..3 {
+            outgoing.push(item, ITEM_BYTES);
+        }
         stand(&mut outgoing, &mut incoming);
         let sent: Vec<_> = (0..3).map(|stream| outgoing.next(stream).unwrap()).collect();
         for &(number, epoch) in sent.iter().rev() {
@@ -436,7 +448,9 @@ mod tests {
     #[test]
     fn a_new_epoch_repeats_what_is_missing_and_ignores_the_old_one() {
         let (mut outgoing, mut incoming) = lane();
-        (0..3).for_each(|item| drop(outgoing.push(item, ITEM_BYTES)));
+        for item in 0..3 {
+            outgoing.push(item, ITEM_BYTES);
+        }
         stand(&mut outgoing, &mut incoming);
         let (first, old) = outgoing.next(0).unwrap();
         carry(&mut incoming, first, old);
@@ -453,7 +467,9 @@ mod tests {
     #[test]
     fn a_stream_that_breaks_gives_back_what_it_carried() {
         let (mut outgoing, mut incoming) = lane();
-        (0..2).for_each(|item| drop(outgoing.push(item, ITEM_BYTES)));
+        for item in 0..2 {
+            outgoing.push(item, ITEM_BYTES);
+        }
         stand(&mut outgoing, &mut incoming);
         (outgoing.next(7), outgoing.next(8));
         outgoing.stream_lost(7);

@@ -2,7 +2,6 @@
 
 use super::frame::Latency;
 use crate::model::score;
-use std::time::Duration;
 
 /// Buckets for each doubling: a bucket is at most 1/128 of its value wide.
 const PER_DOUBLING: u64 = 128;
@@ -20,22 +19,22 @@ pub struct Tails {
     count: u64,
     max_ns: u64,
     bound_ns: u64,
-    rate: Rate,
-}
-
-/// The highest rate that was seen over a second.
-#[derive(Debug, Clone, Default)]
-struct Rate {
-    begun: Option<Duration>,
     frames: u64,
-    bytes: u64,
-    fastest_bytes: u64,
     mean_bytes: f64,
+    link_bits_per_s: Option<u64>,
 }
 
 impl Default for Tails {
     fn default() -> Self {
-        Tails { buckets: vec![0; BUCKETS], count: 0, max_ns: 0, bound_ns: 0, rate: Rate::default() }
+        Tails {
+            buckets: vec![0; BUCKETS],
+            count: 0,
+            max_ns: 0,
+            bound_ns: 0,
+            frames: 0,
+            mean_bytes: 0.0,
+            link_bits_per_s: None,
+        }
     }
 }
 
@@ -48,18 +47,15 @@ impl Tails {
         self.bound_ns = self.bound_ns.max(bound_ns);
     }
 
-    /// A frame of so many bytes came at `now`.
-    pub fn came(&mut self, bytes: u64, now: Duration) {
-        let rate = &mut self.rate;
-        rate.frames += 1;
-        rate.mean_bytes += (bytes as f64 - rate.mean_bytes) / rate.frames as f64;
-        let begun = *rate.begun.get_or_insert(now);
-        if now.saturating_sub(begun) >= Duration::from_secs(1) {
-            let seconds = now.saturating_sub(begun).as_secs_f64();
-            rate.fastest_bytes = rate.fastest_bytes.max((rate.bytes as f64 / seconds) as u64);
-            (rate.begun, rate.bytes) = (Some(now), 0);
-        }
-        rate.bytes += bytes;
+    /// What the link could carry, for the score.
+    pub fn set_link(&mut self, bits_per_s: Option<u64>) {
+        self.link_bits_per_s = bits_per_s.filter(|&bits| bits > 0);
+    }
+
+    /// A frame of so many bytes came.
+    pub fn came(&mut self, bytes: u64) {
+        self.frames += 1;
+        self.mean_bytes += (bytes as f64 - self.mean_bytes) / self.frames as f64;
     }
 
     /// What it shows; `None` without a time.
@@ -67,10 +63,8 @@ impl Tails {
         if self.count == 0 {
             return None;
         }
-        let fastest = self.rate.fastest_bytes as f64;
-        let speed_score = (fastest > 0.0 && self.rate.mean_bytes > 0.0)
-            .then(|| score::speed_score(self.max_ns as f64 / 1e9, self.rate.mean_bytes / fastest).ok())
-            .flatten();
+        let ideal_s = self.link_bits_per_s.map(|bits| self.mean_bytes * 8.0 / bits as f64);
+        let speed_score = ideal_s.and_then(|ideal| score::speed_score(self.max_ns as f64 / 1e9, ideal).ok());
         Some(Latency {
             count: self.count,
             p50_ns: self.at(50),
@@ -144,15 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn the_score_is_the_worst_time_over_that_of_a_mean_frame_at_the_highest_rate() {
+    fn the_score_is_the_worst_time_over_that_of_a_mean_frame_on_the_link() {
         let mut tails = Tails::default();
-        for step in 0..=2000u64 {
-            tails.came(1_000_000, Duration::from_millis(step));
+        for _ in 0..100 {
+            tails.came(1_000_000);
             tails.add(5_000_000, 0);
         }
-        // 1 MB at 1 GB/s takes 1 ms; the worst took 5.
+        assert_eq!(tails.latency().unwrap().speed_score, None);
+        // 1 MB at 8 Gbit/s takes 1 ms; the worst took 5.
+        tails.set_link(Some(8_000_000_000));
         let score = tails.latency().unwrap().speed_score.unwrap();
-        assert!((score - 5.0).abs() < 0.05, "{score}");
+        assert!((score - 5.0).abs() < 1e-9, "{score}");
     }
 
     proptest! {

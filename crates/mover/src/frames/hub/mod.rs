@@ -99,8 +99,9 @@ pub struct Channel {
 const CLOSED_MAX: usize = 64 << 10;
 
 impl Channel {
-    /// An empty one.
-    pub fn new(wishes: &ChannelWishes, memory_bytes_max: u64) -> Channel {
+    /// An empty one. Lanes are numbered from `serial` on, which no earlier hub of this channel may have used: a consumer knows
+    /// by it that its lane begins anew.
+    pub fn new(wishes: &ChannelWishes, memory_bytes_max: u64, serial: u64) -> Channel {
         Channel {
             memory_bytes_max,
             is_unattended: wishes.is_unattended,
@@ -116,7 +117,7 @@ impl Channel {
             closed: BTreeSet::new(),
             actions: VecDeque::new(),
             turn: None,
-            instances: 0,
+            instances: serial,
             forgotten: 0,
         }
     }

@@ -5,7 +5,7 @@ use super::segments::{Inlets, Whole};
 use super::{FramesLink, new_link, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::clock::ClockFilter;
-use crate::frames::consumer::{Consumer, Now};
+use crate::frames::consumer::Consumer;
 use crate::frames::lane::Window;
 use crate::frames::{ConsumerReport, Delivery, FrameFrom, ProducerId, ReceiverFigures};
 use crate::link::FrameBuffer;
@@ -37,6 +37,15 @@ struct State {
     outages: u64,
     /// The end was delivered, or nobody wants more.
     is_over: bool,
+}
+
+impl State {
+    /// Asks what time it is at the hub, if it is time to.
+    fn ask(&mut self) {
+        if self.asks.is_due() {
+            say(self, FramesMessage::ClockAsk { asked_ns: wall_ns() });
+        }
+    }
 }
 
 struct Linked {
@@ -97,7 +106,14 @@ impl ConsumeRun {
 
     /// Says what there is to say, now that the session knows the link.
     pub fn begin(&self) {
-        self.pump(&mut self.lock());
+        let mut state = self.lock();
+        state.ask();
+        self.pump(&mut state);
+    }
+
+    /// What the link could carry: a score is reckoned with it.
+    pub fn set_link(&self, bits_per_s: Option<u64>) {
+        self.lock().machine.set_link(bits_per_s);
     }
 
     /// What comes next; waits at most so long.
@@ -235,6 +251,7 @@ impl FramesLink for ConsumeLink {
                 if let Some(offset) = state.filter.offset() {
                     state.machine.set_clock(offset);
                 }
+                state.ask();
             }
             TransferMessage::Abort(failure) => drop(state.failed.get_or_insert(failure)),
             TransferMessage::Accounts(_) => {}
@@ -265,9 +282,7 @@ impl FramesLink for ConsumeLink {
     fn tick(&self) {
         let Some(mut state) = self.current() else { return };
         state.machine.tick();
-        if state.asks.is_due() {
-            say(&state, FramesMessage::ClockAsk { asked_ns: wall_ns() });
-        }
+        state.ask();
         self.run.pump(&mut state);
     }
 
@@ -285,9 +300,8 @@ impl FramesLink for ConsumeLink {
         let whole = self.inlets.take(stream, inner, payload, &self.run.accounts, begin)?;
         let Some(Whole { epoch, number, item, payload, is_sound }) = whole else { return Ok(()) };
         let Some(mut state) = self.current() else { return Ok(()) };
-        let now = Now { wall_ns: wall_ns(), time: self.run.clock.now() };
         match is_sound {
-            true => state.machine.arrived(epoch, number, item, payload, now)?,
+            true => state.machine.arrived(epoch, number, item, payload, wall_ns())?,
             false => state.machine.damaged(epoch, number),
         }
         self.run.pump(&mut state);

@@ -157,7 +157,7 @@ impl HubChannel {
     fn new(wishes: &ChannelWishes, memory_bytes_max: u64, place: Option<StorePlace>) -> Arc<HubChannel> {
         Arc::new_cyclic(|this| HubChannel {
             state: Mutex::new(State {
-                machine: Channel::new(wishes, memory_bytes_max),
+                machine: Channel::new(wishes, memory_bytes_max, wall_ns()),
                 links: BTreeMap::new(),
                 store: None,
                 writer: None,

@@ -74,6 +74,8 @@ pub struct ConsumeWishes {
     pub producers: u32,
     /// For so long its place is kept.
     pub keep: Duration,
+    /// What the link could carry.
+    pub link_bits_per_s: Option<u64>,
 }
 
 /// Keeps a link. Stopped when dropped.
@@ -145,6 +147,7 @@ pub fn consume(opening: Opening, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRu
     }
     let keep_ms = u32::try_from(wishes.keep.as_millis()).unwrap_or(u32::MAX).min(limits::KEEP_MS_MAX);
     let run = ConsumeRun::new(window, wishes.from, wishes.group.is_some());
+    run.set_link(wishes.link_bits_per_s);
     let asks = Consume {
         consumer,
         group: wishes.group,

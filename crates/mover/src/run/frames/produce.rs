@@ -4,7 +4,7 @@ use super::segments::{Going, Outlets};
 use super::{FramesLink, new_link, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::clock::ClockFilter;
-use crate::frames::lane::{Window, cost};
+use crate::frames::lane::Window;
 use crate::frames::producer::Producer;
 use crate::frames::{NewFrame, ProducerId, ProducerReport, SenderFigures};
 use crate::link::FrameBuffer;
@@ -43,6 +43,15 @@ struct State {
     is_over: bool,
 }
 
+impl State {
+    /// Asks what time it is at the hub, if it is time to.
+    fn ask(&mut self) {
+        if self.asks.is_due() {
+            say(self, FramesMessage::ClockAsk { asked_ns: wall_ns() });
+        }
+    }
+}
+
 struct Linked {
     id: u64,
     number: TransferNumber,
@@ -57,6 +66,11 @@ pub(super) struct Asks {
 }
 
 impl Asks {
+    /// Whether nothing was asked yet.
+    pub fn is_new(&self) -> bool {
+        self.asked == 0
+    }
+
     /// Whether it is time.
     pub fn is_due(&mut self) -> bool {
         let pause = if self.asked < ASKS_AT_FIRST { Duration::ZERO } else { ASK_EVERY };
@@ -348,12 +362,16 @@ impl FramesLink for ProduceLink {
                 if let Some(offset) = state.filter.offset() {
                     state.machine.set_clock(offset);
                 }
+                state.ask();
             }
             TransferMessage::Frames(message) => {
                 let before = state.machine.waiting().1;
                 state.machine.hear(message)?;
                 let taken = before.saturating_sub(state.machine.waiting().1);
                 state.taken_bytes += taken;
+                if state.asks.is_new() {
+                    state.ask();
+                }
             }
             TransferMessage::Abort(failure) => drop(state.failed.get_or_insert(failure)),
             TransferMessage::Accounts(_) => {}
@@ -380,9 +398,8 @@ impl FramesLink for ProduceLink {
     }
 
     fn tick(&self) {
-        let Some(mut state) = self.current() else { return };
-        if state.asks.is_due() {
-            say(&state, FramesMessage::ClockAsk { asked_ns: wall_ns() });
+        if let Some(mut state) = self.current() {
+            state.ask();
         }
     }
 
@@ -415,9 +432,4 @@ impl FramesLink for ProduceLink {
     fn awaits_peer(&self) -> bool {
         self.current().is_some_and(|state| state.machine.waiting().0 > 0 && !state.is_over)
     }
-}
-
-/// What a frame counts for in the window of a producer.
-pub fn cost_of(frame: &NewFrame) -> u64 {
-    cost(frame.payload.len() as u64, frame.metadata.len())
 }
