@@ -163,8 +163,8 @@ def main() -> None:
         taken, last, began, cpu, ended = 0, None, 0.0, 0.0, 0.0
         for last in take(tool, say, frames + 1, directory):
             if taken == 0:
-                say("first")
                 began, cpu = time.monotonic(), time.process_time()
+                say("first")
             taken += 1
             ended = time.monotonic()
         if taken != frames + 1 or last is None or bytes(last) != frame:
