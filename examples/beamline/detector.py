@@ -1,7 +1,8 @@
 """The near process: a detector that pushes frames as they are made, and does what the far side asks for.
 
 Frames go to the channel `scan`, in sets of so many; commands come back on `commands`, of which only the latest counts:
-`{"exposure": X}` for the frames to come, `{"stop": true}` to end after this set.
+`{"exposure": X}` for the frames to come, `{"stop": true}` to end after this set. Only a few frames are under way at any time:
+what is asked for holds for the next that is made, not for those that wait.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from pathlib import Path
 
 import thalweg
-from phantom import Detector
+from phantom import Detector, ahead_bytes
 
 
 def main() -> None:
@@ -34,7 +35,9 @@ def main() -> None:
     began = time.monotonic()
     with (
         thalweg.Receiver(asked.commands, ticket=asked.ticket, policy="latest-only") as commands,
-        thalweg.Sender(asked.scan, ticket=asked.ticket, producer="detector") as sender,
+        thalweg.Sender(
+            asked.scan, ticket=asked.ticket, producer="detector", window_bytes=ahead_bytes(asked.pixels)
+        ) as sender,
     ):
         while done < asked.frames and not is_asked_to_stop:
             number, size = done // asked.set, min(asked.set, asked.frames - done)

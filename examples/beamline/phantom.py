@@ -22,6 +22,15 @@ OPEN_BEAM = 4000.0
 COUNTS_MAX = 65535
 
 
+#: Frames that may be under way at each stage: the way back is as long as they take.
+FRAMES_AHEAD = 4
+
+
+def ahead_bytes(pixels: int) -> int:
+    """The same in bytes; a window has at least 64 KiB."""
+    return max(64 << 10, FRAMES_AHEAD * pixels * pixels * 2)
+
+
 @dataclass(frozen=True)
 class Ellipsoid:
     """One part of the sample; its axes are `a` and `b` in the slice, turned by `phi`, and `c` along the turntable's axis."""

@@ -49,7 +49,7 @@ def path(asked: argparse.Namespace) -> Iterator[tuple[list[str], list[str], str]
         enter = [thalweg, "testbed", "run", *name]
         yield [*enter, "left"], [*enter, "right"], f"{right}:8487"
     finally:
-        subprocess.run([thalweg, "testbed", "down", *name], check=False)
+        subprocess.run([thalweg, "testbed", "down", *name], check=False, stdout=subprocess.DEVNULL)
 
 
 def run(asked: argparse.Namespace, directory: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import thalweg
-from phantom import Image, angle, truth
+from phantom import Image, ahead_bytes, angle, truth
 from picture import draw
 from reduction import Slice, change, likeness
 
@@ -82,7 +82,8 @@ def main() -> None:
     with thalweg.Hub(asked.directory / "hub", ticket, listen=asked.listen) as hub:
         scan, back = hub.place("scan"), hub.place("commands")
         commands = thalweg.Sender(back, ticket=ticket, unattended=True)
-        with thalweg.Receiver(scan, ticket=ticket, policy="block") as receiver:
+        ahead = ahead_bytes(asked.pixels)
+        with thalweg.Receiver(scan, ticket=ticket, window_bytes=ahead, memory_bytes=ahead) as receiver:
             print(json.dumps({"scan": scan, "commands": back, "ticket": str(ticket)}), flush=True)
             began: float | None = None
             for what in receiver:
