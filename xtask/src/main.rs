@@ -36,6 +36,8 @@ mod torture;
 
 mod figures;
 
+mod accuracy;
+
 mod gen_docs;
 
 #[derive(Parser)]

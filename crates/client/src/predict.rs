@@ -102,7 +102,7 @@ pub fn path(job: &Job, client: Option<&Client>) -> plan::Path {
             rtt: Some(client.rtt),
             sender: if matches!(job.from, From::Far(..)) { client.system } else { here },
             receiver: if matches!(job.to, To::Far(..)) { client.system } else { here },
-            learned: None,
+            ..plan::Path::default()
         },
         None => plan::Path { sender: here, receiver: here, ..plan::Path::default() },
     }

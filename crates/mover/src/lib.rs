@@ -18,6 +18,8 @@ pub mod plan;
 
 pub mod tune;
 
+pub mod admission;
+
 pub mod stage;
 
 pub mod measure;

@@ -4,6 +4,7 @@
 use crate::answer::{self, Room};
 use crate::export::Exports;
 use crate::published::Served;
+use crate::slots::Slots;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ use thalweg_mover::link::{
 };
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::Ended;
-use thalweg_mover::run::agree::{self, Signer};
+use thalweg_mover::run::agree::{self, Party, Signer};
 use thalweg_mover::run::frames::hub::Hub;
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
@@ -53,6 +54,8 @@ pub struct HostLimits {
     pub channel_bytes_max: u64,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
+    /// What the way to it carries, in bits a second, if it is to be given away in slots.
+    pub slots_bits_per_s: Option<u64>,
 }
 
 impl Default for HostLimits {
@@ -66,6 +69,7 @@ impl Default for HostLimits {
             requests: 32,
             channel_bytes_max: limits::CHANNEL_BYTES_MAX,
             tls_form: TlsForm::default(),
+            slots_bits_per_s: None,
         }
     }
 }
@@ -95,6 +99,7 @@ pub struct Host {
     idle_since: Mutex<Instant>,
     /// Held while a part is measured alone: two at once would measure each other.
     pub(crate) measuring: Mutex<()>,
+    pub(crate) slots: Option<Slots>,
     /// Each transfer has a clone until it is concluded.
     pub(crate) work: Arc<()>,
     this: Weak<Host>,
@@ -112,6 +117,7 @@ impl Host {
             identity,
             exports,
             state,
+            slots: limits.slots_bits_per_s.map(Slots::new),
             hub: Hub::new(limits.channel_bytes_max),
             limits,
             sessions: Mutex::default(),
@@ -401,15 +407,7 @@ impl Host {
         in_thread("transfer", move || {
             let _work = work;
             let seen = || (run.progress().settled_entries, run.peer_accounts(), run.side());
-            if let Some(ended) = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen) {
-                match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_receiver(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
-                }) {
-                    Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
-                    Err(failure) => tracing::warn!(%failure, "transfer failed"),
-                }
-            }
-            run.close();
+            host.receive_to_the_end(&session, told.as_ref(), is_trial, &*run, seen);
             session.remove(run.number());
         })
     }
@@ -533,6 +531,26 @@ impl Host {
             session.remove(run.number());
         })?;
         Ok(form)
+    }
+
+    /// Until a receiving side has ended, and was agreed on.
+    pub(crate) fn receive_to_the_end(
+        &self,
+        session: &Session,
+        told: Option<&Served>,
+        is_trial: bool,
+        run: &dyn Party,
+        seen: impl Fn() -> (u64, SideAccounts, SideAccounts),
+    ) {
+        if let Some(ended) = watch(told, session, is_trial, |time| run.wait(time), seen) {
+            match agree::totals_of(ended).and_then(|totals| {
+                agree::as_receiver(run, &self.signer(session), totals, agree::STATEMENT_TIMEOUT)
+            }) {
+                Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
+                Err(failure) => tracing::warn!(%failure, "transfer failed"),
+            }
+        }
+        run.close();
     }
 
     pub(crate) fn signer(&self, session: &Session) -> Signer<'_> {

@@ -17,3 +17,6 @@ mod frames;
 pub mod published;
 
 mod answer;
+
+/// Who may send when.
+pub mod slots;

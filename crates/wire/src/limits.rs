@@ -135,6 +135,16 @@ pub const MEASURE_THREADS_MAX: u16 = 64;
 /// Rates in the answer.
 pub const MEASURE_RATES_MAX: usize = 128;
 
+/// Shortest and longest time from one window of a slot to the next, in microseconds: below a millisecond clocks and threads
+/// are late by more than the window, beyond a minute a link would count as stalled.
+pub const SLOT_PERIOD_MICROS_MIN: u64 = 1_000;
+/// See [`SLOT_PERIOD_MICROS_MIN`].
+pub const SLOT_PERIOD_MICROS_MAX: u64 = 60_000_000;
+/// Longest deadline of a slot, in microseconds.
+pub const SLOT_DEADLINE_MICROS_MAX: u64 = 600_000_000;
+/// Slots of one server: each one that is asked for is compared with all.
+pub const SLOTS_MAX: usize = 256;
+
 /// Data streams in one link.
 pub const STREAMS_MAX: u16 = 256;
 /// Transfers in one link at the same time.

@@ -20,6 +20,9 @@ pub mod receiver;
 
 pub mod local;
 
+/// Both sides inside one process.
+mod within;
+
 /// What is still being made.
 pub mod flow;
 

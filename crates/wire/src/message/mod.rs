@@ -41,6 +41,9 @@ mod frames;
 /// Questions that need no data stream.
 mod question;
 
+/// Times at which a producer has the way for itself.
+mod slot;
+
 pub use failure::{Failure, FailureKind};
 pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, Totals, Want};
 pub use flow::{FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
@@ -51,6 +54,7 @@ pub use frames::{
 };
 pub use opening::{Direction, FilterRule, Open, Opened, Place, SourceForm, Trial};
 pub use question::{Measured, Part, Question, Reply};
+pub use slot::{LeaseId, Rhythm, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish};
 pub use terms::{
     Check, Direct, Disk, DiskSide, Order, Preserve, Steer, Terms, VerifyLevel, is_congestion_name,
 };
@@ -260,6 +264,8 @@ impl Message {
                 Reply::Entries(entries) => check_entries(entries),
                 Reply::Trouble(failure) | Reply::End(Some(failure)) => failure.check(),
                 Reply::Measured(measured) => measured.check(),
+                Reply::Slot(slot) => slot.check(),
+                Reply::Slots(table) => table.check(),
                 Reply::Channel(status) => status.check(),
                 _ => Ok(()),
             },

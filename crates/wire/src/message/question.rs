@@ -1,6 +1,6 @@
 //! Questions that need no data stream, and their answers.
 
-use super::{ChannelStatus, Failure, Place, check_count};
+use super::{ChannelStatus, Failure, Place, Slot, SlotAsk, SlotTable, check_count};
 use crate::digest::Digest;
 use crate::entry::Entry;
 use crate::{DecodeError, RelativePath, limits};
@@ -58,6 +58,8 @@ pub enum Question {
         /// Threads; at most [`limits::MEASURE_THREADS_MAX`].
         threads: u16,
     },
+    /// About slots. Answered by `Slot` or `Slots`, or nothing, then `End`.
+    Slot(SlotAsk),
 }
 
 /// A part of a transfer that one side can do alone.
@@ -103,6 +105,7 @@ impl Question {
                     && (1..=limits::MEASURE_THREADS_MAX).contains(threads);
                 if is_within { Ok(()) } else { Err(DecodeError::Invalid { what: "measurement" }) }
             }
+            Question::Slot(ask) => ask.check(),
             _ => Ok(()),
         }
     }
@@ -140,4 +143,8 @@ pub enum Reply {
     Trouble(Failure),
     /// The answer is complete, or why not.
     End(Option<Failure>),
+    /// A slot that was taken, or kept.
+    Slot(Slot),
+    /// All slots.
+    Slots(SlotTable),
 }

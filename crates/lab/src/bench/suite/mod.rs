@@ -10,6 +10,8 @@ use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
+pub(super) mod path;
+
 mod bulk;
 
 mod streaming;
@@ -34,6 +36,8 @@ mod frames;
 
 mod lag;
 
+mod slots;
+
 pub(super) mod storage;
 
 /// See the module.
@@ -55,6 +59,7 @@ pub struct Suite {
 
 /// All of them.
 pub const SUITES: &[Suite] = &[
+    path::SUITE,
     bulk::SUITE,
     streaming::SUITE,
     latency::SUITE,
@@ -67,6 +72,7 @@ pub const SUITES: &[Suite] = &[
     congest::SUITE,
     frames::SUITE,
     lag::SUITE,
+    slots::SUITE,
     storage::SUITE,
 ];
 
