@@ -28,7 +28,7 @@ LIMIT_S = 60.0
 
 @dataclass
 class Channel:
-    """Channels in a hub of this process."""
+    """Channels in a hub of this process, of which no thread is left when it has stopped."""
 
     hub: thalweg.Hub
     ticket: Path
@@ -41,7 +41,7 @@ class Channel:
 
 
 @pytest.fixture
-def channel(tmp_path: Path) -> Iterator[Channel]:
+def channel(tmp_path: Path, leaves_no_threads: None) -> Iterator[Channel]:
     (tmp_path / "hub").mkdir()
     ticket = tmp_path / "hub-ticket"
     with thalweg.Hub(tmp_path / "hub", ticket) as hub:
@@ -62,7 +62,7 @@ def frames_of(receiver: thalweg.Receiver) -> list[thalweg.Frame]:
     return [delivery for delivery in deliveries if isinstance(delivery, thalweg.Frame)]
 
 
-def test_arrays_arrive_as_they_were_in_order_and_digested(channel: Channel, leaves_no_threads: None) -> None:
+def test_arrays_arrive_as_they_were_in_order_and_digested(channel: Channel) -> None:
     images = [np.arange(n, n + 35, dtype=np.uint16).reshape(5, 7) for n in range(20)]
     with channel.receiver() as receiver:
         with channel.sender(producer="camera") as sender:
@@ -325,9 +325,7 @@ def test_what_is_no_channel_is_an_exception_by_its_kind(channel: Channel, daemon
             sender.push(b"x")
 
 
-def test_coroutines_push_and_take_and_a_cancelled_wait_loses_nothing(
-    channel: Channel, leaves_no_threads: None
-) -> None:
+def test_coroutines_push_and_take_and_a_cancelled_wait_loses_nothing(channel: Channel) -> None:
     place, ticket = channel.hub.place("scan"), channel.ticket
     content = [os.urandom(1000) for _ in range(30)]
 
@@ -359,7 +357,7 @@ def test_coroutines_push_and_take_and_a_cancelled_wait_loses_nothing(
     assert asyncio.run(work()) == content
 
 
-def test_a_coroutine_that_is_cancelled_leaves_its_channel(channel: Channel, leaves_no_threads: None) -> None:
+def test_a_coroutine_that_is_cancelled_leaves_its_channel(channel: Channel) -> None:
     place, ticket = channel.hub.place("scan"), channel.ticket
 
     async def consume() -> None:

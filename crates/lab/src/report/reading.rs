@@ -100,6 +100,8 @@ fn known(name: &str) -> Option<(&'static str, Unit)> {
         "lag_at_the_end" => ("Behind the writer at the end", Unit::Seconds),
         "transfer_time" => ("Time of a transfer", Unit::Seconds),
         "lag" => ("From written to readable", Unit::Seconds),
+        "lag_p99" => ("From written to readable, P99", Unit::Seconds),
+        "lag_max" => ("From written to readable, the longest", Unit::Seconds),
         "message_size" => ("Size of a message", Unit::Bytes),
         "period" => ("Time between frames", Unit::Seconds),
         "after_last_frame" => ("After the last frame", Unit::Seconds),

@@ -363,4 +363,18 @@ pub const PLANS: &[Plan] = &[
             Kind::Shares { distribution: "lag" },
         )
     },
+    plan(
+        "lag",
+        "p99",
+        "How late 99 of 100 messages and frames are at most",
+        "003 section 2.1",
+        Kind::Bars { groups: Some("rtt"), measure: Measure::Number("lag_p99") },
+    ),
+    plan(
+        "lag",
+        "worst",
+        "How late the latest message or frame is",
+        "003 section 2.1",
+        Kind::Bars { groups: Some("rtt"), measure: Measure::Number("lag_max") },
+    ),
 ];

@@ -284,8 +284,12 @@ impl Stand<'_> {
             .with("period", seconds(case.period.as_secs_f64()))
             .measured("after_last_frame", wall_s - scan.acquisition_s(), "s")
             .measured("detector_held_up", late_s, "s")
-            .predicted("after_last_frame", predicted_s - scan.acquisition_s(), "s");
-        Ok(sample.predicted("wall_s", predicted_s, "s"))
+            .predicted("wall_s", predicted_s, "s");
+        // What ends a stream, the law does not know.
+        Ok(match case.way {
+            Way::Files(_) => sample.predicted("after_last_frame", predicted_s - scan.acquisition_s(), "s"),
+            _ => sample,
+        })
     }
 
     /// One `thalweg cp` for each file that is finished, one after another.
