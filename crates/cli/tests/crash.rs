@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::chance::{Random, in_time, quick_or_torture};
 use support::copies::{
-    CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, local_copy, make_small_source, make_source, pull, push, wrong_names,
+    CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, local_copy, make_small_source, make_source, pull, push,
+    wrong_names,
 };
 use support::group::MemoryGroup;
 use support::job::{Ran, Running, Strace, bytes_written, journal_bytes, signal, wait_for_handler, with};
