@@ -275,7 +275,11 @@ fn lags() -> Vec<Sample> {
                 let values = (1..=200).map(|at| rtt / 2.0 + 0.0003 + f64::from(at % 20) * 1e-4).collect();
                 let lags = Distribution { unit: "s".into(), values };
                 sample.distributions.insert("lag".into(), lags);
-                samples.push(sample.measured("lag_p99", 0.01 + rtt, "s").measured("lag_max", 0.02 + rtt, "s"));
+                samples.push(sample.measured("lag_p99", 0.01 + rtt, "s").measured(
+                    "lag_max",
+                    0.02 + rtt,
+                    "s",
+                ));
             }
         }
     }

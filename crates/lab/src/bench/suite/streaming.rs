@@ -202,9 +202,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             if case.way == Way::AtRest {
                 return Ok(sample(&carry("cp", &[])?));
             }
-            let (copied, grown) = grow_beside(&source, &daemon, &spec, rate, || {
-                carry("stream", &["--until-marker", MARKER])
-            })?;
+            let (copied, grown) =
+                grow_beside(&source, &daemon, &spec, rate, || carry("stream", &["--until-marker", MARKER]))?;
             let lag = Distribution { unit: "s".into(), values: grown.lags_s };
             let mut sample = sample(&copied)
                 .measured("lag_at_the_end", copied.wall_s - grown.written_s, "s")
