@@ -218,7 +218,8 @@ fn promises(breaches: &mut Vec<String>) -> Result<()> {
 /// In docs/faults.md tests stand as `file::function`.
 fn faults(breaches: &mut Vec<String>) -> Result<()> {
     let text = fs::read_to_string(tools::root().join("docs/faults.md")).context("docs/faults.md")?;
-    let words = text.lines().filter(|line| line.starts_with('|')).flat_map(|line| line.split('`').skip(1).step_by(2));
+    let words =
+        text.lines().filter(|line| line.starts_with('|')).flat_map(|line| line.split('`').skip(1).step_by(2));
     for test in words.filter(|word| word.contains("::")) {
         match test.rsplit_once("::") {
             Some((file, function)) if has_test(Path::new(file), function) => {}

@@ -37,7 +37,9 @@ fn x3_clients_that_are_stopped_killed_and_slowed_at_random_all_end_well() {
                     let mut command = with(command, more);
                     // Half of them push, half of them pull.
                     match number % 2 {
-                        0 => command.arg(format!("{}/", from.display())).arg(daemon.place("data", &format!("to-{number}/"))),
+                        0 => command
+                            .arg(format!("{}/", from.display()))
+                            .arg(daemon.place("data", &format!("to-{number}/"))),
                         _ => command.arg(daemon.place("data", "from/")).arg(format!("{}/", to.display())),
                     };
                     Running::start(command)
@@ -78,5 +80,10 @@ fn x3_clients_that_are_stopped_killed_and_slowed_at_random_all_end_well() {
         }
     });
     // The daemon has outlived all of them, and serves.
-    scratch.ok(["ls".into(), "--ticket".into(), daemon.ticket.display().to_string(), daemon.place("data", "from/")]);
+    scratch.ok([
+        "ls".into(),
+        "--ticket".into(),
+        daemon.ticket.display().to_string(),
+        daemon.place("data", "from/"),
+    ]);
 }

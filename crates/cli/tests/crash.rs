@@ -13,14 +13,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::chance::{Random, quick_or_torture};
 use support::copies::{
-    CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, local_copy, make_small_source, make_source, pull, push, wrong_names,
+    CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, local_copy, make_small_source, make_source, pull, push,
+    wrong_names,
 };
 use support::group::MemoryGroup;
 use support::job::{Ran, Running, Strace, bytes_written, signal, with};
 use support::proxy::Proxy;
 use support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
 use support::volume::{Volume, can_mount};
-use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, noise, wait_until};
+use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, wait_until};
 
 /// What was written until the kill, and how fast.
 struct Killed {

@@ -60,10 +60,8 @@ fn large_files_many_files_and_many_streams_stay_within_the_memory_that_is_allowe
     }
     let to = scratch.path("to");
     std::fs::create_dir(&to).unwrap();
-    let daemon = scratch.daemon_with(
-        &[("to", &to), ("large", &large), ("many", &many)],
-        &["--memory", "16MiB"],
-    );
+    let daemon =
+        scratch.daemon_with(&[("to", &to), ("large", &large), ("many", &many)], &["--memory", "16MiB"]);
     let at = |path: &Path| format!("{}/", path.display());
     let same = |name: &str, target: &Path| assert_same(&scratch.path(name), target);
     for (name, streams) in [("large", "24"), ("many", "24")] {
@@ -84,8 +82,16 @@ fn large_files_many_files_and_many_streams_stay_within_the_memory_that_is_allowe
     assert!(most <= MEMORY + BESIDE, "the daemon took {most} bytes");
     // It is named where it limits.
     let said = scratch.ok([
-        "cp", "-n", "--memory", "16MiB", "--streams", "24", "--ticket",
-        daemon.ticket.to_str().unwrap(), &at(&large), &daemon.place("to", "new/"),
+        "cp",
+        "-n",
+        "--memory",
+        "16MiB",
+        "--streams",
+        "24",
+        "--ticket",
+        daemon.ticket.to_str().unwrap(),
+        &at(&large),
+        &daemon.place("to", "new/"),
     ]);
     assert!(said.contains("4 (as many as --memory has room for)"), "{said}");
 }

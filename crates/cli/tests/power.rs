@@ -59,8 +59,7 @@ fn c7_whatever_a_power_cut_leaves_of_the_writes_since_a_flush_no_name_is_wrong()
     let mount = disk.path.clone();
     let both = copy_twice(&scratch, &from, &mount.join("to"));
     let (first, told) = disk.told();
-    let flushes: Vec<usize> =
-        (0..told.len()).filter(|at| matches!(told[*at], Told::Flush)).collect();
+    let flushes: Vec<usize> = (0..told.len()).filter(|at| matches!(told[*at], Told::Flush)).collect();
     assert!(flushes.len() > 5, "{} flushes in {} records", flushes.len(), told.len());
 
     let states = quick_or_torture(24, told.len() + 1000);

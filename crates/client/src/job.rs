@@ -168,7 +168,8 @@ impl Job {
         let known = known.as_ref().and_then(|profiles| profiles.of(&self.from, &self.to));
         let tuned = known.filter(|_| !wishes.holds_still).and_then(|way| way.tuned.clone());
         let wishes = &Wishes { learned, tuned, ..wishes.clone() };
-        let foreknown = Foreknown::of(known.filter(|_| is_profiled), wishes.verify, wishes.rate.bytes_per_s());
+        let foreknown =
+            Foreknown::of(known.filter(|_| is_profiled), wishes.verify, wishes.rate.bytes_per_s());
         let mut result = copy::copy(&self.from, &self.to, wishes, &self.signer, &watch, stop);
         // One that mostly found everything there is of another kind than those that are predicted.
         if let Ok(report) = &mut result

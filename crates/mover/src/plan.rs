@@ -183,13 +183,12 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     // What trials found was found without a rate to keep.
     let tuned = path.tuned.as_ref().filter(|_| asked.rate_bits_per_s.is_none() && !asked.yields);
     let segment_bytes = segment(asked, tuned, chunk_bytes.value);
-    let tuned_streams = tuned.filter(|_| path.learned.is_none()).and_then(|tuned| Some((tuned.streams?, tuned.why())));
+    let tuned_streams =
+        tuned.filter(|_| path.learned.is_none()).and_then(|tuned| Some((tuned.streams?, tuned.why())));
     let streams = match (asked.streams, tuned_streams, path.rtt, far) {
         (Some(streams), ..) => chosen(streams, "as asked"),
         (None, Some((streams, why)), ..) => chosen(streams, why),
-        (None, None, None, _) => {
-            chosen(near_streams(cores), "one for each core, at most 4: no path between")
-        }
+        (None, None, None, _) => chosen(near_streams(cores), "one for each core, at most 4: no path between"),
         (None, None, Some(rtt), None) => chosen(
             near_streams(cores),
             format!("one for each core, at most 4: round trip {} is near", show(rtt)),

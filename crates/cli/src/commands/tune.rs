@@ -7,10 +7,10 @@
 //! Bounded in time and in bytes; each trial is stopped after twice the time that it should take. What is under trial when
 //! either is used up is not kept.
 
-use crate::exit::Exit;
-use crate::place::Places;
 use super::probe::{Stand, how};
 use crate::args::tune::TuneArgs;
+use crate::exit::Exit;
+use crate::place::Places;
 use crate::{json, out, units};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -96,7 +96,8 @@ pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
     let learned = route.as_ref().and_then(|route| routes::known(&state, route));
     let path = stand.path();
     let untuned = plan::plan(&plan::Asked::default(), &path);
-    let now = plan::plan(&plan::Asked::default(), &plan::Path { tuned: known.clone(), learned, ..path.clone() });
+    let now =
+        plan::plan(&plan::Asked::default(), &plan::Path { tuned: known.clone(), learned, ..path.clone() });
     let mut trials = Trials {
         stand: &stand,
         args,
@@ -135,7 +136,11 @@ pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
         }
     }
     let said = Said { args, job: &job, knobs: &knobs, search: &search, trials: &trials, found };
-    if args.ask.json { json::tell(&said.as_json()) } else { said.tell() }
+    if args.ask.json {
+        json::tell(&said.as_json())
+    } else {
+        said.tell()
+    }
     drop(fars);
     Ok(Exit::Done)
 }
@@ -222,11 +227,12 @@ impl Trials<'_> {
 
     /// What the setting that is kept reached when it was last measured, in bits a second.
     fn rate_of(&self, search: &Search) -> Option<f64> {
-        let told = |decision: &Decision| match (&decision.to == search.kept(), &decision.from == search.kept()) {
-            (true, _) if decision.rate > 0.0 => Some(decision.rate),
-            (_, true) if decision.rate_before > 0.0 => Some(decision.rate_before),
-            _ => None,
-        };
+        let told =
+            |decision: &Decision| match (&decision.to == search.kept(), &decision.from == search.kept()) {
+                (true, _) if decision.rate > 0.0 => Some(decision.rate),
+                (_, true) if decision.rate_before > 0.0 => Some(decision.rate_before),
+                _ => None,
+            };
         search.decisions().iter().rev().find_map(told)
     }
 }
@@ -250,7 +256,8 @@ fn knobs(job: &Job, now: &Plan, congestion: Option<&String>, entries: u64) -> Ve
         let mut names = vec![None];
         // Of a far side that sends nobody knows what it has: it says so when it is tried.
         let permitted = job.is_push().then(permitted_congestion);
-        let is_there = |name: &&&str| permitted.as_ref().is_none_or(|there| there.iter().any(|is| is == **name));
+        let is_there =
+            |name: &&&str| permitted.as_ref().is_none_or(|there| there.iter().any(|is| is == **name));
         names.extend(CONGESTION.iter().filter(is_there).map(|name| Some((*name).to_owned())));
         if congestion.is_some() && !names.contains(&congestion.cloned()) {
             names.push(congestion.cloned());
@@ -290,9 +297,13 @@ impl Knob {
     /// The step in words.
     fn word(&self, step: usize) -> String {
         match self {
-            Knob::Streams(values) | Knob::IoDepth(values) | Knob::Concurrency(values) => values[step].to_string(),
+            Knob::Streams(values) | Knob::IoDepth(values) | Knob::Concurrency(values) => {
+                values[step].to_string()
+            }
             Knob::Request(values) => units::size(values[step]),
-            Knob::Congestion(names) => names[step].clone().unwrap_or_else(|| "the system's choice".to_owned()),
+            Knob::Congestion(names) => {
+                names[step].clone().unwrap_or_else(|| "the system's choice".to_owned())
+            }
         }
     }
 
@@ -332,8 +343,11 @@ fn apply(knobs: &[Knob], setting: &Setting, wishes: &mut Wishes) {
 }
 
 fn words(knobs: &[Knob], setting: &Setting) -> String {
-    let words: Vec<String> =
-        knobs.iter().zip(setting).map(|(knob, &step)| format!("{} {}", knob.name(), knob.word(step))).collect();
+    let words: Vec<String> = knobs
+        .iter()
+        .zip(setting)
+        .map(|(knob, &step)| format!("{} {}", knob.name(), knob.word(step)))
+        .collect();
     words.join(", ")
 }
 
@@ -450,11 +464,14 @@ impl Said<'_> {
         } else {
             let changes: Vec<String> =
                 changes.iter().map(|(knob, from, to)| format!("{knob} {to} instead of {from}")).collect();
-            let rate = self.trials.rate_of(self.search).map_or(String::new(), |rate| format!(": {}", shown(rate)));
+            let rate =
+                self.trials.rate_of(self.search).map_or(String::new(), |rate| format!(": {}", shown(rate)));
             out::tell(&format!("{}{rate} ({spent})", changes.join(", ")));
             out::tell(match self.args.dry_run {
                 true => "not remembered: it was a dry run",
-                false => "later copies of this way start so; `thalweg tune --forget` with the same places takes it back",
+                false => {
+                    "later copies of this way start so; `thalweg tune --forget` with the same places takes it back"
+                }
             });
         }
         if let Some(bound) = self.bound() {

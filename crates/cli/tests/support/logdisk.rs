@@ -60,7 +60,8 @@ impl LogDisk {
             return None;
         }
         let at = |more: &str| directory.join(format!("{name}{more}"));
-        let (image, first, below, log, path) = (at(".img"), at(".first"), at(".below"), at(".log"), at(".mnt"));
+        let (image, first, below, log, path) =
+            (at(".img"), at(".first"), at(".below"), at(".log"), at(".mnt"));
         std::fs::File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
         let force = if kind == "ext4" { "-F" } else { "-f" };
         run(Command::new(format!("mkfs.{kind}")).args(["-q", force]).arg(&image));
@@ -81,8 +82,7 @@ impl LogDisk {
             let _ = server.wait();
             return None;
         }
-        let mut disk =
-            LogDisk { server: Some(server), below, log, first, device: String::new(), path };
+        let mut disk = LogDisk { server: Some(server), below, log, first, device: String::new(), path };
         let device = run(Command::new("losetup").args(["-f", "--show"]).arg(disk.below.join("disk")));
         disk.device = device.trim().to_owned();
         run(Command::new("mount").args(["-t", kind]).arg(&disk.device).arg(&disk.path));

@@ -375,7 +375,11 @@ fn a_producer_that_takes_its_time() {
     row(&mut evidence.sender, Stage::Read).input_nanos = 9_000_000_000;
     works(&mut evidence.receiver, Stage::Sync, 2_500, 10);
     let verdict = expect(&evidence, Cause::Producer, Place::Source, 4.0);
-    assert!(verdict.sentence.starts_with("the producer: nothing more is there to read"), "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.starts_with("the producer: nothing more is there to read"),
+        "{}",
+        verdict.sentence
+    );
     // Of files that are there, idle streams wait for the scan.
     evidence.is_flow = false;
     assert_ne!(judge(&evidence).map(|verdict| verdict.narrowest.cause), Some(Cause::Producer));

@@ -39,7 +39,15 @@ impl Packer {
     /// If zstd cannot take its memory.
     pub fn new(segment_bytes: usize) -> io::Result<Self> {
         let out = vec![0; zstd::zstd_safe::compress_bound(segment_bytes)];
-        Ok(Packer { compressor: Compressor::new(LEVEL)?, out, failures: 0, skip: 0, cost: None, sending: None, left_alone: 0 })
+        Ok(Packer {
+            compressor: Compressor::new(LEVEL)?,
+            out,
+            failures: 0,
+            skip: 0,
+            cost: None,
+            sending: None,
+            left_alone: 0,
+        })
     }
 
     /// Replaces `payload[..raw]` by its compressed form if that is worth it; the new length then.

@@ -95,7 +95,6 @@ impl Default for Hedging {
     }
 }
 
-
 impl Limits {
     /// Defaults for a segment of `segment_bytes`.
     pub fn for_segment(segment_bytes: u32) -> Self {

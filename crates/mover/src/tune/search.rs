@@ -81,7 +81,13 @@ pub struct Search {
 #[derive(Debug, Clone, PartialEq)]
 enum Phase {
     /// A candidate of a ladder.
-    Trying { ladder: usize, to: usize, stride: usize, is_down: bool, moved: bool },
+    Trying {
+        ladder: usize,
+        to: usize,
+        stride: usize,
+        is_down: bool,
+        moved: bool,
+    },
     /// All that was kept, against the start.
     Confirming,
     Over,
@@ -259,9 +265,7 @@ impl Search {
         let Ladder { steps, is_ordered, .. } = &self.ladders[ladder];
         if !is_ordered {
             // Every step that is not kept and was not refused.
-            let left = (0..steps.len()).find(|step| {
-                *step != at && !self.refused.contains(step)
-            });
+            let left = (0..steps.len()).find(|step| *step != at && !self.refused.contains(step));
             return match left {
                 Some(to) => Phase::Trying { ladder, to, stride: 1, is_down, moved },
                 None => self.first_of(ladder + 1),
@@ -288,7 +292,9 @@ impl Search {
             Some(Ladder { steps, .. }) if steps.len() > 1 => self.go_on(ladder, LONG, false, false),
             Some(_) => self.first_of(ladder + 1),
             // What one comparison kept, one comparison said already.
-            None if self.decisions.iter().filter(|decision| decision.is_kept).count() > 1 => Phase::Confirming,
+            None if self.decisions.iter().filter(|decision| decision.is_kept).count() > 1 => {
+                Phase::Confirming
+            }
             None => Phase::Over,
         }
     }
@@ -405,7 +411,8 @@ mod tests {
         let mut search = Search::new(vec![ladder(3, 1, false), ladder(3, 0, true)]);
         // Both others of the first fail.
         while search.decisions().len() < 2 {
-            let rate = if search.next() == Some(vec![1, 0]) { Ok(1.0) } else { Err("no such thing".to_owned()) };
+            let rate =
+                if search.next() == Some(vec![1, 0]) { Ok(1.0) } else { Err("no such thing".to_owned()) };
             search.measured(rate);
         }
         assert!(search.decisions().iter().all(|decision| decision.why == "it failed: no such thing"));

@@ -119,8 +119,7 @@ fn a_file_takes_the_place_of_a_directory_and_a_directory_that_of_a_file() {
     assert_eq!(copied.assert_whole().conclusion.deleted, 5);
     assert_eq!(picture(&trees.source), picture(&trees.target));
     assert!(Path::new("/etc/passwd").exists());
-    let names: Vec<&[u8]> =
-        copied.conclusion.deleted_names.iter().map(|path| path.as_bytes()).collect();
+    let names: Vec<&[u8]> = copied.conclusion.deleted_names.iter().map(|path| path.as_bytes()).collect();
     assert!(names.contains(&&b"b"[..]) && names.contains(&&b"a/deep/1"[..]), "{names:?}");
 }
 
@@ -139,7 +138,8 @@ fn without_being_asked_to_delete_neither_takes_the_others_place() {
 fn a_dry_run_counts_what_would_make_way_and_touches_nothing() {
     let trees = crossed();
     let before = picture(&trees.target);
-    let dry = |max| To { terms: Terms { delete_max: Some(max), dry_run: true, ..terms() }, ..to(&trees.target) };
+    let dry =
+        |max| To { terms: Terms { delete_max: Some(max), dry_run: true, ..terms() }, ..to(&trees.target) };
     let copied = copy(&contents(&trees.source), dry(5));
     assert_eq!(copied.assert_whole().conclusion.deleted, 5);
     assert_eq!(copied.conclusion.deleted_names.len(), 5);

@@ -79,7 +79,8 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
     let mut left = Vec::new();
     for (staging, dir, job) in &found {
         let path = staging.join(job).unwrap_or_else(|_| staging.clone());
-        let bytes = dir.open_beneath(job, Links::Refuse).and_then(|dir| sweep(&Arc::new(dir), false)).unwrap_or(0);
+        let bytes =
+            dir.open_beneath(job, Links::Refuse).and_then(|dir| sweep(&Arc::new(dir), false)).unwrap_or(0);
         let mut state = match (in_use.contains(job), held.contains_key(job)) {
             (true, _) => LeftoverState::InUse,
             (false, true) => LeftoverState::Left,

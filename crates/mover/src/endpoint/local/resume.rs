@@ -1,8 +1,8 @@
 //! What an earlier attempt left of an entry: chunks that the journal names, as far as their bytes still have their digest.
 
 use super::destination::{LocalDestination, Place};
-use super::lock;
 use super::is_no_room;
+use super::lock;
 use super::partial::LocalPartial;
 use super::staging::partial_name;
 use crate::endpoint::{Decision, Left, PartialFile};
@@ -24,7 +24,12 @@ const THREADS_MAX: usize = 4;
 impl LocalDestination {
     /// A partial of the same content from an earlier attempt, as far as it is sound, and what may be there in the
     /// file that stands there; else everything is wanted.
-    pub(super) fn resume(&self, entry: &Entry, place: &Place, candidate: Option<u64>) -> Result<Decision, Failure> {
+    pub(super) fn resume(
+        &self,
+        entry: &Entry,
+        place: &Place,
+        candidate: Option<u64>,
+    ) -> Result<Decision, Failure> {
         let without_partial = || match candidate {
             Some(_) => Decision::Wanted { left: None, candidate },
             None => Decision::Fresh,

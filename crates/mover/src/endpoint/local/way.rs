@@ -258,7 +258,8 @@ impl LocalDestination {
             for name in entries.flatten().map(|entry| entry.name).filter(|name| is_aside(name)) {
                 if let Err(error) = remove_tree(&staging.dir, &name) {
                     let mut failure = crate::failure::of_io("delete", &error);
-                    failure.cause = format!("what made way for another entry stays in staging: {}", failure.cause);
+                    failure.cause =
+                        format!("what made way for another entry stays in staging: {}", failure.cause);
                     conclusion.troubles.push(failure);
                 }
             }

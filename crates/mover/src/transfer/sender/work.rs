@@ -475,8 +475,9 @@ impl Sender {
                 && chunk - run.first < run.count
             {
                 let took = self.clock.saturating_sub(handed.at);
-                self.usual =
-                    Some(self.usual.map_or(took, |usual| usual / (BEFORE + 1) * BEFORE + took / (BEFORE + 1)));
+                self.usual = Some(
+                    self.usual.map_or(took, |usual| usual / (BEFORE + 1) * BEFORE + took / (BEFORE + 1)),
+                );
             }
         }
     }
