@@ -56,6 +56,21 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "admission",
+        &[
+            "crate::run",
+            "crate::stage",
+            "crate::link",
+            "crate::endpoint",
+            "thalweg_sys",
+            "Instant::now",
+            "SystemTime",
+            "std::fs",
+            "std::net",
+            "std::thread",
+        ],
+    ),
+    (
         "plan.rs",
         &[
             "crate::run",

@@ -11,6 +11,8 @@ pub enum BenchCommand {
     /// Throughput by size of file
     #[command(subcommand)]
     Sweep(SweepCommand),
+    /// Whether the emulated path keeps what it is asked to, and what it costs
+    Path(RunArgs),
     /// What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)
     Latency(RunArgs),
     /// Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)
@@ -27,6 +29,8 @@ pub enum BenchCommand {
     Layout(RunArgs),
     /// Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)
     Congest(RunArgs),
+    /// Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)
+    Slots(RunArgs),
     /// A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)
     Storage(RunArgs),
     /// Make a result file of what another program measured: iperf3 --json, one run or several behind each other
@@ -59,6 +63,7 @@ impl BenchCommand {
         match self {
             BenchCommand::Sweep(SweepCommand::Bulk(args)) => Some(("sweep bulk", args)),
             BenchCommand::Sweep(SweepCommand::Streaming(args)) => Some(("sweep streaming", args)),
+            BenchCommand::Path(args) => Some(("path", args)),
             BenchCommand::Latency(args) => Some(("latency", args)),
             BenchCommand::Cca(args) => Some(("cca", args)),
             BenchCommand::Order(args) => Some(("order", args)),
@@ -67,6 +72,7 @@ impl BenchCommand {
             BenchCommand::Faults(args) => Some(("faults", args)),
             BenchCommand::Layout(args) => Some(("layout", args)),
             BenchCommand::Congest(args) => Some(("congest", args)),
+            BenchCommand::Slots(args) => Some(("slots", args)),
             BenchCommand::Storage(args) => Some(("storage", args)),
             BenchCommand::Import(_) | BenchCommand::Show(_) => None,
         }
@@ -103,10 +109,10 @@ pub struct RunArgs {
     /// Rate of the emulated line
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub rate: Option<u64>,
-    /// Shares of packets that the emulated path loses; only `cca` takes more than one
+    /// Shares of packets that the emulated path loses; only `cca` and `path` take more than one
     #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = units::parse_share)]
     pub loss: Vec<f64>,
-    /// How long traffic flows, in `latency` and `congest`
+    /// How long traffic flows, in `latency`, `congest` and `slots`
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub time: Option<Duration>,
     /// `storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the

@@ -1,9 +1,35 @@
-//! Options of links: ssh, and streams in TLS form.
+//! Options of links: how a far place is reached, ssh, and streams in TLS form.
 
+use crate::units;
 use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
 use thalweg_client::fars::SshOptions;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{KernelTls, TlsForm};
+
+/// How a far place is reached, and for how long: of commands that keep a link standing.
+#[derive(Debug, clap::Args)]
+pub struct LinkArgs {
+    /// TCP connections (default: by round trip and cores)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: Option<u16>,
+    /// What `thalweg serve` wrote: whom to expect and who we are
+    #[arg(long, value_name = "FILE")]
+    pub ticket: Option<PathBuf>,
+    /// Places that ssh reaches.
+    #[command(flatten)]
+    pub ssh: SshArgs,
+    /// Drop a link that acknowledges nothing for so long, and dial again
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    pub stall_timeout: Duration,
+    /// Give up without progress for so long
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
+    pub patience: Duration,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+}
 
 /// Options for places that ssh reaches.
 #[derive(Debug, clap::Args)]

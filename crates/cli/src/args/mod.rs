@@ -8,6 +8,10 @@ pub mod filters;
 
 pub mod stream;
 
+pub mod frames;
+
+pub mod slots;
+
 pub mod watch;
 
 pub mod places;
@@ -42,11 +46,13 @@ use clap::{Parser, Subcommand};
 use copy::CopyArgs;
 use dataset::DatasetCommand;
 use doctor::DoctorArgs;
+use frames::FramesCommand;
 use model::{AdviseArgs, ModelCommand};
 use places::{CatArgs, CheckArgs, DuArgs, GcArgs, LsArgs, RmArgs, VerifyArgs};
 use report::{PlotArgs, ReportArgs};
 use running::{LimitArgs, WhyArgs};
 use serve::{MoverArgs, ServeArgs};
+use slots::SlotsArgs;
 use std::path::PathBuf;
 use stream::{MarkArgs, StreamArgs};
 use testbed::TestbedCommand;
@@ -82,6 +88,11 @@ pub enum Command {
     Stream(StreamArgs),
     /// How much of a file that a stream writes is durable
     Mark(MarkArgs),
+    /// Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed
+    #[command(subcommand)]
+    Frames(FramesCommand),
+    /// Who may send to a daemon when: the slots that it gave away
+    Slots(SlotsArgs),
     /// Check that what a receipt says is still there, and undamaged
     Verify(VerifyArgs),
     /// Compare two places by content, changing nothing
@@ -163,6 +174,8 @@ impl Command {
             Command::Cp(args) | Command::Sync(args) => args.json,
             Command::Stream(args) => args.json,
             Command::Mark(args) => args.json,
+            Command::Frames(command) => command.wants_json(),
+            Command::Slots(args) => args.ask.json,
             Command::Verify(args) => args.ask.json,
             Command::Check(args) => args.ask.json,
             Command::Ls(args) => args.ask.json,

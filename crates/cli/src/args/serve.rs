@@ -1,6 +1,7 @@
 //! Options of the far sides: serve, and mover, which ssh starts.
 
 use super::link::TlsArgs;
+use super::slots::{SlotRate, parse_slot_rate};
 use crate::units;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +33,14 @@ pub struct ServeArgs {
     /// Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused
     #[arg(long, value_name = "SIZE", value_parser = super::copy::parse_memory)]
     pub memory: Option<u64>,
+    /// Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no
+    /// other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this
+    /// machine takes in, measured for some seconds at the start. What is sent without a slot is not held back
+    #[arg(long, value_name = "RATE|measure", value_parser = parse_slot_rate)]
+    pub slots: Option<SlotRate>,
+    /// Bytes of frames that all channels together may hold in memory
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
+    pub frames_memory: u64,
     /// For clients that ask for TLS records.
     #[command(flatten)]
     pub tls: TlsArgs,

@@ -1,11 +1,13 @@
 //! The command line of `thalweg stream` and `thalweg mark`.
 
-use crate::args::link::SshArgs;
+use crate::args::link::LinkArgs;
+use crate::args::slots::parse_slot;
 use crate::exit;
 use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_mover::admission::SlotAsked;
 use thalweg_wire::limits;
 
 /// Options of stream.
@@ -54,30 +56,20 @@ pub struct StreamArgs {
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_mark_every)]
     pub mark_every: Duration,
 
+    /// Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and
+    /// are to be durable within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused,
+    /// with what would fit. Marks are made at least ten times in a deadline
+    #[arg(long, value_name = "PERIOD:BYTES:DEADLINE|RATE:DEADLINE", value_parser = parse_slot)]
+    pub slot: Option<SlotAsked>,
     /// Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s)
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
     /// Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63
     #[arg(long, value_name = "DSCP", value_parser = units::parse_dscp)]
     pub dscp: Option<u8>,
-    /// TCP connections (default: by round trip and cores, at most 4)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub streams: Option<u16>,
-    /// What `thalweg serve` wrote: whom to expect and who we are
-    #[arg(long, value_name = "FILE")]
-    pub ticket: Option<PathBuf>,
-    /// Places that ssh reaches.
+    /// The link; without --streams at most 4 of them: pieces come one after the other.
     #[command(flatten)]
-    pub ssh: SshArgs,
-    /// Drop a link that acknowledges nothing for so long, and dial again
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
-    pub stall_timeout: Duration,
-    /// Give up if what was read gets nowhere for so long
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
-    pub patience: Duration,
-    /// Where thalweg keeps its keys and what it remembers
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
+    pub link: LinkArgs,
     /// Name each file, and tell more of the link
     #[arg(short = 'v', long)]
     pub verbose: bool,
@@ -87,6 +79,12 @@ pub struct StreamArgs {
     /// Show progress even when stderr is no terminal
     #[arg(short = 'P', long)]
     pub progress: bool,
+    /// Write what both sides signed, and a line for each file, to a file: see `thalweg verify`
+    #[arg(long, value_name = "FILE")]
+    pub receipt: Option<PathBuf>,
+    /// Write how each file ended, as JSON lines, to a file
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// Events as JSON, one a line, on stdout; on stderr if stdout is the destination
     #[arg(long)]
     pub json: bool,

@@ -2,7 +2,7 @@
 
 use crate::args::copy::Verify;
 use crate::args::filters::FilterArgs;
-use crate::args::link::SshArgs;
+use crate::args::link::LinkArgs;
 use crate::exit;
 use crate::units;
 use std::ffi::OsString;
@@ -72,24 +72,9 @@ pub struct WatchArgs {
     /// Send no faster than this, all items together; for instance 500Mbit/s
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
-    /// TCP connections (default: by round trip and cores)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub streams: Option<u16>,
-    /// What `thalweg serve` wrote: whom to expect and who we are
-    #[arg(long, value_name = "FILE")]
-    pub ticket: Option<PathBuf>,
-    /// Places that ssh reaches.
+    /// The link; a copy that is given up is tried again.
     #[command(flatten)]
-    pub ssh: SshArgs,
-    /// Drop a link that acknowledges nothing for so long, and dial again
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
-    pub stall_timeout: Duration,
-    /// Give up a copy without progress for so long; it is tried again
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
-    pub patience: Duration,
-    /// Where thalweg keeps its keys and what it remembers
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
+    pub link: LinkArgs,
     /// Only errors
     #[arg(short = 'q', long)]
     pub quiet: bool,
@@ -122,6 +107,9 @@ pub struct KeepRunArgs {
     /// The umask of the command
     #[arg(long)]
     pub umask: u32,
+    /// Below a guard
+    #[arg(long)]
+    pub guarded: bool,
     /// Where its end is recorded
     pub record: PathBuf,
     /// The program

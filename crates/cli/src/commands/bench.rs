@@ -3,12 +3,13 @@
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::{Value, json};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_cli::args::bench::{BenchCommand, ImportArgs, RunArgs};
-use thalweg_lab::bench::record::{Results, partial};
+use thalweg_lab::bench::record::{RESULT_BYTES_MAX, Results, partial};
 use thalweg_lab::bench::statistics::Summary;
 use thalweg_lab::bench::{Suite, Wishes, import, run, table, write};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
@@ -38,7 +39,7 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
     let suite = Suite::find(name).ok_or_else(|| {
         Failure::new(FailureKind::Internal, "find a suite", format!("there is no `{name}`"))
     })?;
-    if args.loss.len() > 1 && name != "cca" {
+    if args.loss.len() > 1 && !["cca", "path"].contains(&name) {
         let cause = format!("`{name}` takes one --loss");
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
@@ -99,8 +100,12 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
 }
 
 fn import_file(args: &ImportArgs) -> Result<Exit> {
-    let text =
-        std::fs::read_to_string(&args.file).map_err(|error| about("import results", &args.file, &error))?;
+    let mut text = String::new();
+    let opened = std::fs::File::open(&args.file);
+    // What is longer ends in the middle, and is refused as no JSON.
+    opened
+        .and_then(|file| file.take(RESULT_BYTES_MAX).read_to_string(&mut text))
+        .map_err(|error| about("import results", &args.file, &error))?;
     let results = import::iperf3(&text, units::moment).map_err(|why| {
         let cause = format!("{}: {why}", args.file.display());
         Failure::new(FailureKind::Usage, "import results", cause)
@@ -183,6 +188,9 @@ fn now() -> i64 {
 
 fn about(operation: &str, file: &Path, error: &std::io::Error) -> Failure {
     let mut failure = of_io(operation, error);
+    if error.kind() == std::io::ErrorKind::InvalidData {
+        failure.kind = FailureKind::Usage;
+    }
     failure.cause = format!("{}: {error}", file.display());
     failure
 }

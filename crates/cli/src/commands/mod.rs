@@ -8,6 +8,10 @@ mod stream;
 
 mod mark;
 
+mod frames;
+
+mod slots;
+
 mod mover;
 
 mod verify;
@@ -78,6 +82,8 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Stream(args) => stream::stream(&args, places),
         Command::Mark(args) => mark::mark(&args),
+        Command::Frames(command) => frames::frames(&command, places),
+        Command::Slots(args) => slots::slots(&args, places),
         Command::Bench(command) => bench::bench(&command),
         Command::Dataset(command) => dataset::dataset(&command),
         Command::Plot(args) => report::plot(&args),

@@ -1,10 +1,12 @@
 //! `thalweg stream`: what is still being made, from one place to another.
 
+use super::slots;
 use crate::exit::Exit;
 use crate::place::{Named, Places};
 use crate::progress::Progress;
 use crate::{json, show, signals, units};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,6 +18,7 @@ use thalweg_cli::args::stream::StreamArgs;
 use thalweg_client::events;
 use thalweg_client::fars::{self, Fars, How, Whom};
 use thalweg_client::identity;
+use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
@@ -24,6 +27,7 @@ use thalweg_mover::run::copy::{EvidenceSink, Meter, Stop, Watch};
 use thalweg_mover::run::far::Far;
 use thalweg_mover::run::flow::job::{self, FlowFrom, FlowReport, FlowTo, FlowWishes};
 use thalweg_service::published::{Publisher, State};
+use thalweg_wire::EntryId;
 use thalweg_wire::message::{FlowTerms, Outcome, Place, Until};
 use thalweg_wire::path::Escaped;
 
@@ -33,13 +37,13 @@ use thalweg_wire::path::Escaped;
 /// What is wrong with the command line; when it could not begin or not go on.
 pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     super::copy::bound_memory(args.memory);
-    let state = identity::state_directory(args.state.as_deref())?;
+    let state = identity::state_directory(args.link.state.as_deref())?;
     let mut fars = Fars::new(How {
         places: places.clone(),
-        ticket: args.ticket.clone(),
-        ssh: args.ssh.options(),
-        patience: args.patience,
-        stall_timeout: args.stall_timeout,
+        ticket: args.link.ticket.clone(),
+        ssh: args.link.ssh.options(),
+        patience: args.link.patience,
+        stall_timeout: args.link.stall_timeout,
         state: Some(state.clone()),
         events: if args.quiet { event::nobody() } else { show::notes() },
         via: Vec::new(),
@@ -55,12 +59,21 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
         Some(identity) => identity,
         None => Arc::new(identity::own(&state)?),
     };
-    let wishes = wishes(args);
+    let asked = || receipt::Asked {
+        from: vec![names[0].clone()],
+        to: names[1].clone(),
+        compress: false,
+        delete: false,
+    };
+    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked())).transpose()?;
+    let mut wishes = wishes(args);
+    wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
+    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
     let stop = Arc::new(Stop::default());
     let telling = "stopping: what was read becomes durable first; once more to stop at once";
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(telling))?;
     let meter: Arc<Meter> = Arc::default();
-    let teller = Arc::new(Teller::start(args, is_stdout, &meter));
+    let teller = Arc::new(Teller::start(args, is_stdout, &meter)?);
     let told = Publisher::begin(&state, &names[0], &names[1], false).map(Arc::new);
     let (hears, hears_link) = (teller.clone(), teller.clone());
     let watch = Watch {
@@ -79,7 +92,10 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
         told.over(if result.is_ok() { State::Finished } else { State::Failed });
     }
     match result {
-        Ok(report) => Ok(teller.finish(&report)),
+        Ok(report) => {
+            receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed))?;
+            teller.finish(&report)
+        }
         Err(failure) => {
             let exit = match failure.kind {
                 FailureKind::Stopped if stop.is_asked() => signal.exit(),
@@ -159,15 +175,18 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
         wait: args.wait,
         poll_ms: args.poll.map(|time| u32::try_from(millis(time)).unwrap_or(u32::MAX).max(1)),
     };
-    let mark_every_ms = u32::try_from(millis(args.mark_every)).unwrap_or(u32::MAX);
+    let often = args.slot.map_or(args.mark_every, |slot| args.mark_every.min(slot.deadline / 10));
+    let mark_every_ms = u32::try_from(millis(often)).unwrap_or(u32::MAX);
     let mut wishes = FlowWishes::new(until);
     // What is kept until it is marked, and frames: half for each.
     let window_bytes = args.buffer.min(args.memory.map_or(u64::MAX, |bytes| bytes / 2));
     wishes.terms = FlowTerms { window_bytes, mark_every_ms, ..wishes.terms };
-    wishes.asked = Asked { streams: args.streams, memory_bytes: args.memory, ..Asked::default() };
+    wishes.asked =
+        Asked { streams: args.link.streams, memory_bytes: args.memory, ..Asked::default() };
     wishes.rate_bytes_per_s = args.bwlimit.map(|bits| (bits / 8).max(1));
-    wishes.link.stall_timeout = args.stall_timeout;
-    wishes.link.patience = args.patience;
+    wishes.slot = args.slot;
+    wishes.link.stall_timeout = args.link.stall_timeout;
+    wishes.link.patience = args.link.patience;
     wishes.link.dscp = args.dscp;
     wishes
 }
@@ -180,12 +199,14 @@ struct Teller {
     is_stdout: bool,
     progress: Mutex<Option<Progress>>,
     failed: Mutex<Vec<FailureKind>>,
+    report: Option<Report>,
     over: Arc<AtomicBool>,
     ticker: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 impl Teller {
-    fn start(args: &StreamArgs, is_stdout: bool, meter: &Arc<Meter>) -> Teller {
+    fn start(args: &StreamArgs, is_stdout: bool, meter: &Arc<Meter>) -> Result<Teller> {
+        let report = args.report.as_deref().map(ReportFile::begin).transpose()?;
         let over = Arc::new(AtomicBool::new(false));
         let ticker = args.json.then(|| {
             let (meter, over) = (meter.clone(), over.clone());
@@ -197,7 +218,7 @@ impl Teller {
                 }
             })
         });
-        Teller {
+        Ok(Teller {
             verbose: args.verbose,
             quiet: args.quiet,
             json: args.json,
@@ -208,9 +229,10 @@ impl Teller {
                 args.quiet || args.json,
             )),
             failed: Mutex::default(),
+            report: report.map(|file| Report { file, told: Mutex::default() }),
             over,
             ticker: Mutex::new(ticker),
-        }
+        })
     }
 
     fn hear(&self, event: &Event) {
@@ -220,14 +242,19 @@ impl Teller {
                     self.failed.lock().unwrap_or_else(|p| p.into_inner()).push(failure.kind);
                     show::lines(failure).iter().for_each(|line| self.line(line));
                 }
+                let event = || Value::Object(events::settled(Some(entry), &entry.path, outcome));
+                if let Some(report) = &self.report {
+                    report.tell(entry.id, event);
+                }
                 if self.json {
-                    let event = events::settled(Some(entry), &entry.path, outcome);
-                    tell(self.is_stdout, &Value::Object(event));
+                    tell(self.is_stdout, &event());
                 } else if self.verbose && !matches!(outcome, Outcome::Failed(_)) {
                     self.line(&format!("{}: {} bytes", entry.path, units::count(entry.evidence.size)));
                 }
                 return;
             }
+            Event::Slot(held) if self.json => return tell(self.is_stdout, &slots::taken_event(held)),
+            Event::Slot(held) => ("slot", slots::taken_line(held)),
             Event::LinkLost(why) => ("link-lost", format!("link lost: {why}; trying again")),
             Event::LinkUp(after) => ("link-up", format!("link is back after {:.1} s", after.as_secs_f64())),
             Event::StreamLost(stream, why) if self.verbose => {
@@ -271,7 +298,10 @@ impl Teller {
     }
 
     /// The last line, and the exit code.
-    fn finish(&self, report: &FlowReport) -> Exit {
+    fn finish(&self, report: &FlowReport) -> Result<Exit> {
+        if let Some(report) = &self.report {
+            report.file.finish()?;
+        }
         let kinds = self.failed.lock().unwrap_or_else(|p| p.into_inner()).clone();
         let exit = Exit::of_entries(kinds.into_iter());
         if self.json {
@@ -279,7 +309,21 @@ impl Teller {
         } else if !self.quiet {
             self.line(&last_line(report));
         }
-        exit
+        Ok(exit)
+    }
+}
+
+/// A line for each file, once: after an outage in which a session ended complete files are settled again.
+struct Report {
+    file: ReportFile,
+    told: Mutex<HashSet<EntryId>>,
+}
+
+impl Report {
+    fn tell(&self, flow: EntryId, event: impl FnOnce() -> Value) {
+        if self.told.lock().unwrap_or_else(|p| p.into_inner()).insert(flow) {
+            self.file.line(&event());
+        }
     }
 }
 
@@ -317,6 +361,12 @@ fn finished(report: &FlowReport, exit: Exit) -> Value {
     put("seconds", report.elapsed.as_secs_f64().into());
     put("root", report.agreed.receiver.statement.root.to_string().into());
     put("attempts", report.attempts.into());
+    for (key, value) in report.lag.iter().flat_map(slots::lag_fields) {
+        put(key, value);
+    }
+    if let Some(held) = &report.slot {
+        put("slot", slots::taken_event(held));
+    }
     Value::Object(object)
 }
 
@@ -334,6 +384,9 @@ fn last_line(report: &FlowReport) -> String {
         line.push_str(&format!("; {} were there already", units::size(totals.bytes_resumed)));
     }
     line.push_str("; verified, durable");
+    if let Some((held, lag)) = report.slot.as_ref().zip(report.lag.as_ref()) {
+        line.push_str(&format!("; {}", slots::kept(held, lag)));
+    }
     if totals.failed > 0 {
         line.push_str(&format!("; {} failed", units::count(totals.failed)));
     }

@@ -53,9 +53,18 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
 /// # Errors
 /// If the end of the command cannot be recorded.
 pub fn keep_run(args: &KeepRunArgs) -> Result<Exit> {
-    thalweg_sys::usage::restore_umask(args.umask);
-    command::keep(&args.record, &args.program, &args.arguments)
-        .map_err(|error| failure::of_io("record how the command ended", &error))?;
+    let done = match args.guarded {
+        true => {
+            thalweg_sys::usage::restore_umask(args.umask);
+            command::keep_below_guard(&args.record, &args.program, &args.arguments)
+        }
+        false => std::env::current_exe().and_then(|own| {
+            let mut keeper = std::process::Command::new(own);
+            keeper.args(["keep-run", "--guarded", "--umask", &args.umask.to_string(), "--"]);
+            command::guard(&args.record, keeper.arg(&args.record).arg(&args.program).args(&args.arguments))
+        }),
+    };
+    done.map_err(|error| failure::of_io("record how the command ended", &error))?;
     Ok(Exit::Done)
 }
 
@@ -67,7 +76,7 @@ fn usage(cause: &str) -> Failure {
 }
 
 fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
-    let state = identity::state_directory(args.state.as_deref())?;
+    let state = identity::state_directory(args.link.state.as_deref())?;
     let place = |text: &OsStr| Named::parse(text, places);
     let complete = match &args.marker {
         Some(marker) if marker.is_empty() || marker.as_bytes().contains(&b'/') => {
@@ -106,24 +115,24 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
         results: args.results_back.as_deref().map(place).transpose()?,
         how: How {
             places: places.clone(),
-            ticket: args.ticket.clone(),
-            ssh: args.ssh.options(),
-            patience: args.patience,
-            stall_timeout: args.stall_timeout,
+            ticket: args.link.ticket.clone(),
+            ssh: args.link.ssh.options(),
+            patience: args.link.patience,
+            stall_timeout: args.link.stall_timeout,
             state: Some(state.clone()),
             events: if args.quiet { event::nobody() } else { show::notes() },
             via: Vec::new(),
             bind: Vec::new(),
         },
         wishes: Wishes {
-            asked: plan::Asked { streams: args.streams, ..plan::Asked::default() },
+            asked: plan::Asked { streams: args.link.streams, ..plan::Asked::default() },
             verify: Verify::level(args.verify),
             compress: args.compress,
             rate: Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1)))),
             filter: rules,
             link: LinkSettings {
-                stall_timeout: args.stall_timeout,
-                patience: args.patience,
+                stall_timeout: args.link.stall_timeout,
+                patience: args.link.patience,
                 ..LinkSettings::default()
             },
             state: Some(state.clone()),

@@ -1,6 +1,7 @@
 //! How disks are used, in words.
 
 use super::{Chosen, Tuned, chosen};
+use crate::endpoint::local::DIRECT_BYTES;
 use crate::order;
 use thalweg_wire::message::{Direct, Disk, Order};
 
@@ -32,6 +33,7 @@ pub fn disk_plan(asked: &Disk, tuned: Option<&Tuned>, no_ring: Option<String>) -
         Some(asked) => chosen(order_name(asked), "as asked"),
         None => chosen(order_name(default), why),
     };
+    let past_cache = format!("past the page cache from {} KiB, on ext4 and XFS", DIRECT_BYTES >> 10);
     DiskPlan {
         io_depth: match (asked.depth, tuned.and_then(|tuned| Some((tuned.io_depth?, tuned.why())))) {
             (Some(depth), _) => chosen(depth, "as asked"),
@@ -45,7 +47,7 @@ pub fn disk_plan(asked: &Disk, tuned: Option<&Tuned>, no_ring: Option<String>) -
         },
         direct: [
             direct(asked.source.direct, "through the page cache, whose reading ahead measured faster"),
-            direct(asked.destination.direct, "past the page cache from 16 MiB, on ext4 and XFS"),
+            direct(asked.destination.direct, &past_cache),
         ],
         order: [
             ordered(asked.source.order, order::SOURCE, "each request after the one before it was made"),

@@ -387,6 +387,7 @@ impl Job<'_> {
             only: Vec::new(),
             trial: self.far_trial(Direction::Push),
             flow: None,
+            frames: None,
         })?;
         let limits = sender::Limits::for_terms(&terms);
         let outbox = client.session.outbox();
@@ -430,6 +431,7 @@ impl Job<'_> {
             only: self.wishes.only.clone(),
             trial: self.far_trial(Direction::Pull),
             flow: None,
+            frames: None,
         })?;
         let made = [Place { export: None, path: b"noise/".to_vec() }];
         let named = if matches!(self.wishes.trial, Some(Trial::Noise { .. })) { &made[..] } else { places };

@@ -68,6 +68,7 @@ pub mod survey;
 pub mod leftover;
 
 pub use destination::{DestinationPlace, LocalDestination};
+pub use partial::DIRECT_BYTES;
 pub use source::{LocalSource, ScanOptions, SourceRoot};
 
 /// Directory in the root of a destination (and in the top directory of every other file system below it) that

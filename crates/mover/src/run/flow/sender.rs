@@ -6,6 +6,8 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::flow::sender::{Action, Piece, Progress, Sender};
 use crate::link::FrameBuffer;
 use crate::run::end::{self, End};
+use crate::run::flow::lags::{Lag, Lags};
+use crate::run::flow::slot::SlotGate;
 use crate::run::ledger::Ledger;
 use crate::run::sender::Did;
 use crate::run::{Ended, LineSink, Outbox};
@@ -19,7 +21,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
-use thalweg_wire::message::{FlowTerms, Origin, Steer, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{
+    FlowBegin, FlowMark, FlowMessage, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage,
+    TransferNumber,
+};
 use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
@@ -53,6 +58,11 @@ struct State {
     number: TransferNumber,
     outbox: Option<Arc<dyn Outbox>>,
     wanted: VecDeque<Wanted>,
+    /// Holds pieces back until their window.
+    slot: Option<Arc<SlotGate>>,
+    lags: Lags,
+    /// When the first byte was read.
+    first_read: Option<Instant>,
     is_stopped: bool,
     /// Nobody reads any more.
     is_fed: bool,
@@ -74,6 +84,9 @@ impl FlowSend {
                 number: TransferNumber(0),
                 outbox: None,
                 wanted: VecDeque::new(),
+                slot: None,
+                lags: Lags::default(),
+                first_read: None,
                 is_stopped: false,
                 is_fed: false,
                 failed: None,
@@ -134,6 +147,31 @@ impl FlowSend {
     /// The rate that it is held to now, in bytes a second.
     pub fn rate(&self) -> Option<u64> {
         self.pace.rate()
+    }
+
+    /// Has pieces wait for the windows of a slot, and counts what is later than its deadline; `None`: no more.
+    pub fn set_slot(&self, slot: Option<(Arc<SlotGate>, Duration)>) {
+        let mut state = self.lock();
+        if let Some((_, deadline)) = &slot {
+            state.lags.set_deadline(*deadline);
+        }
+        state.slot = slot.map(|(gate, _)| gate);
+    }
+
+    /// How late bytes were so far: from read to known to be durable.
+    pub fn lag(&self) -> Lag {
+        self.lock().lags.so_far()
+    }
+
+    /// When the first byte was read; waits for it, at most so long.
+    pub fn first_read(&self, patience: Duration) -> Option<Instant> {
+        end::wait_for(
+            &self.state,
+            &self.changed,
+            patience,
+            |state| state.first_read,
+            |state| state.end.ended.is_some(),
+        )
     }
 
     /// Counters so far.
@@ -215,7 +253,17 @@ impl FlowSend {
             TransferMessage::Receipt(signed) => state.end.peer_receipt = Some(*signed),
             TransferMessage::Accounts(accounts) => state.end.peer_accounts = *accounts,
             TransferMessage::Abort(failure) => state.end.come(Ended::Failed(failure)),
-            message => state.machine.hear(message)?,
+            message => {
+                let marks = match &message {
+                    TransferMessage::Flow(FlowMessage::Mark(marks)) => marks.clone(),
+                    _ => Vec::new(),
+                };
+                state.machine.hear(message)?;
+                let now = Instant::now();
+                for FlowMark { flow, bytes, .. } in marks {
+                    state.lags.marked(flow, bytes, now);
+                }
+            }
         }
         self.pump(&mut state);
         drop(state);
@@ -261,18 +309,22 @@ impl FlowSend {
     /// # Errors
     /// When the stream is gone.
     pub fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did> {
-        let (piece, number) = {
+        let (piece, number, slot) = {
             let mut state = self.lock();
             if state.end.ended.is_some() {
                 return Ok(Did::Over);
             }
             let Some(piece) = state.machine.next_piece(stream) else { return Ok(Did::Nothing(None)) };
-            (piece, state.number)
+            (piece, state.number, state.slot.clone())
         };
         let bytes = piece.bytes.len() as u64;
         let mut watch = Stopwatch::start(&self.accounts);
         if self.pace.rate().is_some() {
             self.pace.wait(bytes, || self.ended().is_none());
+            watch.lap_out(Stage::Pace, bytes);
+        }
+        if let Some(slot) = slot {
+            slot.wait(bytes, || self.ended().is_none());
             watch.lap_out(Stage::Pace, bytes);
         }
         buffer.payload_mut()[..piece.bytes.len()].copy_from_slice(&piece.bytes);
@@ -307,10 +359,17 @@ impl FlowSend {
                     let failure = Failure::new(FailureKind::Damage, "go on with the stream", cause);
                     state.machine.rewound(at.flow, Err(failure));
                 }
-                Action::Rewind { at, is_ours } => state.wanted.push_back(Wanted::Rewind { at, is_ours }),
+                Action::Rewind { at, is_ours } => {
+                    state.lags.forget(at.flow);
+                    state.wanted.push_back(Wanted::Rewind { at, is_ours });
+                }
                 Action::Settled(flow, outcome) => {
-                    if let Some((begin, bytes)) = state.machine.flow(flow) {
-                        let entry = entry_of(flow, &begin.path, begin.mode, bytes);
+                    if matches!(outcome, Outcome::Done { .. }) {
+                        state.lags.marked(flow, u64::MAX, Instant::now());
+                    }
+                    state.lags.forget(flow);
+                    if let Some((begin, name, bytes)) = state.machine.flow(flow) {
+                        let entry = settled_entry(flow, begin, name, bytes, &outcome);
                         state.end.settled(&entry, &outcome);
                         (self.events)(Event::Settled(Arc::new(entry), outcome));
                     }
@@ -345,6 +404,7 @@ impl FlowSend {
     }
 
     fn push_now(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
+        let read = Instant::now();
         let mut watch = Stopwatch::start(&self.accounts);
         let digest = Digest(*blake3::hash(bytes).as_bytes());
         let mut hasher = match self.hashers().get(&flow) {
@@ -374,8 +434,14 @@ impl FlowSend {
         if state.machine.push(piece).is_err() {
             return Pushed::Elsewhere;
         }
+        state.lags.read(flow, offset + bytes.len() as u64, read);
+        let is_first = state.first_read.is_none();
+        state.first_read.get_or_insert(read);
         let outbox = state.outbox.clone();
         drop(state);
+        if is_first {
+            self.changed.notify_all();
+        }
         self.hashers().insert(flow, hasher);
         if let Some(outbox) = outbox {
             outbox.work();
@@ -388,7 +454,20 @@ impl FlowSend {
     }
 }
 
-/// A complete flow as an entry of the receipt.
+/// A flow that is over as an entry of the receipt: under the name that it has at the destination, if it is whole there. Of one
+/// that failed one side may not know that name.
+pub(super) fn settled_entry(
+    id: EntryId,
+    begin: &FlowBegin,
+    name: Option<&RelativePath>,
+    bytes: u64,
+    outcome: &Outcome,
+) -> Entry {
+    let name = name.filter(|_| matches!(outcome, Outcome::Done { .. }));
+    entry_of(id, name.unwrap_or(&begin.path), begin.mode, bytes)
+}
+
+/// A flow as an entry.
 pub(super) fn entry_of(id: EntryId, path: &RelativePath, mode: u32, bytes: u64) -> Entry {
     Entry {
         id,
@@ -413,6 +492,10 @@ impl Taker for FlowSend {
 
     fn position(&self, flow: EntryId) -> Option<u64> {
         self.lock().machine.position(flow)
+    }
+
+    fn digest(&self, flow: EntryId) -> Option<Digest> {
+        self.hashers().get(&flow).map(|hasher| Digest(*hasher.finalize().as_bytes()))
     }
 
     fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
