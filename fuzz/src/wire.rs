@@ -116,7 +116,9 @@ pub fn spill_record(data: &[u8]) {
     assert!(SpillRecord::decode(data, 3, 1 << 21).is_err() && SpillRecord::decode(data, 4, 1 << 20).is_err());
     assert_eq!(lengths.payload, record.item.payload_bytes());
     match record.encode(3, 1 << 20) {
-        Ok(encoded) => assert_eq!(SpillRecord::decode(&encoded, 3, 1 << 20).map(|(read, _)| read), Ok(record)),
+        Ok(encoded) => {
+            assert_eq!(SpillRecord::decode(&encoded, 3, 1 << 20).map(|(read, _)| read), Ok(record))
+        }
         Err(error) => panic!("{error}: {record:?}"),
     }
 }

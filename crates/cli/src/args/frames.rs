@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_client::fars::{How, SshOptions};
-use thalweg_client::place::Places;
 use thalweg_client::frames::{ChannelWishes, FrameFrom, FramePolicy};
+use thalweg_client::place::Places;
 use thalweg_wire::limits;
 
 /// Frames of detectors, from memory to memory by way of a channel at a daemon.
@@ -216,7 +216,11 @@ fn parse_spill(text: &str) -> Result<u64, String> {
 fn parse_name(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_plain = !text.is_empty() && text.len() <= 100 && !text.starts_with('.') && text.chars().all(plain);
-    if is_plain { Ok(text.to_owned()) } else { Err("letters, digits, `-`, `_` and `.`, and no `.` first".into()) }
+    if is_plain {
+        Ok(text.to_owned())
+    } else {
+        Err("letters, digits, `-`, `_` and `.`, and no `.` first".into())
+    }
 }
 
 fn parse_policy(text: &str) -> Result<FramePolicy, String> {

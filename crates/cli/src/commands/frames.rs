@@ -56,7 +56,9 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
     if let Some(trouble) = &status.spill_trouble {
         out::line(&json::inert(&format!("the spill log cannot be written: {trouble}")))?;
     }
-    for ProducerStatus { producer, frames, bytes, waiting, is_linked, is_finished, clock } in &status.producers {
+    for ProducerStatus { producer, frames, bytes, waiting, is_linked, is_finished, clock } in
+        &status.producers
+    {
         let state = match (is_finished, is_linked) {
             (true, _) => "finished",
             (false, true) => "linked",
@@ -76,7 +78,8 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
             .iter()
             .map(|(reason, count)| format!("{} {}", units::count(*count), reason_name(*reason)))
             .collect();
-        let lost = if lost.is_empty() { "none lost".to_owned() } else { format!("lost: {}", lost.join(", ")) };
+        let lost =
+            if lost.is_empty() { "none lost".to_owned() } else { format!("lost: {}", lost.join(", ")) };
         let [p50, p90, p99, max] = tail_ns.map(|ns| units::time(ns as f64 / 1e9));
         out::line(&format!(
             "consumer {name}: {}, {members} linked, {} behind, {} under way, {} taken, {}, {lost}; from hub to taken P50 {p50}, \
@@ -122,7 +125,9 @@ fn status_json(status: &ChannelStatus) -> Value {
 }
 
 fn lost_json(lost: &[(frames::LossReason, u64)]) -> Value {
-    Value::Object(lost.iter().map(|(reason, count)| (reason_name(*reason).to_owned(), (*count).into())).collect())
+    Value::Object(
+        lost.iter().map(|(reason, count)| (reason_name(*reason).to_owned(), (*count).into())).collect(),
+    )
 }
 
 fn seconds(ns: u64) -> f64 {
@@ -161,7 +166,8 @@ fn latency_text(latency: Latency) -> String {
     let [p50, p90, p99, max, bound] =
         [latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.max_ns, latency.bound_ns]
             .map(|ns| units::time(seconds(ns)));
-    let score = latency.speed_score.map(|score| format!(", Streaming Speed Score {score:.1}")).unwrap_or_default();
+    let score =
+        latency.speed_score.map(|score| format!(", Streaming Speed Score {score:.1}")).unwrap_or_default();
     format!("latency P50 {p50}, P90 {p90}, P99 {p99}, longest {max}, within {bound}{score}")
 }
 

@@ -181,8 +181,7 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
     // What is kept until it is marked, and frames: half for each.
     let window_bytes = args.buffer.min(args.memory.map_or(u64::MAX, |bytes| bytes / 2));
     wishes.terms = FlowTerms { window_bytes, mark_every_ms, ..wishes.terms };
-    wishes.asked =
-        Asked { streams: args.link.streams, memory_bytes: args.memory, ..Asked::default() };
+    wishes.asked = Asked { streams: args.link.streams, memory_bytes: args.memory, ..Asked::default() };
     wishes.rate_bytes_per_s = args.bwlimit.map(|bits| (bits / 8).max(1));
     wishes.slot = args.slot;
     wishes.link.stall_timeout = args.link.stall_timeout;

@@ -123,7 +123,14 @@ impl Consumer {
     ///
     /// # Errors
     /// `Protocol` for what no correct hub hands out.
-    pub fn arrived(&mut self, epoch: u16, number: u64, item: Item, payload: Payload, now_ns: u64) -> Result<()> {
+    pub fn arrived(
+        &mut self,
+        epoch: u16,
+        number: u64,
+        item: Item,
+        payload: Payload,
+        now_ns: u64,
+    ) -> Result<()> {
         self.lane.arrived(epoch, number, item, payload);
         while let Some((number, item, payload)) = self.lane.pop() {
             let cost = cost_of(&item);

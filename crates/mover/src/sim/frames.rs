@@ -557,9 +557,7 @@ impl World {
             Some(Work::Send { number, epoch, what }) => {
                 let (item, payload) = match what {
                     What::Note(item) => (item, Payload::default()),
-                    What::Frame(held) => {
-                        (Item::Frame(Box::new(held.head.clone())), held.payload.clone())
-                    }
+                    What::Frame(held) => (Item::Frame(Box::new(held.head.clone())), held.payload.clone()),
                 };
                 taker.wire.streams[usize::from(stream)].push_back((epoch, number, item, payload));
             }
@@ -611,7 +609,8 @@ impl World {
                     return Err(format!("{} {} is not what was pushed", frame.producer, frame.sequence));
                 }
                 taker.expect(&frame.producer, frame.sequence, frame.sequence + 1, single)?;
-                let is_new = taker.delivered.entry(frame.producer.clone()).or_default().insert(frame.sequence);
+                let is_new =
+                    taker.delivered.entry(frame.producer.clone()).or_default().insert(frame.sequence);
                 // A new hub does not know what of its log the members of a group had taken.
                 if !is_new && (single || self.restarts == 0) {
                     return Err(format!("{} {} was delivered twice", frame.producer, frame.sequence));
@@ -703,7 +702,8 @@ impl World {
 
     fn is_over(&self) -> bool {
         // Consumers of a hub that never heard of a producer wait for one, and rightly.
-        let is_orphaned = self.makers.iter().all(|maker| maker.is_dead) && self.hub.status().producers.is_empty();
+        let is_orphaned =
+            self.makers.iter().all(|maker| maker.is_dead) && self.hub.status().producers.is_empty();
         self.makers.iter().all(|maker| maker.is_dead || maker.finished)
             && self.takers.iter().all(|taker| taker.is_dead || taker.ended || is_orphaned)
     }
@@ -743,7 +743,11 @@ impl World {
                     matches!(taker.asks.policy, FramePolicy::DropOldest { .. } | FramePolicy::LatestOnly)
                 });
                 if keeps && together.len() as u64 != maker.frames {
-                    return Err(format!("a group got {} of {} frames of {name}", together.len(), maker.frames));
+                    return Err(format!(
+                        "a group got {} of {} frames of {name}",
+                        together.len(),
+                        maker.frames
+                    ));
                 }
             }
         }

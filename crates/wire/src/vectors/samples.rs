@@ -7,7 +7,11 @@ use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES}
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
-    AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, FramesMessage, Heartbeat, Loss, Measured, Message, Open, Opened, Order, Origin, Outcome, Part, Place, Preserve, Question, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Terms, Totals, TransferMessage, TransferNumber, Trial, Until, VerifyLevel, WaitingFor, Want,
+    AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, FlowBegin,
+    FlowMark, FlowMessage, FlowStand, FlowTerms, FramesMessage, Heartbeat, Loss, Measured, Message, Open,
+    Opened, Order, Origin, Outcome, Part, Place, Preserve, Question, Reply, Rhythm, Run, ScanTotals, Seal,
+    Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Terms, Totals, TransferMessage,
+    TransferNumber, Trial, Until, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -584,7 +588,11 @@ fn opens() -> Vec<Sample<Open>> {
     all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
     all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
     all.extend(one("flow", Open { places: vec![place()], flow: Some(flow_terms()), ..open() }));
-    all.extend(within(frames::terms(), "", |frames| Open { places: vec![place()], frames: Some(frames), ..open() }));
+    all.extend(within(frames::terms(), "", |frames| Open {
+        places: vec![place()],
+        frames: Some(frames),
+        ..open()
+    }));
     let with = |source| Open { terms: Terms { disk: Disk { source, ..terms().disk }, ..terms() }, ..open() };
     all.extend(within(directs, "direct", |direct| with(DiskSide { direct, order: None })));
     all.extend(within(orders, "order", |order| with(DiskSide { direct: Direct::Auto, order: Some(order) })));

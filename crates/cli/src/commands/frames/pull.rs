@@ -106,9 +106,8 @@ fn tell_lost(teller: Teller, lost: &LostRange) {
     let event = json!({
         "event": "lost", "producer": lost.producer.as_str(), "first": lost.first, "end": lost.end, "reason": reason,
     });
-    teller.tell(&event, || {
-        format!("lost of {}: {} to {} ({reason})", lost.producer, lost.first, lost.end - 1)
-    });
+    teller
+        .tell(&event, || format!("lost of {}: {} to {} ({reason})", lost.producer, lost.first, lost.end - 1));
 }
 
 fn tell_set(teller: Teller, set: &SetReport) {
@@ -119,10 +118,15 @@ fn tell_set(teller: Teller, set: &SetReport) {
     teller.tell(&event, || match set.is_complete() {
         true => format!("set {} is complete: {} frames", set.set, set.frames),
         false => {
-            let missing: Vec<String> = set.missing.iter().take(20).map(|(a, b)| format!("{a}..{b}")).collect();
+            let missing: Vec<String> =
+                set.missing.iter().take(20).map(|(a, b)| format!("{a}..{b}")).collect();
             let more = if set.missing.len() > 20 { ", ..." } else { "" };
             let (delivered, frames) = (set.delivered, set.frames);
-            format!("set {} has {delivered} of {frames} frames; missing: {}{more}", set.set, missing.join(", "))
+            format!(
+                "set {} has {delivered} of {frames} frames; missing: {}{more}",
+                set.set,
+                missing.join(", ")
+            )
         }
     });
 }

@@ -14,9 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_cli::args::frames::FramesPushArgs;
 use thalweg_client::frames::files::{self, Cut};
-use thalweg_client::frames::{
-    ChannelWishes, HeldLevel, NewFrame, ProducerReport, Sender, SenderWishes,
-};
+use thalweg_client::frames::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, Sender, SenderWishes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Stop;
 use thalweg_wire::limits;

@@ -92,9 +92,10 @@ impl Channel {
             Some(group) => group.clone(),
             None => consume.consumer[..6].iter().map(|byte| format!("{byte:02x}")).collect(),
         };
-        let one = self.subscriptions.entry(key.clone()).or_insert_with(|| {
-            Subscription::new(name, consume.policy, consume.from, cursor)
-        });
+        let one = self
+            .subscriptions
+            .entry(key.clone())
+            .or_insert_with(|| Subscription::new(name, consume.policy, consume.from, cursor));
         if one.policy != consume.policy {
             return refuse(FailureKind::Conflict, "its group, or it itself before, has another policy");
         }

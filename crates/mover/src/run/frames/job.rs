@@ -368,7 +368,7 @@ impl Job {
             Direction::Pull => (client.system, own_system()),
         };
         let asked = Asked { streams: self.opening.streams, ..Asked::default() };
-        let path = Path { rtt: Some(client.rtt), sender, receiver, learned: None };
+        let path = Path { rtt: Some(client.rtt), sender, receiver, learned: None, tuned: None };
         let mut plan = plan::plan(&asked, &path);
         if asked.streams.is_none() && plan.streams.value > STREAMS_MAX {
             plan.streams.value = STREAMS_MAX;
