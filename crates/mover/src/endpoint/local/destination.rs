@@ -12,6 +12,7 @@
 use super::file::LocalFile;
 use super::held::Held;
 use super::metadata::Rights;
+use super::nameless::Nameless;
 use super::partial::LocalPartial;
 use super::place::{self, Resolved};
 use super::scratch::Scratch;
@@ -58,6 +59,7 @@ pub struct LocalDestination {
     pub(super) has_catalogue: bool,
     pub(super) flights: Mutex<NumberMap<EntryId, Flight>>,
     pub(super) partials: Mutex<HashMap<u64, Arc<LocalPartial>>>,
+    pub(super) nameless: Nameless,
     pub(super) changed: Mutex<durable::Changed>,
     pub(super) spool: Mutex<Spool>,
     pub(super) offered: Mutex<Option<Offered>>,
@@ -176,6 +178,7 @@ impl LocalDestination {
             has_catalogue: false,
             flights: Mutex::default(),
             partials: Mutex::default(),
+            nameless: Nameless::new(),
             changed: Mutex::default(),
             spool: Mutex::default(),
             offered: Mutex::default(),
@@ -437,6 +440,7 @@ impl Destination for LocalDestination {
 
     fn close(&self, success: bool) {
         lock(&self.partials).clear();
+        self.nameless.clear();
         let journal = lock(&self.journal).take();
         lock(&self.catalogue).take();
         if !success {

@@ -39,6 +39,8 @@ pub mod scratch;
 
 mod lanes;
 
+mod nameless;
+
 mod partial;
 
 mod metadata;

@@ -58,7 +58,10 @@ fn pays(kind: FileSystemKind) -> bool {
     matches!(kind, FileSystemKind::Ext4 | FileSystemKind::Xfs)
 }
 
-/// From this size on direct writing repays a second descriptor and the loss of the page cache.
+/// From this size on direct writing repays a second descriptor: 128 files of 4 MiB took 0.8 instead of 1.1 to 1.6 CPU-s/GB
+/// (ext4, a virtual machine that gives free memory back).
+const DIRECT_BYTES: u64 = 1 << 20;
+/// From this size on files are read in order, and do not stay in the page cache.
 pub(super) const LARGE_BYTES: u64 = 16 << 20;
 /// What may be in the page cache before it is written back and dropped, where the kernel has no uncached writing.
 const CACHED_BYTES_MAX: u64 = 16 << 20;
@@ -69,7 +72,7 @@ impl Caching {
         match asked {
             Direct::Off => Caching::Cached,
             Direct::On if !is_sparse => Caching::Direct,
-            Direct::Auto if bytes >= LARGE_BYTES && pays(kind) && !is_sparse => Caching::Direct,
+            Direct::Auto if bytes >= DIRECT_BYTES && pays(kind) && !is_sparse => Caching::Direct,
             _ if bytes >= LARGE_BYTES => Caching::Uncached,
             _ => Caching::Cached,
         }
