@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags};
 use rustix::io::Errno;
 
 use crate::argument::{owners, timestamps};
@@ -183,34 +183,6 @@ impl Dir {
         let name = component(name)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         uninterrupted(|| rustix::fs::openat(&self.0, name, flags, bits(mode))).map(File::from_fd)
-    }
-
-    /// Creates a regular file that has no name, in the file system of this directory, and opens it for reading and
-    /// writing. It is gone when it is closed, unless [`Dir::give_name`] gave it one before. `mode` as in
-    /// [`Dir::create_new`].
-    ///
-    /// # Errors
-    /// `Unsupported` or `IsADirectory` where the file system or the kernel has no such files (`O_TMPFILE`).
-    pub fn create_nameless(&self, mode: u32) -> io::Result<File> {
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        uninterrupted(|| rustix::fs::openat(&self.0, ".", flags, bits(mode))).map(File::from_fd)
-    }
-
-    /// Gives a file of [`Dir::create_nameless`] its name here; `AlreadyExists` if something has it.
-    pub fn give_name(&self, file: &File, name: &[u8]) -> io::Result<()> {
-        let name = component(name)?;
-        let linked =
-            rustix::io::retry_on_intr(|| rustix::fs::linkat(file, "", &self.0, name, AtFlags::EMPTY_PATH));
-        match linked {
-            // Before Linux 6.10 only for who may read everything.
-            Err(Errno::NOENT) => {
-                let path = proc_path(file.as_fd());
-                uninterrupted(|| {
-                    rustix::fs::linkat(CWD, path.as_str(), &self.0, name, AtFlags::SYMLINK_FOLLOW)
-                })
-            }
-            other => Ok(other?),
-        }
     }
 
     /// Makes a directory. Of `mode` the kernel takes 0o1777 (minus the umask); set the set-id bits
@@ -496,27 +468,6 @@ mod tests {
         for taken in [&b"a"[..], b"...", b"..a", b" ", b"\xff\xfe", b"-rf", b"a\nb", &long[..255]] {
             assert_eq!(component(taken).unwrap(), taken);
         }
-    }
-
-    #[test]
-    fn a_nameless_file_gets_a_free_name_once_and_is_gone_without_one() {
-        let scratch = tempfile::tempdir_in(".").unwrap();
-        let dir = Dir::open(scratch.path()).unwrap();
-        let file = match dir.create_nameless(0o640) {
-            Err(error) => return println!("skipped: no nameless files here: {error}"),
-            Ok(file) => file,
-        };
-        file.write_all_at(b"content", 0).unwrap();
-        dir.create_new(b"taken", 0o600).unwrap();
-        let refused = dir.give_name(&file, b"taken").unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(dir.entries().unwrap().count(), 1);
-        dir.give_name(&file, b"named").unwrap();
-        assert!(dir.stat(b"named").unwrap().is_same_entry(&file.stat().unwrap()));
-        assert_eq!(std::fs::read(scratch.path().join("named")).unwrap(), b"content");
-        drop(dir.create_nameless(0o600).unwrap());
-        assert_eq!(dir.entries().unwrap().count(), 2);
-        assert!(dir.give_name(&file, b"../out").is_err());
     }
 
     #[test]

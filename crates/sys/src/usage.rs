@@ -76,11 +76,6 @@ pub fn raise_open_files() -> io::Result<u64> {
     Ok(limit.current.unwrap_or(u64::MAX))
 }
 
-/// How many descriptors this process may have open now.
-pub fn open_files_max() -> u64 {
-    rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
-}
-
 /// Makes the umask empty, so that modes are what the caller says; returns the old one.
 ///
 /// It is the process's, not the thread's: do it once, before there are threads. What should have the user's default
@@ -151,11 +146,6 @@ pub fn effective_gid() -> u32 {
 /// system may still refuse (NFS with root squashed); `false` where the kernel does not say.
 pub fn has_capability_chown() -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::CHOWN))
-}
-
-/// Whether the calling thread counts as the owner of every file (`CAP_FOWNER`), as [`has_capability_chown`].
-pub fn has_capability_owner() -> bool {
-    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::FOWNER))
 }
 
 /// Whether the CPU has instructions for AES-GCM: AES and the carry-less product.

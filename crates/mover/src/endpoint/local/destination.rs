@@ -12,7 +12,6 @@
 use super::file::LocalFile;
 use super::held::Held;
 use super::metadata::Rights;
-use super::nameless::Nameless;
 use super::partial::LocalPartial;
 use super::place::{self, Resolved};
 use super::scratch::Scratch;
@@ -59,7 +58,6 @@ pub struct LocalDestination {
     pub(super) has_catalogue: bool,
     pub(super) flights: Mutex<NumberMap<EntryId, Flight>>,
     pub(super) partials: Mutex<HashMap<u64, Arc<LocalPartial>>>,
-    pub(super) nameless: Nameless,
     pub(super) changed: Mutex<durable::Changed>,
     pub(super) spool: Mutex<Spool>,
     pub(super) offered: Mutex<Option<Offered>>,
@@ -178,7 +176,6 @@ impl LocalDestination {
             has_catalogue: false,
             flights: Mutex::default(),
             partials: Mutex::default(),
-            nameless: Nameless::new(),
             changed: Mutex::default(),
             spool: Mutex::default(),
             offered: Mutex::default(),
@@ -440,7 +437,6 @@ impl Destination for LocalDestination {
 
     fn close(&self, success: bool) {
         lock(&self.partials).clear();
-        self.nameless.clear();
         let journal = lock(&self.journal).take();
         lock(&self.catalogue).take();
         if !success {

@@ -2,7 +2,6 @@
 
 use super::destination::{LocalDestination, Place, Seen};
 use super::metadata::{Has, Named, Wanted, apply, look_what_stayed};
-use super::nameless::{NAMELESS, Room};
 use super::partial::{LocalPartial, read_back_whole, write_with_holes};
 use super::staging::{Staging, partial_name};
 use super::{conflict, evidence_of, failed, is_no_room, lock};
@@ -84,60 +83,36 @@ impl LocalDestination {
         let of_io = |error: io::Error| failed("write", &entry.path, &error);
         let (place, _) = self.parent_of(&entry.path)?;
         let staging = self.staging_at(&place).map_err(of_io)?;
-        let number = self.new_number();
-        let (mode, has_mode) = self.mode_at_first(entry, &staging);
-        let fill = |file: &Arc<File>| {
-            let written = self.fill(file, entry, content).and_then(|()| {
-                let mut has = Has {
-                    uid: self.rights.uid,
-                    gid: self.rights.gid,
-                    mode: has_mode,
-                    mtime: None,
-                    may_have_xattrs: false,
-                };
-                if let Some((uid, gid)) = staging.abilities().owner {
-                    (has.uid, has.gid) = (uid, gid);
-                }
-                self.dress(file, &has, entry, &place)
-            });
-            self.changed_file(file, &place.territory);
-            written
-        };
-        if let Some((room, file)) = self.create_nameless(entry, &staging, mode) {
-            let file = Arc::new(file);
-            let losses = fill(&file).map_err(of_io)?;
-            self.nameless.hold(number, room, file);
-            return Ok(Staged { lane: NAMELESS, number, losses });
-        }
         let (lane, dir) = self.with_descriptors(|| staging.next_lane(stream)).map_err(of_io)?;
+        let number = self.new_number();
         let name = number.to_string().into_bytes();
+        let (mode, has_mode) = self.mode_at_first(entry, &staging);
         let file = self.with_descriptors(|| dir.create_new(&name, mode)).map_err(|error| {
             staging.left_lane(lane);
             of_io(error)
         })?;
-        match fill(&Arc::new(file)) {
+        let file = Arc::new(file);
+        let written = self.fill(&file, entry, content).and_then(|()| {
+            let mut has = Has {
+                uid: self.rights.uid,
+                gid: self.rights.gid,
+                mode: has_mode,
+                mtime: None,
+                may_have_xattrs: false,
+            };
+            if let Some((uid, gid)) = staging.abilities().owner {
+                (has.uid, has.gid) = (uid, gid);
+            }
+            self.dress(&file, &has, entry, &place)
+        });
+        self.changed_file(&file, &place.territory);
+        match written {
             Ok(losses) => Ok(Staged { lane, number, losses }),
             Err(error) => {
                 remove_staged(&staging, lane, &dir, &name);
                 Err(of_io(error))
             }
         }
-    }
-
-    /// A file without a name for an entry, where that pays and will do; `None` also if it cannot be had now.
-    fn create_nameless(&self, entry: &Entry, staging: &Staging, mode: u32) -> Option<(Room, File)> {
-        let preserve = &self.terms.preserve;
-        // To others' files not everybody may give names. Older kernels forget the umask here.
-        let may_be_named = !preserve.owner || entry.uid == self.rights.uid || self.rights.counts_as_owner;
-        if !staging.abilities().has_nameless
-            || !may_be_named
-            || !preserve.mode
-            || self.seen(entry.id).is_some()
-        {
-            return None;
-        }
-        let room = self.nameless.room()?;
-        Some((room, staging.dir.create_nameless(mode).ok()?))
     }
 
     /// The mode to create a small file with, and whether that is then its final one.
@@ -182,17 +157,7 @@ impl LocalDestination {
         let path = &entry.path;
         let (place, name) = self.parent_of(path)?;
         let seen = self.seen(entry.id);
-        let mut open = None;
         let mut losses = match ready {
-            Ready::Staged(staged) if staged.lane == NAMELESS => {
-                let file = self.nameless.take(staged.number).ok_or_else(|| {
-                    Failure::new(FailureKind::Internal, "finish", "its file is not open").at(path)
-                })?;
-                place.dir.give_name(&file, &name).map_err(|error| not_named(path, &error))?;
-                self.changed_file(&file, &place.territory);
-                open = Some(file);
-                staged.losses
-            }
             Ready::Staged(staged) => {
                 let of_io = |error: io::Error| failed("finish", path, &error);
                 let staging = self.staging_at(&place).map_err(of_io)?;
@@ -220,12 +185,8 @@ impl LocalDestination {
             .map_err(|error| failed("set the metadata of", path, &error))?;
             self.changed_loosely(&place.territory);
         }
-        let look = || match &open {
-            Some(file) => file.stat(),
-            None => place.dir.stat(&name),
-        };
         if self.has_catalogue
-            && let Ok(stat) = look()
+            && let Ok(stat) = place.dir.stat(&name)
             && stat.size == entry.evidence.size
             && (!self.terms.preserve.times || self.grain(&place).is_same(entry.evidence.mtime, stat.mtime))
         {
@@ -279,7 +240,12 @@ impl LocalDestination {
         seen: Option<Seen>,
         path: &RelativePath,
     ) -> Result<()> {
-        let of_io = |error: io::Error| not_named(path, &error);
+        let of_io = |error: io::Error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                conflict(path, "it appeared at the destination while it was copied")
+            }
+            _ => failed("rename", path, &error),
+        };
         let mut replace = Replace::Never;
         if let Some(seen) = seen {
             match place.dir.stat(name) {
@@ -298,7 +264,6 @@ impl LocalDestination {
 
     pub(super) fn discard_ready(&self, ready: Ready) {
         match ready {
-            Ready::Staged(staged) if staged.lane == NAMELESS => drop(self.nameless.take(staged.number)),
             Ready::Staged(staged) => {
                 let name = staged.number.to_string().into_bytes();
                 for (staging, dir) in self.lanes_of(&staged) {
@@ -319,16 +284,15 @@ impl LocalDestination {
 
     pub(super) fn digest_staged(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
         let of_io = |error: io::Error| crate::failure::of_io("read back", &error);
-        let digest = |content: Vec<u8>| Digest(*blake3::hash(&content).as_bytes());
-        if let Some(file) = self.nameless.get(staged.number).filter(|_| staged.lane == NAMELESS) {
-            return read_back_whole(&file, bytes).map(digest).map_err(of_io);
-        }
         let name = staged.number.to_string().into_bytes();
         for (_, dir) in self.lanes_of(staged) {
             match dir.open_read(&name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(of_io(error)),
-                Ok(file) => return read_back_whole(&file, bytes).map(digest).map_err(of_io),
+                Ok(file) => {
+                    let content = read_back_whole(&file, bytes).map_err(of_io)?;
+                    return Ok(Digest(*blake3::hash(&content).as_bytes()));
+                }
             }
         }
         Err(of_io(io::ErrorKind::NotFound.into()))
@@ -456,14 +420,6 @@ impl LocalDestination {
                 tracing::warn!(%error, "the catalogue cannot be written");
             }
         }
-    }
-}
-
-/// Why an entry did not get its name.
-fn not_named(path: &RelativePath, error: &io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::AlreadyExists => conflict(path, "it appeared at the destination while it was copied"),
-        _ => failed("rename", path, error),
     }
 }
 

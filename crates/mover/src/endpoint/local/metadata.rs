@@ -23,8 +23,6 @@ pub(super) struct Rights {
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) can_chown: bool,
-    /// May do with the files of others what their owners may.
-    pub(super) counts_as_owner: bool,
 }
 
 impl Rights {
@@ -33,7 +31,6 @@ impl Rights {
             uid: usage::effective_uid(),
             gid: usage::effective_gid(),
             can_chown: usage::has_capability_chown(),
-            counts_as_owner: usage::has_capability_owner(),
         }
     }
 }

@@ -39,8 +39,6 @@ pub mod scratch;
 
 mod lanes;
 
-mod nameless;
-
 mod partial;
 
 mod metadata;

@@ -6,7 +6,7 @@
 //!   lock                        in the root's only; held as long as the transfer
 //!   journal                     in the root's only
 //!   partial-<number>            large files
-//!   lane-<lane>/<number>        small files that have a name: a few in each directory, see [`lanes`](super::lanes)
+//!   lane-<lane>/<number>        small files, a few in each directory: see [`lanes`](super::lanes)
 //!   made-<number>               links, FIFOs and devices on their way to their names
 //! ```
 //!
@@ -14,7 +14,7 @@
 //! names in it chooses what is renamed into place.
 
 use super::lanes::Lanes;
-use super::{STAGING_NAME, lock, nameless};
+use super::{STAGING_NAME, lock};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,8 +165,6 @@ pub(super) struct Abilities {
     pub(super) mode_of_0777: Option<u32>,
     /// It may take metadata without keeping them, and say nothing: what it has in the end must be looked at.
     pub(super) is_forgetful: bool,
-    /// Small files need no name before their own, and are cheaper without.
-    pub(super) has_nameless: bool,
 }
 
 /// Before anything was tried.
@@ -175,7 +173,6 @@ impl Default for Abilities {
         Abilities {
             kind: FileSystemKind::Other(0),
             is_forgetful: false,
-            has_nameless: false,
             mode_is_exact: false,
             folds_case: false,
             grain: Grain::FINEST,
@@ -333,12 +330,6 @@ impl Staging {
         }
     }
 
-    fn can_name_nameless(&self) -> bool {
-        const NAME: &[u8] = b"probe-nameless";
-        let named = self.dir.create_nameless(0o600).and_then(|file| self.dir.give_name(&file, NAME));
-        named.and_then(|()| self.dir.remove_file(NAME)).is_ok()
-    }
-
     /// Tries what the file system does, once, instead of asking which one it is.
     fn probe(&self) -> io::Result<Abilities> {
         const NAME: &[u8] = b"probe-case";
@@ -354,9 +345,7 @@ impl Staging {
             owner: Some((stat.uid, stat.gid)),
             mode_of_0777: Some(stat.mode),
             is_forgetful: self.dir.file_system()?.kind.may_lack_modes(),
-            has_nameless: false,
         };
-        abilities.has_nameless = nameless::pays(abilities.kind) && self.can_name_nameless();
         // Both, because some of FUSE know only both at once.
         if file.set_times(Some(TIME), Some(TIME)).is_ok() {
             let kept = file.stat()?.mtime;

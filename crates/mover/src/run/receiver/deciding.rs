@@ -140,3 +140,70 @@ impl ReceiveRun {
         decision
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::synthetic::NullDestination;
+    use crate::run::Outbox;
+    use crate::transfer::receiver::Limits;
+    use std::sync::Mutex;
+    use thalweg_wire::message::{Terms, TransferMessage, TransferNumber, Want};
+    use thalweg_wire::{Evidence, Kind, RelativePath};
+
+    /// Counts what is wanted, and the messages that say so.
+    #[derive(Clone, Default)]
+    struct Heard(Arc<Mutex<(usize, usize)>>);
+
+    impl Outbox for Heard {
+        fn say(&self, _: TransferNumber, message: TransferMessage) {
+            if let TransferMessage::Want(wants) = message {
+                let mut heard = self.0.lock().unwrap();
+                heard.0 += 1;
+                heard.1 += wants.iter().filter(|(_, want)| *want == Want::Whole).count();
+            }
+        }
+
+        fn work(&self) {}
+    }
+
+    #[test]
+    fn what_is_wanted_of_many_entries_is_said_in_few_messages() {
+        const ENTRIES: u64 = 2000;
+        let heard = Heard::default();
+        let run = ReceiveRun::start(
+            TransferNumber(0),
+            Arc::new(NullDestination::default()),
+            Terms::of(4 << 20, 1 << 20),
+            Limits::default(),
+            Box::new(heard.clone()),
+            crate::event::nobody(),
+        )
+        .unwrap();
+        let entry = |number| Entry {
+            id: EntryId(number),
+            path: RelativePath::new(format!("file{number}").into_bytes()).unwrap(),
+            // Some are large: those may take long.
+            evidence: Evidence {
+                size: if number % 100 == 7 { 4 << 20 } else { 4096 },
+                ..Evidence::default()
+            },
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            xattrs: Vec::new(),
+        };
+        for first in (0..ENTRIES).step_by(500) {
+            run.hear(TransferMessage::Offer((first..first + 500).map(entry).collect())).unwrap();
+        }
+        let until = Instant::now() + Duration::from_secs(60);
+        while heard.0.lock().unwrap().1 < ENTRIES as usize && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (messages, wanted) = *heard.0.lock().unwrap();
+        assert_eq!(wanted, ENTRIES as usize);
+        assert!(messages <= ENTRIES as usize / 4, "{messages} messages");
+        run.close();
+    }
+}
