@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use thalweg_cli::args::filters;
 use thalweg_cli::place::{Configured, Named, Places};
 use thalweg_cli::receipt_file::{self, Part, Reader};
-use thalweg_cli::{args, config, filters, units};
+use thalweg_cli::{args, config, units};
 use thalweg_mover::failure::FailureKind;
 
 /// What a target checks of any bytes.

@@ -3,16 +3,17 @@
 use thalweg_wire::frame::{self, Inner, PackItem};
 use thalweg_wire::hello::{Hello, ServerHello, negotiate};
 use thalweg_wire::journal::{MarkRecord, RECORD_HEAD_BYTES, Record};
-use thalweg_wire::message::Message;
+use thalweg_wire::message::{Item, Message};
 use thalweg_wire::path::{Escaped, unescape};
 use thalweg_wire::receipt::{Line, Signed, Statement};
+use thalweg_wire::spill::SpillRecord;
 use thalweg_wire::{DecodeError, RelativePath, limits};
 
 /// What a target checks of any bytes.
 pub type Property = fn(&[u8]);
 
 /// Name of the target and of its folder in `corpus/`, and what it runs.
-pub const TARGETS: [(&str, Property); 10] = [
+pub const TARGETS: [(&str, Property); 12] = [
     ("hello", hello),
     ("server_hello", server_hello),
     ("message", message),
@@ -20,6 +21,8 @@ pub const TARGETS: [(&str, Property); 10] = [
     ("pack", pack),
     ("journal_record", journal_record),
     ("mark_record", mark_record),
+    ("frame_item", frame_item),
+    ("spill_record", spill_record),
     ("path_unescape", path_unescape),
     ("receipt", receipt),
     ("receipt_line", receipt_line),
@@ -94,6 +97,30 @@ pub fn journal_record(data: &[u8]) {
 /// A record of marks is read as one of a journal is.
 pub fn mark_record(data: &[u8]) {
     record(data, MarkRecord::decode, MarkRecord::encode);
+}
+
+/// What a lane of frames carries comes back as it went, and says no more than it may.
+pub fn frame_item(data: &[u8]) {
+    let Ok((item, end)) = Item::decode(data) else { return };
+    assert!(end <= data.len() && item.payload_bytes() <= limits::FRAME_PAYLOAD_BYTES_MAX);
+    let mut encoded = Vec::new();
+    match item.encode(&mut encoded) {
+        Ok(()) => assert_eq!(Item::decode(&encoded), Ok((item, encoded.len()))),
+        Err(error) => panic!("{error}: {item:?}"),
+    }
+}
+
+/// As [`frame_item`]; a record counts only where it stands.
+pub fn spill_record(data: &[u8]) {
+    let Ok((record, lengths)) = SpillRecord::decode(data, 3, 1 << 20) else { return };
+    assert!(SpillRecord::decode(data, 3, 1 << 21).is_err() && SpillRecord::decode(data, 4, 1 << 20).is_err());
+    assert_eq!(lengths.payload, record.item.payload_bytes());
+    match record.encode(3, 1 << 20) {
+        Ok(encoded) => {
+            assert_eq!(SpillRecord::decode(&encoded, 3, 1 << 20).map(|(read, _)| read), Ok(record))
+        }
+        Err(error) => panic!("{error}: {record:?}"),
+    }
 }
 
 /// Reads a record at this place in its file, and says how long it was.

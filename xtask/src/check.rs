@@ -2,7 +2,7 @@
 //!
 //! 1. Layers: an arrow between crates or between modules of the mover points only down.
 //! 2. Deciding is apart from doing: the deciding modules know no clock, no disk, no network.
-//! 3. SPEC.md: every promise names a test that exists.
+//! 3. SPEC.md: every promise names a test that exists; so does every fault of docs/faults.md.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
@@ -47,6 +47,21 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "crate::link",
             "crate::endpoint",
             "crate::transfer",
+            "thalweg_sys",
+            "Instant::now",
+            "SystemTime",
+            "std::fs",
+            "std::net",
+            "std::thread",
+        ],
+    ),
+    (
+        "admission",
+        &[
+            "crate::run",
+            "crate::stage",
+            "crate::link",
+            "crate::endpoint",
             "thalweg_sys",
             "Instant::now",
             "SystemTime",
@@ -127,6 +142,7 @@ pub fn run() -> Result<()> {
     crates(&mut breaches)?;
     modules(&mut breaches)?;
     promises(&mut breaches)?;
+    faults(&mut breaches)?;
     if breaches.is_empty() {
         println!("    layers, deciding apart from doing, promises with tests: in order");
         return Ok(());
@@ -211,6 +227,20 @@ fn promises(breaches: &mut Vec<String>) -> Result<()> {
         }
     }
     finish(&mut promise, breaches);
+    Ok(())
+}
+
+/// In docs/faults.md tests stand as `file::function`.
+fn faults(breaches: &mut Vec<String>) -> Result<()> {
+    let text = fs::read_to_string(tools::root().join("docs/faults.md")).context("docs/faults.md")?;
+    let words =
+        text.lines().filter(|line| line.starts_with('|')).flat_map(|line| line.split('`').skip(1).step_by(2));
+    for test in words.filter(|word| word.contains("::")) {
+        match test.rsplit_once("::") {
+            Some((file, function)) if has_test(Path::new(file), function) => {}
+            _ => breaches.push(format!("docs/faults.md: there is no test {test}")),
+        }
+    }
     Ok(())
 }
 

@@ -245,6 +245,8 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
                 }
                 "marks" => seeds.push(("mark_record", bytes[journal::RECORD_HEAD_BYTES..].to_vec())),
                 "receipt-statement" | "receipt-signed" => seeds.push(("receipt", bytes)),
+                "item" => seeds.push(("frame_item", bytes)),
+                "spill" => seeds.push(("spill_record", bytes)),
                 "receipt-line" => seeds.push(("receipt_line", bytes)),
                 other => bail!("no target takes the vectors of {other}"),
             }

@@ -2,10 +2,10 @@
 //!
 //! Man pages (packaging/man), completions (packaging/completions), golden vectors (crates/wire/vectors), and of
 //! docs/reference: cli.md, configuration.md and exit-codes.md; from the committed benchmark results docs/performance.md,
-//! in README.md the table between its two marks, and docs/figures. With `--check` nothing is written: a file that would
+//! in README.md and docs/guide/testbed.md the tables between their two marks, and docs/figures. With `--check` nothing is written: a file that would
 //! change is an error.
 
-use crate::{bench, figures, tools};
+use crate::{accuracy, bench, figures, tools};
 use anyhow::{Context, bail};
 use clap::Command;
 use clap_complete::Shell;
@@ -90,6 +90,7 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
         files.insert("README.md".into(), readme(&bench::table::table(&results)?)?.into_bytes());
     }
     files.extend(figures::files()?);
+    files.insert(accuracy::PAGE.into(), accuracy::page()?.into_bytes());
     files.insert("docs/performance.md".into(), bench::page::page()?.into_bytes());
     files.insert("docs/reference/configuration.md".into(), configuration(&command).into_bytes());
     Ok(files)

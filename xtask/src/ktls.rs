@@ -29,7 +29,7 @@ pub struct Args {
 const PACKAGES: &[(&str, &str)] = &[("user-mode-linux", GUEST), ("kmod", "/sbin/modprobe")];
 const GUEST: &str = "/usr/bin/linux.uml";
 /// Boots in two seconds; all of it takes less than half a minute.
-const TIMEOUT: &str = "240";
+const TIMEOUT: &str = "900";
 
 /// A copy in the guest, each way.
 struct Case {

@@ -34,6 +34,8 @@ mod torture;
 
 mod figures;
 
+mod accuracy;
+
 mod gen_docs;
 
 #[derive(Parser)]

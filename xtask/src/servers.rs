@@ -112,7 +112,8 @@ impl Sshd {
     /// If it does not start.
     pub fn start(scratch: &Scratch, enter: impl Fn(Command) -> Command) -> Result<Sshd> {
         let (key, host_key) = (scratch.path("user-key"), scratch.path("host-key"));
-        for key in [&key, &host_key] {
+        // A scratch directory sees several sshds, one after the other, with the same keys.
+        for key in [&key, &host_key].into_iter().filter(|key| !key.exists()) {
             tools::run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(key))?;
         }
         let port = free_port()?;

@@ -17,6 +17,9 @@ pub struct Args {
     /// Flows: what is still being made
     #[arg(long)]
     flows: bool,
+    /// Frames: of detectors, by way of a hub
+    #[arg(long, conflicts_with = "flows")]
+    frames: bool,
     /// With --seed: do not tell, only say how it ends
     #[arg(long, requires = "seed")]
     quiet: bool,
@@ -27,7 +30,10 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.flows {
-        return flows(args);
+        return plain(args, "flows", sim::flows::check);
+    }
+    if args.frames {
+        return plain(args, "frames", sim::frames::check);
     }
     if let Some(seed) = args.seed {
         match sim::check(seed, !args.quiet) {
@@ -73,7 +79,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn flows(args: &Args) -> anyhow::Result<()> {
+/// A simulation that only says how many faults struck, or what was violated.
+fn plain(args: &Args, name: &str, check: fn(u64) -> Result<u64, String>) -> anyhow::Result<()> {
     let started = Instant::now();
     let seeds = match args.seed {
         Some(seed) => seed..seed.saturating_add(1),
@@ -82,10 +89,10 @@ fn flows(args: &Args) -> anyhow::Result<()> {
     let (mut ran, mut failed, mut faults) = (0u64, 0, 0);
     for seed in seeds {
         ran += 1;
-        match sim::flows::check(seed) {
+        match check(seed) {
             Ok(struck) => faults += struck,
             Err(what) => {
-                println!("{what}: cargo xtask sim --flows --seed {seed}");
+                println!("{what}: cargo xtask sim --{name} --seed {seed}");
                 failed += 1;
                 if failed >= args.failures {
                     break;
@@ -94,7 +101,7 @@ fn flows(args: &Args) -> anyhow::Result<()> {
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    println!("{ran} seeds of flows, {failed} failed, in {seconds:.1} s: {faults} faults");
+    println!("{ran} seeds of {name}, {failed} failed, in {seconds:.1} s: {faults} faults");
     anyhow::ensure!(failed == 0, "{failed} seeds failed");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask torture`: the tests of faults on real processes in their long form, again and again, each time with
 //! another seed, and a table of rows at the end.
 //!
-//! A row is a row of the test catalogue; a test belongs to the row that its name begins with (`c1_…` is C-1). What a
+//! A row is a row of the test catalogue; a test belongs to the row that its name begins with (`c1_…` is C-1), else to its suite. What a
 //! test skips for want of a privilege is counted as skipped, never as passed. A failure prints the seed that repeats it.
 
 use anyhow::{Context, bail, ensure};
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The test binaries of `crates/cli` that torture.
-const SUITES: [&str; 5] = ["crash", "disk", "network", "races", "names"];
+const SUITES: [&str; 7] = ["crash", "disk", "network", "races", "names", "stream", "watch"];
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -118,12 +118,12 @@ fn tests(only: Option<&str>) -> anyhow::Result<Vec<Test>> {
     ensure!(built.status.success(), "the tests do not build");
     let mut tests = Vec::new();
     for line in String::from_utf8_lossy(&built.stdout).lines() {
-        let Some(binary) = executable(line) else { continue };
+        let Some((suite, binary)) = executable(line) else { continue };
         let listed = Command::new(&binary).args(["--list", "--format", "terse"]).output()?;
         for name in
             String::from_utf8_lossy(&listed.stdout).lines().filter_map(|line| line.strip_suffix(": test"))
         {
-            let row = row_of(name);
+            let row = row_of(name, suite);
             if only.is_none_or(|only| row.eq_ignore_ascii_case(only) || name.contains(only)) {
                 tests.push(Test { binary: binary.clone(), name: name.to_owned(), row });
             }
@@ -134,17 +134,19 @@ fn tests(only: Option<&str>) -> anyhow::Result<Vec<Test>> {
 
 /// The program that a line of cargo's JSON tells of, if it is a test. Only this one field is wanted, and cargo writes no
 /// escapes into a path without quotes and backslashes.
-fn executable(line: &str) -> Option<String> {
-    let is_suite = SUITES.iter().any(|suite| line.contains(&format!("\"name\":\"{suite}\"")));
-    let (_, rest) = line.split_once("\"executable\":\"").filter(|_| is_suite)?;
-    Some(rest.split_once('"')?.0.to_owned())
+fn executable(line: &str) -> Option<(&'static str, String)> {
+    let suite = SUITES.into_iter().find(|suite| line.contains(&format!("\"name\":\"{suite}\"")))?;
+    let (_, rest) = line.split_once("\"executable\":\"")?;
+    Some((suite, rest.split_once('"')?.0.to_owned()))
 }
 
-/// `c1_a_push…` is of row C-1, `p12_…` of P12.
-fn row_of(name: &str) -> String {
+/// `c1_a_push…` is of row C-1, `p12_…` of P12; what has no row is of its suite.
+fn row_of(name: &str, suite: &str) -> String {
     let start = name.split('_').next().unwrap_or(name).to_uppercase();
-    match start.strip_prefix('P') {
-        Some(_) => start,
-        None => format!("{}-{}", &start[..1], &start[1..]),
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match start.split_at_checked(1) {
+        Some(("P", number)) if is_number(number) => start,
+        Some((letter, number)) if is_number(number) => format!("{letter}-{number}"),
+        _ => suite.to_owned(),
     }
 }

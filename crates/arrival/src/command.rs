@@ -1,16 +1,21 @@
-//! The command that analyses, below a keeper.
+//! The command that analyses, below a keeper, below a guard.
 //!
 //! The keeper is a process of its own that outlives the watcher: it starts the command, waits, and records the end durably.
-//! Whoever is killed, the next watcher finds the end in the record, or a command that still lives by the lock that the
-//! keeper and the command hold, and waits for it. Only where keeper and command are both gone without a record nobody knows.
+//! The guard stands above it: where the keeper is killed the kernel hands the command to the guard (`PR_SET_CHILD_SUBREAPER`),
+//! which waits for it and records its end instead. Whoever is killed, the next watcher finds the end in the record, or a
+//! command that still lives by the lock that guard, keeper and command hold, and waits for it. Only where guard and
+//! keeper of one run are both killed nobody knows how it ended.
 //!
 //! The command is a program and its arguments, never a text for a shell; names go to it in its environment.
 
 use crate::machine::Outcome;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -32,6 +37,8 @@ pub struct Analysis {
 pub struct RunPlace {
     end: PathBuf,
     lock: PathBuf,
+    /// Number of the command's process, while it lives.
+    pid: PathBuf,
 }
 
 /// Time between two looks whether a run has ended.
@@ -40,7 +47,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 impl RunPlace {
     /// In this directory, by this name.
     pub fn new(directory: &Path, name: &str) -> RunPlace {
-        RunPlace { end: directory.join(format!("{name}.end")), lock: directory.join(format!("{name}.lock")) }
+        let file = |ending: &str| directory.join(format!("{name}.{ending}"));
+        RunPlace { end: file("end"), lock: file("lock"), pid: file("pid") }
     }
 
     /// How it ended. `None` if that is not recorded.
@@ -59,6 +67,16 @@ impl RunPlace {
 
     fn open_lock(&self) -> io::Result<File> {
         crate::own_file().read(true).append(true).open(&self.lock)
+    }
+
+    /// Locked for us, unless the run has ended or lives.
+    fn claim(&self) -> io::Result<Option<File>> {
+        let lock = self.open_lock()?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(lock).filter(|_| self.ended().is_none())),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     /// Waits until the run has ended, whoever began it; `None` when `stops` says so first. A run that has not begun now
@@ -86,8 +104,9 @@ impl RunPlace {
 
     /// Removes what is recorded.
     pub fn forget(&self) {
-        let _ = std::fs::remove_file(&self.end);
-        let _ = std::fs::remove_file(&self.lock);
+        for path in [&self.end, &self.lock, &self.pid] {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -128,29 +147,99 @@ pub fn reap(keeper: &mut Child, stops: &dyn Fn() -> bool) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The keeper's own work: runs the command once, unless this run has ended or lives already, and records how it ended.
+/// The guard's own work: has `keeper` run the command once, unless this run has ended or lives already, and records how it
+/// ended if the keeper does not.
+///
+/// # Errors
+/// If that cannot be recorded.
+pub fn guard(record: &Path, keeper: &mut Command) -> io::Result<()> {
+    let place = place_of(record)?;
+    let Some(lock) = place.claim()? else { return Ok(()) };
+    // Where it cannot be had the keeper has no guard, and all else is the same.
+    let _ = set_child_subreaper(Some(getpid()));
+    let keeper = keeper.stdin(lock.try_clone()?).spawn()?;
+    loop {
+        match wait(WaitOptions::empty()) {
+            // Nobody is left.
+            Err(Errno::CHILD) => return Ok(()),
+            Err(Errno::INTR) | Ok(None) => {}
+            Err(error) => return Err(error.into()),
+            Ok(Some((pid, _))) if pid_is(pid, keeper.id()) => {
+                if place.ended().is_some() {
+                    return Ok(());
+                }
+            }
+            Ok(Some((pid, status))) => {
+                let is_command = std::fs::read_to_string(&place.pid)
+                    .is_ok_and(|text| text.trim().parse().is_ok_and(|known| pid_is(pid, known)));
+                if is_command && place.ended().is_none() {
+                    return place.record(&outcome(status.exit_status(), status.terminating_signal()));
+                }
+            }
+        }
+    }
+}
+
+/// The keeper's own work below a guard, which holds the lock and gave it to us as standard input.
+///
+/// # Errors
+/// If the end cannot be recorded.
+pub fn keep_below_guard(record: &Path, program: &OsStr, arguments: &[OsString]) -> io::Result<()> {
+    let lock = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    run(&place_of(record)?, &lock, program, arguments)
+}
+
+/// The keeper's own work without a guard: runs the command once, unless this run has ended or lives already, and records how
+/// it ended.
 ///
 /// # Errors
 /// If that cannot be recorded.
 pub fn keep(record: &Path, program: &OsStr, arguments: &[OsString]) -> io::Result<()> {
-    let name = record.file_name().and_then(OsStr::to_str).ok_or(io::ErrorKind::InvalidInput)?;
-    let place = RunPlace::new(record.parent().unwrap_or(Path::new(".")), name);
-    let lock = place.open_lock()?;
-    match lock.try_lock() {
-        Ok(()) if place.ended().is_none() => {}
-        Ok(()) | Err(TryLockError::WouldBlock) => return Ok(()),
-        Err(TryLockError::Error(error)) => return Err(error),
+    let place = place_of(record)?;
+    match place.claim()? {
+        Some(lock) => run(&place, &lock, program, arguments),
+        None => Ok(()),
     }
+}
+
+fn place_of(record: &Path) -> io::Result<RunPlace> {
+    let name = record.file_name().and_then(OsStr::to_str).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(RunPlace::new(record.parent().unwrap_or(Path::new(".")), name))
+}
+
+fn run(place: &RunPlace, lock: &File, program: &OsStr, arguments: &[OsString]) -> io::Result<()> {
     // The lock, an empty file, is the command's standard input: so it is held as long as the command lives, also without us.
-    let outcome = match Command::new(program).args(arguments).stdin(lock.try_clone()?).status() {
-        Err(error) => Outcome::NotStarted(error.to_string()),
-        Ok(status) => match (status.code(), status.signal()) {
-            (Some(0), _) => Outcome::Succeeded,
-            (Some(code), _) => Outcome::Failed(code),
-            (None, signal) => Outcome::Killed(signal.unwrap_or_default()),
-        },
+    let child = match Command::new(program).args(arguments).stdin(lock.try_clone()?).spawn() {
+        Ok(child) => child,
+        Err(error) => return place.record(&Outcome::NotStarted(error.to_string())),
     };
-    place.record(&outcome)
+    crate::own_file()
+        .write(true)
+        .truncate(true)
+        .open(&place.pid)?
+        .write_all(child.id().to_string().as_bytes())?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+    // Looked at, and left to be waited for: if we are killed before its end is recorded, the guard sees it as well.
+    let status = loop {
+        match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Ok(Some(status)) => break status,
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    place.record(&outcome(status.exit_status(), status.terminating_signal()))
+}
+
+fn outcome(code: Option<i32>, signal: Option<i32>) -> Outcome {
+    match code {
+        Some(0) => Outcome::Succeeded,
+        Some(code) => Outcome::Failed(code),
+        None => Outcome::Killed(signal.unwrap_or_default()),
+    }
+}
+
+fn pid_is(pid: Pid, number: u32) -> bool {
+    u32::try_from(pid.as_raw_nonzero().get()) == Ok(number)
 }
 
 #[cfg(test)]

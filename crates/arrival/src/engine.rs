@@ -297,6 +297,9 @@ impl<'a> Life<'a> {
     /// Makes records durable, and tells what they say.
     fn keep(&mut self, records: &[Record]) -> Result<()> {
         self.journal.append(records)?;
+        if self.journal.is_long() {
+            self.journal.rewrite(&self.machine.snapshot())?;
+        }
         for record in records {
             match record {
                 Record::Arrived(name, arrived) => (self.driver.tell)(Told::Arrived(name, arrived)),

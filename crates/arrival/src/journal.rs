@@ -2,7 +2,7 @@
 //!
 //! A line that a crash tore has no end, so it can only be the last, and is dropped. Damage anywhere else is an error, because going on
 //! could analyse something twice. Only one watcher has a journal at a time. It is rewritten as a whole at each beginning,
-//! and put in place by a rename.
+//! and whenever it has become several times as long as what it says, and put in place by a rename.
 
 use crate::machine::Record;
 use std::fs::{File, TryLockError};
@@ -14,6 +14,9 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 pub struct Journal {
     path: PathBuf,
     file: File,
+    /// Records in it, and how many it began with.
+    records: usize,
+    began_with: usize,
     _lock: File,
 }
 
@@ -21,6 +24,8 @@ pub struct Journal {
 const HEAD: &str = "thalweg watch 1\n";
 /// Hexadecimal digits of BLAKE3 before each record.
 const CHECK_DIGITS: usize = 16;
+/// A journal with fewer records is not rewritten: some tens of KiB.
+const RECORDS_MIN: usize = 256;
 
 impl Journal {
     /// Opens the journal in this directory, which is made, and reads what it says.
@@ -45,7 +50,8 @@ impl Journal {
         let mut file = crate::own_file().read(true).append(true).open(&path).map_err(of_io)?;
         file.read_to_end(&mut text).map_err(of_io)?;
         let records = read(&text)?;
-        Ok((Journal { path, file, _lock: lock }, records))
+        let count = records.len();
+        Ok((Journal { path, file, records: count, began_with: count, _lock: lock }, records))
     }
 
     /// Adds records and makes them durable.
@@ -58,7 +64,13 @@ impl Journal {
         }
         let of_io = |error: std::io::Error| failure::of_io("write the journal", &error);
         self.file.write_all(&text_of(records)?).map_err(of_io)?;
+        self.records += records.len();
         self.file.sync_data().map_err(of_io)
+    }
+
+    /// Whether it has so much more than it began with that it is to be rewritten.
+    pub fn is_long(&self) -> bool {
+        self.records >= RECORDS_MIN.max(4 * self.began_with)
     }
 
     /// Replaces all of it.
@@ -75,6 +87,7 @@ impl Journal {
         std::fs::rename(&fresh, &self.path).map_err(of_io)?;
         File::open(self.path.parent().unwrap_or(Path::new("."))).and_then(|d| d.sync_all()).map_err(of_io)?;
         self.file = File::options().append(true).open(&self.path).map_err(of_io)?;
+        (self.records, self.began_with) = (records.len(), records.len());
         Ok(())
     }
 }

@@ -3,12 +3,12 @@
 //! 1. [`look`]: what is there, by listing; the kernel's events only say that a look pays.
 //! 2. [`machine`]: decides, without a clock or a disk, what is complete, what is copied, run, tried again, and in which order.
 //! 3. [`journal`]: what was decided is durable before it is done, what was done before anything follows from it.
-//! 4. [`command`]: runs the command below a keeper that outlives us, so that its end is known whoever is killed.
+//! 4. [`command`]: runs the command below a keeper and a guard that outlive us, so that its end is known whoever is killed.
 //! 5. [`engine`]: joins them, and copies by the engine of `cp`.
 //!
 //! Guaranteed: for each name and content the command succeeds once, whichever process is killed, and is not begun while
-//! an earlier run of it lives. The exception is a keeper that is killed itself, or a power cut: then what became of the
-//! command is not known and it runs again, with the same key (at least once).
+//! an earlier run of it lives. The exception are keeper and guard of one run that are both killed, or a power cut: then what
+//! became of the command is not known and it runs again, with the same key (at least once).
 //!
 //! Not here: files that are analysed while they still grow.
 #![forbid(unsafe_code)]

@@ -24,7 +24,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 41] = [
+pub const OPTIONS: [&str; 42] = [
     "advertise",
     "bind",
     "bootstrap",
@@ -47,6 +47,7 @@ pub const OPTIONS: [&str; 41] = [
     "ktls",
     "listen",
     "max-delete",
+    "memory",
     "nice",
     "no-io-uring",
     "no-tune",
@@ -327,7 +328,7 @@ mod tests {
         apply(text).map(|_| ()).expect_err(text).cause
     }
 
-    fn copy(text: &str, words: &[&str]) -> crate::args::CopyArgs {
+    fn copy(text: &str, words: &[&str]) -> crate::args::copy::CopyArgs {
         let (command, _) = apply(text).unwrap();
         let matches = command.try_get_matches_from([&["thalweg", "cp", "a", "b"], words].concat()).unwrap();
         match Args::from_arg_matches(&matches).unwrap().command {

@@ -4,25 +4,7 @@
 
 pub mod args;
 
-pub mod and;
-
-pub mod testbed_args;
-
-pub mod model_args;
-
-pub mod stream_args;
-
-pub mod dataset_args;
-
-pub mod bench_args;
-
-pub mod report_args;
-
-pub mod watch_args;
-
 pub mod config;
-
-pub mod filters;
 
 pub mod exit;
 

@@ -1,14 +1,6 @@
 //! The program `thalweg`: reads the command line, runs the command, turns its end into an exit code.
 
-mod copy;
-
-mod serve;
-
-mod stream;
-
-mod mark;
-
-mod mover;
+mod commands;
 
 mod progress;
 
@@ -20,51 +12,19 @@ mod json;
 
 mod tell;
 
-mod verify;
-
 mod reach;
-
-mod places;
-
-mod check;
-
-mod gc;
 
 mod running;
 
 mod signals;
 
-mod watch;
-
-mod limit;
-
 mod comparison;
-
-mod why;
-
-mod probe;
-
-mod predict;
 
 mod drawing;
 
-mod testbed;
-
-mod model;
-
-mod advise;
-
-mod doctor;
-
-mod report;
-
-mod dataset;
-
-mod bench;
-
 use clap::FromArgMatches;
 use std::ffi::OsString;
-use thalweg_cli::{args, config, exit, place, units, watch_args};
+use thalweg_cli::{args, config, exit, place, units};
 use thalweg_client::identity;
 use thalweg_mover::failure::{Failure, FailureKind};
 
@@ -95,37 +55,7 @@ fn main() -> std::process::ExitCode {
         prepare_process();
     }
     let json = args.command.wants_json();
-    let result = match args.command {
-        args::Command::Cp(args) => copy::cp(&args, &places),
-        args::Command::Sync(args) => copy::sync(&args, &places),
-        args::Command::Verify(args) => verify::verify(&args, &places),
-        args::Command::Check(args) => check::check(&args, &places),
-        args::Command::Ls(args) => places::ls(&args, &places),
-        args::Command::Du(args) => places::du(&args, &places),
-        args::Command::Cat(args) => places::cat(&args, &places),
-        args::Command::Rm(args) => places::rm(&args, &places),
-        args::Command::Gc(args) => gc::gc(&args, &places),
-        args::Command::Limit(args) => limit::limit(&args),
-        args::Command::Why(args) => why::why(&args),
-        args::Command::Predict(args) => predict::predict(&args, &places),
-        args::Command::Probe(args) => probe::probe(&args, &places),
-        args::Command::ExplainFilter(args) => tell::explain_filter(&args),
-        args::Command::Serve(args) => serve::serve(&args),
-        args::Command::Testbed(command) => testbed::testbed(&command),
-        args::Command::Advise(args) => advise::advise(&args),
-        args::Command::Model(command) => model::model(&command),
-        args::Command::Doctor(args) => doctor::doctor(&args),
-        args::Command::Stream(args) => stream::stream(&args, &places),
-        args::Command::Mark(args) => mark::mark(&args),
-        args::Command::Bench(command) => bench::bench(&command),
-        args::Command::Dataset(command) => dataset::dataset(&command),
-        args::Command::Plot(args) => report::plot(&args),
-        args::Command::Report(args) => report::report(&args),
-        args::Command::Mover(args) => mover::mover(&args),
-        args::Command::Watch(args) => watch::watch(&args, &places),
-        args::Command::KeepRun(args) => watch::keep_run(&args),
-    };
-    match result {
+    match commands::run(args.command, &places) {
         Ok(exit) => exit.into(),
         Err(failure) => failed(&failure, json),
     }

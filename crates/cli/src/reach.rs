@@ -1,6 +1,6 @@
 //! Far movers for commands that only ask.
 
-use crate::args::AskArgs;
+use crate::args::places::AskArgs;
 use crate::place::Places;
 use thalweg_client::fars::{Fars, How};
 pub use thalweg_client::reach::Reach;

@@ -1,6 +1,7 @@
 //! What copies tell while they run and at their end: to people on stderr and stdout, to programs as JSON.
 
-use crate::args::{CopyArgs, ExplainArgs, Verify};
+use crate::args::copy::{CopyArgs, Verify};
+use crate::args::filters::ExplainArgs;
 use crate::comparison;
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -358,6 +359,7 @@ pub fn plan_lines(plan: &Plan) -> Vec<String> {
         lines.push(format!("  direct       {side}: {}", plan.disk.direct[number]));
         lines.push(format!("  order        {side}: {}", plan.disk.order[number]));
     }
+    lines.extend(plan.congestion.as_ref().map(|name| format!("  congestion   {name}")));
     let advice = plan.window.as_ref().and_then(|w| w.advice(RATE_BITS_PER_S, plan.streams.value));
     lines.extend(advice.map(|advice| format!("  {advice}")));
     lines

@@ -7,8 +7,9 @@ use serde_json::Value;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::Duration;
 use support::chance::{is_root, skipped};
-use support::{Scratch, finish};
+use support::{Scratch, finish, wait_until};
 
 fn thalweg(scratch: &Scratch, words: &[&str]) -> Output {
     let mut command = scratch.thalweg();
@@ -118,11 +119,38 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     };
     assert!(again("chunks again") < again("whole files again"), "chunks cost less on the wire");
 
+    // What went over the line, and how many cores were busy, moment by moment.
+    let looks =
+        |sample: &Value, name: &str| sample["distributions"][name]["values"].as_array().unwrap().clone();
+    for sample in &faults {
+        let (rates, cores) = (looks(sample, "rate_over_time"), looks(sample, "cores_over_time"));
+        assert!(!rates.is_empty() && rates.len() == cores.len(), "{sample}");
+        for seen in [&rates, &cores] {
+            assert!(seen.iter().any(|value| value.as_f64() > Some(0.0)), "{sample}");
+        }
+    }
+
     measured(&scratch, &[&small("cca")[..], &["--loss", "0,1e-4"]].concat());
+    let words = ["path", "--rtt", "280us,5ms", "--rate", "100Mbit/s", "--loss", "1e-2"];
+    let path = measured(&scratch, &words);
+    assert_eq!(path.len(), 4, "two round trip times, a rate, a loss");
+    for sample in &path {
+        // How good the path is, on a machine with nothing else to do, is for tests/testbed.rs.
+        assert!(number(sample, "measured", "share_of_the_tolerance") >= 0.0, "{sample}");
+        assert!(number(sample, "predicted", "measured") > 0.0, "{sample}");
+    }
     measured(
         &scratch,
         &["latency", "--budget", "1MiB", "--rtt", "5ms", "--rate", "500Mbit/s", "--time", "200ms"],
     );
+    let slots = measured(&scratch, &["slots", "--budget", "200kB", "--rtt", "2ms", "--time", "3s"]);
+    let of = |starts: &str| -> Vec<&Value> {
+        slots.iter().filter(|sample| sample["parameters"]["starts"] == starts).collect()
+    };
+    assert!(of("slots").iter().all(|sample| number(sample, "predicted", "promised") <= 1.0));
+    assert!(of("slots").iter().any(|sample| number(sample, "measured", "refused") > 0.0), "{slots:?}");
+    assert!(of("simultaneous").iter().all(|sample| number(sample, "measured", "refused") == 0.0));
+
     let congest = measured(&scratch, &["congest", "--budget", "100kB", "--rtt", "2ms", "--time", "1s"]);
     let together = congest.iter().filter(|sample| number(sample, "parameters", "clients_per_s") == 8.0);
     assert!(together.clone().count() == 6, "three numbers of streams, two ways to start");
@@ -142,6 +170,56 @@ fn streams_files_and_depth_are_turned_one_by_one() {
     }
     let words = ["concurrency", "--budget", "256KiB", "--max-files", "4", "--rtt", "1ms"];
     assert_eq!(measured(&scratch, &words).len(), 5 * 4 + 2 * 4);
+}
+
+/// Processes that have this directory in their words or their environment.
+fn processes_of(directory: &Path) -> Vec<u32> {
+    let needle = directory.as_os_str().as_encoded_bytes();
+    let has = |path: PathBuf| {
+        std::fs::read(path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|window| window == needle))
+    };
+    let all = std::fs::read_dir("/proc").expect("/proc").flatten();
+    all.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        (has(entry.path().join("cmdline")) || has(entry.path().join("environ"))).then_some(pid)
+    })
+    .collect()
+}
+
+#[test]
+fn a_bench_that_is_killed_leaves_no_process_and_the_next_one_removes_its_directory() {
+    let scratch = Scratch::new();
+    let out = scratch.path("killed.jsonl").display().to_string();
+    let sweep =
+        ["bench", "sweep", "bulk", "--budget", "32MiB", "--max-files", "64", "--runs", "1000", "--out", &out];
+    // As root with hosts and the path between them besides.
+    let over_a_path = [&sweep[..], &["--rtt", "2ms", "--rate", "1Gbit/s"]].concat();
+    let ways: &[&[&str]] = if is_root() { &[&sweep, &over_a_path] } else { &[&sweep] };
+    for words in ways {
+        let mut command = scratch.thalweg();
+        command.args(*words).current_dir(scratch.root());
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut killed = command.spawn().expect("start");
+        let yard = scratch.path(&format!("thalweg-bench-{}", killed.id()));
+        let hosts = 2 * usize::from(words.contains(&"--rtt"));
+        // A server and a client; of an emulated path its wire.
+        let wanted = 2 + usize::from(hosts > 0);
+        let is_at_work = || processes_of(&yard).len() >= wanted || !matches!(killed.try_wait(), Ok(None));
+        assert!(wait_until(Duration::from_secs(120), is_at_work));
+        assert!(matches!(killed.try_wait(), Ok(None)), "it ended by itself");
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let are_gone = || processes_of(&yard).is_empty();
+        assert!(wait_until(Duration::from_secs(60), are_gone), "{:?} are left", processes_of(&yard));
+        assert!(yard.is_dir());
+        let next = scratch.path("next.jsonl").display().to_string();
+        let words =
+            ["bench", "sweep", "bulk", "--budget", "1KiB", "--max-files", "1", "--runs", "1", "--out", &next];
+        let output = thalweg(&scratch, &words);
+        assert!(output.status.success(), "{}", says(&output));
+        assert!(says(&output).contains("removed what a killed run left"), "{}", says(&output));
+        assert!(!yard.exists());
+    }
 }
 
 #[test]

@@ -38,7 +38,7 @@ struct Site {
 
 impl Site {
     fn new() -> Site {
-        let scratch = Scratch::new();
+        let scratch = Scratch::in_memory();
         let total = make_source(&scratch.path("from")) + make_source(&scratch.path("export/there"));
         let export = scratch.path("export");
         let daemon =
@@ -167,7 +167,7 @@ fn a_push_and_a_pull_by_ssh_need_one_login() {
     let lines: Vec<String> = String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect();
     assert!(lines.len() == 2 && lines[0].starts_with("1: ") && lines[1].starts_with("2: "), "{lines:?}");
     assert!(lines.iter().all(|line| line.contains("verified as written, durable")), "{lines:?}");
-    sshd.assert_no_movers(Duration::from_secs(10));
+    sshd.assert_no_movers(LIMIT);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod support;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use support::job::peak_memory;
 use support::{Scratch, assert_no_litter, assert_same, facts, make_tree, noise};
 
 #[test]
@@ -334,11 +335,4 @@ fn p14_memory_is_bounded_on_both_sides_however_many_entries() {
     assert!(most <= BYTES_MAX, "the daemon took {most} bytes");
     assert_eq!(facts(&scratch.path("from")).len(), (DIRECTORIES * (FILES + 1)) as usize);
     assert_eq!(facts(&scratch.path("from")), facts(&scratch.path("back")));
-}
-
-/// The most memory that a process ever had, in bytes.
-fn peak_memory(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(peak.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }

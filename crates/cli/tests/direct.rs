@@ -5,8 +5,8 @@ mod support;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
-use support::job::{Ran, Running, with};
-use support::{Scratch, assert_no_litter, noise};
+use support::job::{Ran, Running, journal_bytes, with};
+use support::{Scratch, assert_no_litter, noise, wait_until};
 
 const MIB: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -88,8 +88,9 @@ fn a_copy_past_the_page_cache_resumes_after_a_kill() {
     let slow = with(scratch.thalweg(), ["cp", "--json", "--quiet", "--direct", "on", "--bwlimit", "40MB/s"]);
     let from = format!("{}/", scratch.path("from").display());
     let to = scratch.path("to");
-    let running = Running::start(with(slow, [from, to.display().to_string()]));
-    std::thread::sleep(Duration::from_millis(1700));
+    let mut running = Running::start(with(slow, [from, to.display().to_string()]));
+    // Some chunks are recorded: a digest of each has 32 bytes.
+    assert!(wait_until(PATIENCE, || journal_bytes(&to) > 500 || running.is_over()) && !running.is_over());
     running.kill();
     let ran = copy(&scratch, false, &["--direct", "on"], "to").expect(0);
     assert_files_same(&scratch.path("from"), &to);

@@ -9,10 +9,10 @@ use support::Scratch;
 use support::chance::{is_root, quick_or_torture, skipped};
 use support::job::{Running, Strace};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// Twelve runs of some five seconds, on a machine that has other things to do.
-const PROOF_LIMIT: Duration = Duration::from_secs(300);
+const PROOF_LIMIT: Duration = Duration::from_secs(900);
 
 /// A machine of files below `name`.
 fn machine(scratch: &Scratch, name: &str) {

@@ -2,10 +2,12 @@
 
 mod support;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
+use support::job::wait_for_handler;
 use support::{Scratch, facts, finish, make_tree, noise};
 
 fn events(out: &str) -> Vec<Value> {
@@ -145,6 +147,8 @@ fn a_copy_that_is_stopped_ends_with_130_or_143_and_resumes() {
         command.args(["cp", "--bwlimit", "1MB/s"]).arg(scratch.path("file")).arg(scratch.path("to"));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let id = child.id().to_string();
+        let handled = if code == 130 { Signal::SIGINT } else { Signal::SIGTERM };
+        wait_for_handler(child.id(), handled);
         std::thread::sleep(std::time::Duration::from_secs(1));
         assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
         let out = finish(child);
@@ -171,7 +175,9 @@ fn a_source_that_never_stops_changing_is_exit_5() {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         });
-        let out = scratch.run(["cp".into(), path.clone(), scratch.path("to")]);
+        // Long enough for a writer that has to wait for a core.
+        let slow = ["cp".into(), "--bwlimit".into(), "16MB/s".into()];
+        let out = scratch.run(slow.into_iter().chain([path.clone(), scratch.path("to")]));
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(out.status.code(), Some(5), "{}", String::from_utf8_lossy(&out.stderr));
         assert!(!scratch.path("to").exists());

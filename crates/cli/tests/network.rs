@@ -8,7 +8,7 @@ mod support;
 use nix::sys::signal::Signal;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::chance::{Random, quick_or_torture, say, skipped};
+use support::chance::{Random, in_time, quick_or_torture, say, skipped};
 use support::copies::{CHUNK_BYTES, LIMIT, STREAMS, Watcher, digests, make_source, pull, push};
 use support::job::{Ran, Running, signal, with};
 use support::nets::Cable;
@@ -27,7 +27,7 @@ impl Site {
     fn new(row: &str, rate: &str) -> Option<Site> {
         let cable = Cable::new(row)?;
         cable.limit(rate);
-        let scratch = Scratch::new();
+        let scratch = Scratch::in_memory();
         let total = make_source(&scratch.path("from"));
         let to = scratch.path("to");
         std::fs::create_dir(&to).unwrap();
@@ -53,7 +53,10 @@ impl Site {
     }
 }
 
-/// Pulls the cable for `outage` in the middle; the job must go on within five seconds of its return.
+/// Promised: bytes flow again so soon after the link's return.
+const FLOWS_AGAIN: Duration = Duration::from_secs(5);
+
+/// Pulls the cable for `outage` in the middle; the job must go on in time after its return.
 fn pull_the_cable(row: &str, outages: &[Duration]) {
     let Some(site) = Site::new(row, "200mbit") else { return };
     let mut job = site.push(&["--patience", "5min", "--stall-timeout", "10s"]);
@@ -63,10 +66,10 @@ fn pull_the_cable(row: &str, outages: &[Duration]) {
         std::thread::sleep(*outage);
         let (before, up) = (site.cable.bytes_sent(), Instant::now());
         site.cable.set(true);
-        let flows = site.sent(before, 512 << 10, Duration::from_secs(20), &mut job);
+        let flows = site.sent(before, 512 << 10, LIMIT, &mut job);
         let after = up.elapsed();
         assert!(
-            flows && after < Duration::from_secs(5),
+            flows && in_time(row, after, FLOWS_AGAIN),
             "{row}: after {outage:?} nothing moved for {after:?}"
         );
     }
@@ -108,9 +111,9 @@ fn n2_connections_reset_and_refused_for_a_while() {
         std::thread::sleep(Duration::from_secs(quick_or_torture(2, 30)));
         let (before, up) = (site.cable.bytes_sent(), Instant::now());
         site.cable.filter(None);
-        let flows = site.sent(before, 512 << 10, Duration::from_secs(20), &mut job);
+        let flows = site.sent(before, 512 << 10, LIMIT, &mut job);
         let after = up.elapsed();
-        assert!(flows && after < Duration::from_secs(5), "after {verdict} nothing moved for {after:?}");
+        assert!(flows && in_time(row, after, FLOWS_AGAIN), "after {verdict} nothing moved for {after:?}");
     }
     job.end(LIMIT).expect(0);
     site.assert_exact();
@@ -130,7 +133,7 @@ impl Wire {
     }
 
     fn with(is_push: bool, more: &[&str]) -> Wire {
-        let scratch = Scratch::new();
+        let scratch = Scratch::in_memory();
         let total = make_source(&scratch.path("from"));
         std::fs::create_dir(scratch.path("to")).unwrap();
         let export = scratch.path(if is_push { "to" } else { "from" });
@@ -217,7 +220,8 @@ fn stalls_for_ever(is_push: bool, at: f64) {
     let ran: Ran = job.end(LIMIT).expect(3);
     let took = since.elapsed();
     say(&format!("N-4 push {is_push} at {at}: gave up after {took:?}"));
-    assert!(took < Duration::from_secs(8 + 2 + 5), "at {at}: gave up after {took:?}\n{}", ran.stderr);
+    let is_in_time = in_time("N-4", took, Duration::from_secs(8 + 2 + 5));
+    assert!(is_in_time, "at {at}: gave up after {took:?}\n{}", ran.stderr);
     assert!(ran.stderr.contains("hint:"), "{}", ran.stderr);
     // And when the path is good again, the same command brings it to its end.
     wire.proxy.stall(false);
@@ -339,7 +343,9 @@ fn p16_a_peer_that_only_ever_greets_us_does_not_hold_us() {
         assert!(!job.is_over());
         wire.proxy.mute_after(60_000);
         wire.proxy.cut();
-        job.end(LIMIT / 2).expect(3);
+        let since = Instant::now();
+        job.end(LIMIT).expect(3);
+        assert!(in_time("P16", since.elapsed(), Duration::from_secs(30)), "{:?}", since.elapsed());
         wire.proxy.mute_after(u64::MAX);
         wire.copy(is_push, &[]).end(LIMIT).expect(0);
         wire.assert_exact();
@@ -357,7 +363,9 @@ fn p16_a_drip_does_not_hold_us_beyond_the_patience() {
         assert!(!job.is_over());
         // A segment of 1 MiB takes 43 s.
         wire.proxy.limit(24 << 10);
-        job.end(LIMIT / 2).expect(3);
+        let since = Instant::now();
+        job.end(LIMIT).expect(3);
+        assert!(in_time("P16", since.elapsed(), Duration::from_secs(30)), "{:?}", since.elapsed());
         wire.proxy.limit(0);
         wire.copy(is_push, &[]).end(LIMIT).expect(0);
         wire.assert_exact();
@@ -381,7 +389,7 @@ fn n2_a_link_that_works_one_way_only_is_no_link() {
 
 /// A copy of `bytes` through a proxy that lets `rate` bytes a second pass, and the stall timeout of both sides.
 fn over_a_slow_path(is_push: bool, bytes: usize, rate: u64, stall_timeout: &str) {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.path("from")).unwrap();
     std::fs::create_dir(scratch.path("to")).unwrap();
     std::fs::write(scratch.path("from/file"), support::noise(1, bytes)).unwrap();

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use support::chance::{has, say, skipped};
 use support::job::{Ran, Running, with};
 use support::nets::Cable;
+use support::proxy::Proxy;
 use support::{Daemon, Scratch, assert_no_litter, assert_same, noise, wait_until};
 
-const LIMIT: Duration = Duration::from_secs(100);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// A client and a daemon joined by some wires, and files to send.
 struct Site {
@@ -27,7 +28,7 @@ impl Site {
             return None;
         }
         let cable = Cable::with_wires(row, wires)?;
-        let scratch = Scratch::new();
+        let scratch = Scratch::in_memory();
         std::fs::create_dir(scratch.path("to")).unwrap();
         std::fs::create_dir(scratch.path("from")).unwrap();
         let listen: Vec<String> =
@@ -269,11 +270,35 @@ impl Drop for LittleOfACore {
 #[test]
 fn a_cpu_quota_is_planned_for_and_told_if_it_held_the_copy() {
     let Some(group) = LittleOfACore::new("quota") else { return };
-    let scratch = Scratch::new();
-    std::fs::write(scratch.path("large"), noise(1, 256 << 20)).unwrap();
+    let scratch = Scratch::in_memory();
+    std::fs::write(scratch.path("large"), noise(1, 64 << 20)).unwrap();
     let command = with(scratch.thalweg(), ["cp", "--json"]);
     let command = with(command, [scratch.path("large"), scratch.path("copy")]);
     let ran = Running::start(group.around(&command)).end(LIMIT).expect(0);
     assert_eq!(ran.finished()["plan"]["streams"]["value"], 1, "one core is what a part of one is counted as");
     assert!(told(&ran, "note").iter().any(|text| text.contains("CPU quota")), "{ran:?}");
+}
+
+/// On a slow wire what shrinks is compressed, and what does not costs next to nothing more.
+#[test]
+fn compression_saves_a_slow_wire_what_shrinks_and_leaves_alone_what_does_not() {
+    const BYTES: usize = 12 << 20;
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let daemon = scratch.daemon(&[("to", &scratch.path("to"))]);
+    let ticket = daemon.ticket.display().to_string();
+    let text: Vec<u8> = b"as it was, so it is; ".iter().copied().cycle().take(BYTES).collect();
+    for (name, content) in [("text", text), ("noise", noise(5, BYTES))] {
+        std::fs::write(scratch.path(name), &content).unwrap();
+        let proxy = Proxy::new(&daemon.address());
+        proxy.limit(8_000_000);
+        let file = scratch.path(name).display().to_string();
+        scratch.ok(["cp", "-z", "--streams", "2", "--ticket", &ticket, &file, &proxy.place("to", name)]);
+        assert!(std::fs::read(scratch.path("to").join(name)).unwrap() == content, "{name}");
+        let passed = proxy.passed();
+        match name {
+            "text" => assert!(passed < BYTES as u64 / 3, "{passed} bytes"),
+            _ => assert!((BYTES as u64..BYTES as u64 * 11 / 10).contains(&passed), "{passed} bytes"),
+        }
+    }
 }

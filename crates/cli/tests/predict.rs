@@ -31,7 +31,8 @@ fn predict(scratch: &Scratch, more: &[&str]) -> Output {
 
 #[test]
 fn copies_end_with_predicted_against_actual_and_teach_the_next() {
-    let scratch = Scratch::new();
+    // What binds shall be the limit.
+    let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.path("from")).unwrap();
     std::fs::write(scratch.path("from/large"), noise(1, 20 << 20)).unwrap();
     for number in 0..100 {

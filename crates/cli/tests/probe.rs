@@ -3,6 +3,10 @@
 
 mod support;
 
+#[path = "support/sshd.rs"]
+#[allow(dead_code)]
+mod sshd;
+
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -11,6 +15,7 @@ use support::chance;
 use support::job::Strace;
 use support::nets::Cable;
 use support::proxy::Proxy;
+use support::testbed::Testbed;
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, facts, finish, noise, wait_until};
 
@@ -115,8 +120,8 @@ fn every_part_is_measured_and_neither_side_is_changed() {
 #[test]
 fn a_thin_link_is_the_narrowest_of_both_directions() {
     let Some(cable) = Cable::new("a thin link") else { return };
-    cable.limit("100mbit");
-    let scratch = Scratch::new();
+    cable.limit("40mbit");
+    let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.path("to")).unwrap();
     std::fs::write(scratch.path("file"), noise(1, 24 << 20)).unwrap();
     let listen = format!("{}:8487", Cable::ADDRESS_B);
@@ -131,9 +136,107 @@ fn a_thin_link_is_the_narrowest_of_both_directions() {
         let answer = answer(&start(cable.enter_a(&command)));
         assert_eq!(answer["narrowest"], "network", "{answer}");
         let bits = answer["stages"][2]["alone"]["bits_per_s"].as_f64().unwrap();
-        assert!((60e6..130e6).contains(&bits), "{bits}");
+        assert!((24e6..52e6).contains(&bits), "{bits}");
         assert_eq!(answer["stages"][2]["alone"]["is_at_least"], false);
     }
+    assert_no_litter(&scratch.path("to"));
+}
+
+/// What no terminal and no parser may stumble over.
+const ODD: &str = "a \"name\"\nof $(touch pwned) <b> \u{1b}[31m \u{e9}";
+
+#[test]
+fn by_ssh_every_part_is_measured_both_ways_whatever_the_names_and_no_process_is_left() {
+    let scratch = Scratch::new();
+    let sshd = sshd::Sshd::start(&scratch);
+    let (from, to) = (scratch.path("from").join(ODD), scratch.path("to").join(ODD));
+    for directory in [&from, &to] {
+        std::fs::create_dir_all(directory).unwrap();
+    }
+    std::fs::write(from.join(ODD), noise(1, 8 << 20)).unwrap();
+    for places in [
+        [from.clone().into_os_string(), sshd.url(&to).into()],
+        [sshd.url(&from).into(), to.clone().into_os_string()],
+    ] {
+        let picture = scratch.path("basin.svg");
+        let mut command = probe(&scratch);
+        command.args(["-e", &sshd.rsh, "--svg"]).arg(&picture).args(&places);
+        let answer = answer(&start(command));
+        assert_eq!(answer["missing"], serde_json::json!([]), "{answer}");
+        for name in ["wire", "without_ends", "without_destination", "without_source", "full"] {
+            assert!(rate(&answer, name) > 0.0, "{name}");
+        }
+        let picture = std::fs::read_to_string(picture).unwrap();
+        assert!(!picture.contains("<b>") && !picture.contains('\u{1b}'), "{picture}");
+        let mut command = scratch.thalweg();
+        command.args(["probe", "--seconds", "4s", "-e", &sshd.rsh]).args(&places);
+        let out = start(command);
+        let words = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(words.starts_with("narrowest stage: ") && !words.contains('\u{1b}'), "{out:?}");
+    }
+    sshd.assert_no_movers(Duration::from_secs(60));
+    assert_no_litter(&scratch.path("to"));
+    assert!(!scratch.path("pwned").exists() && !Path::new("pwned").exists());
+}
+
+#[test]
+fn a_path_that_loses_packets_is_measured_all_the_same() {
+    let Some(testbed) =
+        Testbed::up("a lossy path", &["--rtt", "10ms", "--rate", "100Mbit/s", "--loss", "1%"])
+    else {
+        return;
+    };
+    let scratch = &testbed.scratch;
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("file"), noise(1, 16 << 20)).unwrap();
+    let daemon = scratch.daemon_at("right:8487", &[("data", scratch.root())], &[], |command| {
+        testbed.enter("right", &command)
+    });
+    let mut command = probe(scratch);
+    command.arg("--ticket").arg(&daemon.ticket).arg(scratch.path("file")).arg("tw://right:8487/data/to/");
+    let answer = answer(&start(testbed.enter("left", &command)));
+    // Everything else is in memory.
+    assert_eq!(answer["narrowest"], "network", "{answer}");
+    let bits = answer["stages"][2]["alone"]["bits_per_s"].as_f64().unwrap();
+    assert!(bits < 110e6, "more than the line carries: {bits}");
+    assert_no_litter(&scratch.path("to"));
+}
+
+#[test]
+fn a_source_that_may_not_be_read_is_said_and_the_rest_is_measured() {
+    if !chance::is_root() || !chance::has("setpriv") {
+        return chance::skipped("an unreadable source", "needs root to become nobody, and setpriv");
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new();
+    for name in ["from/closed", "half", "to"] {
+        std::fs::create_dir_all(scratch.path(name)).unwrap();
+    }
+    std::fs::write(scratch.path("from/closed/file"), noise(1, 4 << 20)).unwrap();
+    std::fs::write(scratch.path("half/open"), noise(2, 4 << 20)).unwrap();
+    std::fs::write(scratch.path("half/closed"), noise(3, 4 << 20)).unwrap();
+    let modes = [(".", 0o777), ("to", 0o777), ("from/closed", 0o700), ("half/closed", 0o600)];
+    for (name, mode) in modes {
+        std::fs::set_permissions(scratch.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let program = scratch.path("thalweg-of-all");
+    std::fs::copy(scratch.thalweg().get_program(), &program).unwrap();
+    let ask = |from: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        command.args(["probe", "--json", "--seconds", "4s"]).arg(scratch.path(from)).arg(scratch.path("to"));
+        command.env("THALWEG_STATE", scratch.path("state-of-nobody")).env("HOME", scratch.root());
+        start(command)
+    };
+    let out = ask("from");
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
+    assert!(reasons(&parsed(&out)).contains("ermission"), "{out:?}");
+    assert!(rate(&parsed(&out), "without_source") > 0.0, "{out:?}");
+    // What can be read is enough to measure by.
+    let out = ask("half");
+    let answer = parsed(&out);
+    assert!(answer["parts"]["read"]["bytes"].as_u64() >= Some(4 << 20), "{answer}");
+    assert!(rate(&answer, "full") > 0.0, "{answer}");
     assert_no_litter(&scratch.path("to"));
 }
 
@@ -145,7 +248,7 @@ fn slow_reads_and_slow_writes_are_named_before_anything_is_moved() {
     for (calls, is_push, narrowest) in
         [("pread64", true, "source-storage"), ("pwrite64", false, "destination-storage")]
     {
-        let scratch = Scratch::new();
+        let scratch = Scratch::in_memory();
         std::fs::create_dir(scratch.path("to")).unwrap();
         // Small enough to be written through the page cache: writes of an io_uring cannot be delayed.
         std::fs::write(scratch.path("file"), noise(1, 15 << 20)).unwrap();
@@ -248,7 +351,7 @@ fn a_link_that_is_cut_ends_a_probe_with_what_it_has() {
     assert!(matches!(out.status.code(), Some(2 | 3)), "{out:?}");
     let answer = parsed(&out);
     assert!(answer["event"] == "error" || !answer["missing"].as_array().unwrap().is_empty(), "{answer}");
-    assert!(wait_until(Duration::from_secs(20), || !scratch.path("to/.thalweg-staging").exists()));
+    assert!(wait_until(Duration::from_secs(60), || !scratch.path("to/.thalweg-staging").exists()));
 }
 
 #[test]
@@ -266,7 +369,7 @@ fn what_a_killed_probe_leaves_goes_with_the_next_one_or_with_gc() {
     assert!(wait_until(Duration::from_secs(60), has_begun));
     killed.kill().unwrap();
     killed.wait().unwrap();
-    assert!(wait_until(Duration::from_secs(30), || !staging.exists()));
+    assert!(wait_until(Duration::from_secs(60), || !staging.exists()));
 
     for clears in ["gc", "probe"] {
         let mut command = probe(&scratch);

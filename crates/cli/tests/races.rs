@@ -331,7 +331,7 @@ fn x2_a_destination_that_is_moved_removed_or_closed_under_a_copy() {
 fn x2_the_same_job_twice_at_once_is_refused_once() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("from")).unwrap();
-    std::fs::write(scratch.path("from/file"), noise(1, 6 << 20)).unwrap();
+    std::fs::write(scratch.path("from/file"), noise(1, 12 << 20)).unwrap();
     let start = |more: &[&str]| {
         let job = with(copy(&scratch, None, &["cp", "--quiet", "--chunk", "64KiB"]), more);
         Running::start(with(job, [scratch.path("from/"), scratch.path("to/")]))
@@ -360,7 +360,7 @@ fn k1_a_wall_clock_that_jumps_ends_nothing() {
         let scratch = Scratch::new();
         std::fs::create_dir(scratch.path("from")).unwrap();
         std::fs::create_dir(scratch.path("to")).unwrap();
-        std::fs::write(scratch.path("from/file"), noise(1, 12 << 20)).unwrap();
+        std::fs::write(scratch.path("from/file"), noise(1, 20 << 20)).unwrap();
         let clock = scratch.path("clock");
         let set = |offset: &str| {
             let next = scratch.path("clock.next");

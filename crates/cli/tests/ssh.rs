@@ -12,7 +12,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::{Scratch, assert_no_litter, assert_same, finish, make_tree, noise};
+use support::chance::in_time;
+use support::job::bytes_allocated;
+use support::{Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
+
+/// Long enough for what ends by itself, far below the patience of what does not.
+const GONE: Duration = Duration::from_secs(30);
 
 /// Runs `thalweg cp` with the options that lead to `sshd`.
 fn cp<S: AsRef<OsStr>>(scratch: &Scratch, sshd: &Sshd, arguments: &[S]) -> Output {
@@ -53,7 +58,7 @@ fn a_tree_goes_by_ssh_and_comes_back_the_same() {
     ok(&scratch, &sshd, &[sshd.url(&scratch.path("far/from/")), text(&scratch.path("back"))]);
     assert_same(&scratch.path("from"), &scratch.path("back"));
     assert_no_litter(&scratch.path("back"));
-    sshd.assert_no_movers(Duration::from_secs(10));
+    sshd.assert_no_movers(GONE);
 }
 
 /// What only asks, by ssh: the same answers as here.
@@ -96,7 +101,7 @@ fn places_by_ssh_are_listed_summed_printed_compared_verified_and_removed() {
     assert_eq!(ask(&["check", &tree, &far]).status.code(), Some(2));
     assert_eq!(ask(&["verify", &text(&scratch.path("receipt")), &far]).status.code(), Some(2));
     assert_eq!(ask(&["cat", &format!("{there}/absent")]).status.code(), Some(3));
-    sshd.assert_no_movers(Duration::from_secs(10));
+    sshd.assert_no_movers(GONE);
 }
 
 #[test]
@@ -165,7 +170,7 @@ fn what_login_scripts_print_is_skipped() {
     let begun = Instant::now();
     let out = cp(&scratch, &sshd, &[&file, &sshd.url(&scratch.path("far-3"))]);
     assert_eq!(out.status.code(), Some(3), "{}", said(&out));
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(in_time("endless noise", begun.elapsed(), Duration::from_secs(20)), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -179,7 +184,7 @@ fn with_every_port_shut_data_ride_in_ssh_and_the_user_is_told() {
     assert_same(&scratch.path("from"), &scratch.path("far"));
     ok(&scratch, &sshd, &["--via-ssh", &sshd.url(&scratch.path("far/")), &text(&scratch.path("back"))]);
     assert_same(&scratch.path("from"), &scratch.path("back"));
-    sshd.assert_no_movers(Duration::from_secs(10));
+    sshd.assert_no_movers(GONE);
 }
 
 /// A far `thalweg` that tells untruths about itself: `edit` is for sed.
@@ -210,7 +215,7 @@ fn a_far_side_whose_port_is_shut_dials_back_and_else_data_ride_in_ssh() {
     let out = ok(&scratch, &sshd, &[text(&scratch.path("from/")), sshd.url(&scratch.path("far-2"))]);
     assert!(out.contains("ride in ssh (no port of 127.0.0.1"), "{out}");
     assert_same(&scratch.path("from"), &scratch.path("far-2"));
-    sshd.assert_no_movers(Duration::from_secs(10));
+    sshd.assert_no_movers(GONE);
 }
 
 #[test]
@@ -228,7 +233,7 @@ fn another_machine_at_the_far_port_is_not_taken_for_the_far_mover() {
     let begun = Instant::now();
     let out = ok(&scratch, &sshd, &[text(&scratch.path("file")), sshd.url(&scratch.path("far"))]);
     assert!(out.contains("ride in ssh"), "{out}");
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(in_time("a stranger", begun.elapsed(), Duration::from_secs(15)), "{:?}", begun.elapsed());
     lying_program(&sshd, r#"s/"fingerprint":"..../"fingerprint":"0000/"#);
     let out = cp(&scratch, &sshd, &[text(&scratch.path("file")), sshd.url(&scratch.path("far-2"))]);
     assert_eq!(out.status.code(), Some(3), "{}", said(&out));
@@ -308,7 +313,7 @@ fn bootstrap_places_our_own_program_once_and_never_a_damaged_one() {
     let out = bootstrap("far-3");
     assert!(out.status.success(), "{}", said(&out));
     assert_eq!(std::fs::read(&placed).unwrap(), std::fs::read(&program).unwrap());
-    sshd.assert_no_movers(Duration::from_secs(10));
+    sshd.assert_no_movers(GONE);
 
     // Bytes that change on the way in are neither started nor left there.
     std::fs::remove_dir_all(&cache).unwrap();
@@ -445,12 +450,8 @@ fn a_client_that_was_killed_leaves_nothing_behind_and_its_next_attempt_resumes()
     slow.args(&arguments).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = slow.spawn().unwrap();
     let durable = || std::fs::read_dir(scratch.path("far")).map_or(0, |names| names.flatten().count());
-    let until = Instant::now() + Duration::from_secs(60);
-    while durable() < 4 {
-        assert!(Instant::now() < until, "no progress");
-        assert!(matches!(child.try_wait(), Ok(None)), "it was over too soon");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    assert!(wait_until(GONE, || durable() >= 4), "no progress");
+    assert!(matches!(child.try_wait(), Ok(None)), "it was over too soon");
     child.kill().unwrap();
     child.wait().unwrap();
     let out = ok(&scratch, &sshd, &arguments);
@@ -459,7 +460,7 @@ fn a_client_that_was_killed_leaves_nothing_behind_and_its_next_attempt_resumes()
     assert!(last["bytes_received"].as_u64().unwrap() < 80 << 20, "{last}");
     assert_same(&scratch.path("from"), &scratch.path("far"));
     assert_no_litter(&scratch.path("far"));
-    sshd.assert_no_movers(Duration::from_secs(15));
+    sshd.assert_no_movers(GONE);
 }
 
 #[test]
@@ -470,11 +471,11 @@ fn an_ssh_that_dies_in_the_middle_costs_a_copy_nothing() {
     let mut slow = command(&scratch, &sshd, &["--bwlimit", "20MB"]);
     slow.arg(scratch.path("file")).arg(sshd.url(&scratch.path("far")));
     let child = slow.spawn().unwrap();
-    kill_ssh_of(child.id(), &sshd);
+    kill_ssh_of(child.id(), &scratch, &scratch.path("far"));
     let out = finish(child);
     assert!(out.status.success(), "{}", said(&out));
     assert_eq!(std::fs::read(scratch.path("far")).unwrap(), noise(7, 48 << 20));
-    sshd.assert_no_movers(Duration::from_secs(15));
+    sshd.assert_no_movers(GONE);
 }
 
 #[test]
@@ -489,7 +490,7 @@ fn bridges_that_are_cut_and_a_far_mover_that_is_killed_are_replaced() {
         let mut slow = command(&scratch, &sshd, options);
         slow.arg(scratch.path("file")).arg(sshd.url(&far));
         let child = slow.spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(1200));
+        moves(&scratch, &far);
         for pid in sshd.movers() {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
         }
@@ -497,7 +498,7 @@ fn bridges_that_are_cut_and_a_far_mover_that_is_killed_are_replaced() {
         assert!(out.status.success(), "{}", said(&out));
         assert!(said(&out).contains("starting another"), "{}", said(&out));
         assert_eq!(std::fs::read(&far).unwrap(), noise(8, 48 << 20));
-        sshd.assert_no_movers(Duration::from_secs(15));
+        sshd.assert_no_movers(GONE);
     }
 }
 
@@ -511,24 +512,27 @@ fn a_copy_that_is_stopped_in_order_leaves_no_process_behind_and_resumes() {
         let mut slow = command(&scratch, &sshd, &["--bwlimit", "10MB"]);
         slow.args(*way).arg(scratch.path("file")).arg(sshd.url(&far));
         let child = slow.spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(1500));
+        moves(&scratch, &far);
         assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
         let out = finish(child);
         assert_eq!(out.status.code(), Some(143), "{}", said(&out));
-        sshd.assert_no_movers(Duration::from_secs(6));
+        sshd.assert_no_movers(GONE);
         ok(&scratch, &sshd, &[&text(&scratch.path("file")), &sshd.url(&far)]);
         assert_eq!(std::fs::read(&far).unwrap(), noise(9, 32 << 20));
     }
 }
 
-/// Waits until `client` has dialled, then kills its ssh.
-fn kill_ssh_of(client: u32, sshd: &Sshd) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while sshd.movers().is_empty() {
-        assert!(Instant::now() < until, "no far mover");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    std::thread::sleep(Duration::from_millis(800));
+/// Waits until bytes of a copy to `far` have arrived.
+#[track_caller]
+fn moves(scratch: &Scratch, far: &Path) {
+    // Beside `far`: it is one file.
+    let has_begun = || bytes_allocated(&scratch.path(".thalweg-staging")) > 1 << 20;
+    assert!(wait_until(GONE, has_begun), "nothing arrives at {}", far.display());
+}
+
+/// Waits until `client` moves something, then kills its ssh.
+fn kill_ssh_of(client: u32, scratch: &Scratch, far: &Path) {
+    moves(scratch, far);
     let children = std::fs::read_to_string(format!("/proc/{client}/task/{client}/children")).unwrap();
     assert!(!children.trim().is_empty(), "ssh has ended already");
     for pid in children.split_whitespace() {
@@ -560,7 +564,8 @@ fn a_mover_whose_client_says_nothing_or_does_not_come_ends() {
     let out = finish(child);
     assert!(out.status.success(), "{}", said(&out));
     assert!(said(&out).contains("THALWEG-MOVER 1 {"), "{}", said(&out));
-    assert!((9..14).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    let took = begun.elapsed();
+    assert!(took.as_secs() >= 9 && in_time("a mover that waits", took, Duration::from_secs(14)), "{took:?}");
     drop(stdin);
     // Nonsense instead of an order, and none.
     for order in ["nonsense\n", ""] {

@@ -71,7 +71,7 @@ fn as_busy_as_it_is(idle: f64, busy: f64) -> f64 {
 }
 
 fn eventually(what: &str, is_so: impl FnMut() -> bool) {
-    assert!(wait_until(Duration::from_secs(30), is_so), "not so in 30 s: {what}");
+    assert!(wait_until(Duration::from_secs(60), is_so), "not so in 60 s: {what}");
 }
 
 /// Until it is as it should be, at most [`TRIES`] times.
@@ -217,9 +217,9 @@ fn loss_lies_in_the_binomial_interval_and_late_and_double_packets_are_seen() {
 #[test]
 fn a_change_takes_effect_while_programs_run() {
     let Some(testbed) = Testbed::up("set", &["--rtt", "10ms"]) else { return };
-    let mut ping = testbed.command("run", &["left", "ping", "-n", "-i", "0.02", "-c", "100", "right"]);
+    let mut ping = testbed.command("run", &["left", "ping", "-n", "-i", "0.02", "-c", "300", "right"]);
     let ping = ping.spawn().expect("start");
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(Duration::from_millis(1500));
     testbed.set(&["--rtt", "60ms"]);
     let output = finish(ping);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -228,7 +228,7 @@ fn a_change_takes_effect_while_programs_run() {
         text.lines().filter_map(time).filter(|time| (low..high).contains(time)).count()
     };
     assert!(seen(9.8, 30.0) >= 5, "before: {text}");
-    assert!(seen(59.8, 90.0) >= 5, "after: {text}");
+    assert!(seen(59.8, f64::INFINITY) >= 5, "after: {text}");
 }
 
 #[test]
@@ -278,7 +278,8 @@ fn down_leaves_nothing_and_ends_what_runs_inside() {
         "look() {{ ip netns list; ip -o link; nft list ruleset; ls -A {0}/testbed; }}
          mkdir -p -m 700 {0}/testbed; look > $1/before
          {program} testbed up --state {0} --rtt 4ms && {program} testbed run --state {0} left ping -c 1 right
-         {program} testbed run --state {0} right sleep 600 & sleep 0.3
+         {program} testbed run --state {0} right sh -c \"touch $1/inside; exec sleep 600\" & \
+         for i in $(seq 600); do [ -e $1/inside ] && break; sleep 0.1; done
          {program} testbed down --state {0} && wait
          look > $1/after; cat $1/before; cmp $1/before $1/after",
         state.display()
@@ -296,6 +297,10 @@ fn down_leaves_nothing_and_ends_what_runs_inside() {
 fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_remove() {
     let Some(testbed) = Testbed::up("kill", &["--rtt", "4ms"]) else { return };
     let mut random = Random::new("kill");
+    // Of all tests of this program only those with a testbed make any, one after another.
+    assert!(testbed.do_it("down", &[]).status.success());
+    let before = devices_and_spaces();
+    assert!(testbed.do_it("up", &["--rtt", "4ms"]).status.success());
     // One that runs, with a program inside.
     let mut inside = testbed.command("run", &["left", "sleep", "600"]).spawn().expect("start");
     let command_line = format!("/proc/{}/cmdline", inside.id());
@@ -328,8 +333,72 @@ fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_rem
         });
         let left = std::fs::read_dir(testbed.scratch.path("testbeds/testbed")).unwrap().count();
         assert_eq!(left, 0, "round {round}");
+        // The kernel takes a namespace apart on its own time.
+        eventually("devices and namespaces are gone", || devices_and_spaces() == before);
     }
     assert!(testbed.do_it("up", &[]).status.success());
+}
+
+#[test]
+fn of_two_that_come_up_at_once_under_one_name_one_does_and_the_other_says_why() {
+    let Some(testbed) = Testbed::up("twice", &["--rtt", "4ms"]) else { return };
+    for _ in 0..quick_or_torture(4, 40) {
+        assert!(testbed.do_it("down", &[]).status.success());
+        let both = [0, 1].map(|_| testbed.command("up", &["--rtt", "4ms"]).spawn().expect("start"));
+        let ended = both.map(finish);
+        let mut codes: Vec<_> = ended.iter().map(|output| output.status.code()).collect();
+        codes.sort_unstable();
+        let words: Vec<_> = ended.iter().map(|output| String::from_utf8_lossy(&output.stderr)).collect();
+        assert_eq!(codes, [Some(0), Some(3)], "{words:?}");
+        assert!(words.iter().any(|words| words.contains("a testbed `testbed` is up")), "{words:?}");
+        assert_eq!(wires(&testbed).len(), 1);
+        testbed.run(&["left", "ping", "-c", "1", "right"]);
+    }
+}
+
+#[test]
+fn without_root_it_says_what_it_needs_and_makes_nothing() {
+    if !support::chance::is_root() || !support::chance::has("setpriv") {
+        return support::chance::skipped("without root", "needs root to become nobody, and setpriv");
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("open")).unwrap();
+    for path in [scratch.root().to_owned(), scratch.path("open")] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let program = scratch.path("thalweg-of-all");
+    std::fs::copy(scratch.thalweg().get_program(), &program).unwrap();
+    let state = scratch.path("open/state").display().to_string();
+    let asked: [&[&str]; 3] = [
+        &["testbed", "up", "--state", &state],
+        &["bench", "latency", "--runs", "1"],
+        &["bench", "path", "--runs", "1"],
+    ];
+    for words in asked {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(words);
+        command.env("HOME", scratch.path("open")).current_dir(scratch.path("open"));
+        let output = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("setpriv"));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {told}");
+        assert!(told.starts_with("error: ") && told.contains("root"), "{words:?}: {told}");
+        assert!(!told.contains("panicked"), "{told}");
+    }
+    let left: Vec<_> = std::fs::read_dir(scratch.path("open")).unwrap().flatten().collect();
+    assert!(left.iter().all(|entry| entry.file_name() == "state"), "{left:?}");
+}
+
+/// Network devices and named namespaces where this test runs.
+fn devices_and_spaces() -> String {
+    let said = |words: &[&str]| {
+        let output = Command::new("ip").args(words).output().expect("ip");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let names = |text: String| -> Vec<String> {
+        text.lines().filter_map(|line| Some(line.split_whitespace().nth(1)?.to_owned())).collect()
+    };
+    format!("{:?} {:?}", names(said(&["-o", "link"])), said(&["netns", "list"]))
 }
 
 /// Processes of testbeds that are recorded in this test's directory.

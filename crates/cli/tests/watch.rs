@@ -2,12 +2,18 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+// Others need more of it.
+#[allow(dead_code)]
+#[path = "support/sshd.rs"]
+mod sshd;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-use support::chance::Random;
+use std::time::{Duration, Instant};
+use support::chance::{Random, quick_or_torture};
+use support::proxy::Proxy;
 use support::volume::{self, Volume};
 use support::{Scratch, wait_until};
 
@@ -316,4 +322,157 @@ fn a_destination_that_is_full_delays_an_item_until_there_is_room() {
     terminate(&watch);
     assert_eq!(watch.wait().unwrap().code(), Some(143));
     assert_eq!(std::fs::read(destination.join("large")).unwrap(), vec![2; 2 << 20]);
+}
+
+/// Guards and keepers of commands whose records are below this directory: process and record.
+fn keepers(below: &Path) -> Vec<(i32, String)> {
+    let below = format!("{}/", below.display());
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut words = words.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+        if words.nth(1).as_deref() == Some("keep-run")
+            && let Some(record) = words.find(|word| word.starts_with(&below) && word.contains("/runs/"))
+        {
+            found.push((pid, record));
+        }
+    }
+    found
+}
+
+/// Each content once, whatever the log was written by.
+#[track_caller]
+fn analysed_once(bench: &Bench, names: &[String]) {
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    for line in bench.log() {
+        *times.entry(line).or_default() += 1;
+    }
+    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(twice.is_empty(), "analysed twice: {twice:?}");
+    assert_eq!(times.len(), names.len(), "{times:?}");
+}
+
+#[test]
+fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_analyse_nothing_twice() {
+    use nix::sys::signal::{Signal, kill};
+    let bench = Bench::new();
+    let mut chance = Random::new("watch-keepers");
+    let script = analysis(&bench.scratch, &format!("sleep 0.1\n{LOG}\nsleep 0.1"));
+    let daemon = bench.scratch.daemon(&[("data", &bench.source)]);
+    let proxy = Proxy::new(&daemon.address());
+    let source = proxy.place("data", "");
+    let ticket = daemon.ticket.to_str().unwrap().to_owned();
+    let more = ["--ticket", &ticket, "--jobs", "3", "--on-arrival", script.to_str().unwrap()];
+    let watch = |more: &[&str]| bench.watch(&source, bench.destination.to_str().unwrap(), more);
+    let state = bench.scratch.path("client-state");
+    // Of one run only one of both: who kills guard and keeper of the same run has nobody left who knows.
+    let mut struck: BTreeSet<String> = BTreeSet::new();
+    let each: u32 = quick_or_torture(4, 50);
+    let mut left = [each; 3];
+    let mut names = Vec::new();
+    let mut running = start(watch(&more));
+    let until = Instant::now() + Duration::from_secs(quick_or_torture(60, 600));
+    while left.iter().any(|count| *count > 0) && Instant::now() < until {
+        let name = format!("shot{}", names.len());
+        bench.put(&name, &vec![7; 1000 + chance.below(100_000) as usize]);
+        names.push(name);
+        std::thread::sleep(Duration::from_millis(chance.below(300)));
+        match chance.below(3) as usize {
+            0 => {
+                let of_new_runs: Vec<(i32, String)> =
+                    keepers(&state).into_iter().filter(|(_, record)| !struck.contains(record)).collect();
+                if of_new_runs.is_empty() {
+                    continue;
+                }
+                let (pid, record) = &of_new_runs[chance.below(of_new_runs.len() as u64) as usize];
+                if kill(nix::unistd::Pid::from_raw(*pid), Signal::SIGKILL).is_ok() {
+                    struck.insert(record.clone());
+                    left[0] = left[0].saturating_sub(1);
+                }
+            }
+            1 => {
+                running.kill().unwrap();
+                running.wait().unwrap();
+                running = start(watch(&more));
+                left[1] = left[1].saturating_sub(1);
+            }
+            _ => {
+                proxy.cut();
+                left[2] = left[2].saturating_sub(1);
+            }
+        }
+    }
+    assert!(struck.len() >= each as usize / 2, "only {} keepers were met", struck.len());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let (code, text) = ends(watch(&[&more[..], &["--idle-exit", "1s"]].concat()));
+    assert_eq!(code, Some(0), "{text}");
+    analysed_once(&bench, &names);
+    arrived_whole(&bench.source, &bench.destination, &names);
+    assert_eq!(keepers(&state), [], "nobody is left");
+}
+
+#[test]
+fn a_directory_behind_ssh_is_watched_and_goes_on_after_a_kill() {
+    let bench = Bench::new();
+    let sshd = sshd::Sshd::start(&bench.scratch);
+    let script = analysis(&bench.scratch, LOG);
+    let source = sshd.url(&bench.source);
+    let more = ["-e", &sshd.rsh, "--on-arrival", script.to_str().unwrap()];
+    let watch = |more: &[&str]| bench.watch(&source, bench.destination.to_str().unwrap(), more);
+    let names: Vec<String> = (0..6).map(|number| format!("run/shot {number}")).collect();
+    let mut running = start(watch(&more));
+    for name in &names[..3] {
+        bench.put(name, name.as_bytes());
+    }
+    assert!(wait_until(Duration::from_secs(60), || bench.log().len() == 3), "{:?}", bench.log());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    for name in &names[3..] {
+        bench.put(name, name.as_bytes());
+    }
+    let (code, text) = ends(watch(&[&more[..], &["--idle-exit", "1s"]].concat()));
+    assert_eq!(code, Some(0), "{text}");
+    analysed_once(&bench, &names);
+    arrived_whole(&bench.source, &bench.destination, &names);
+}
+
+#[test]
+fn the_journal_of_a_watch_does_not_grow_with_what_happens_but_with_what_is_known() {
+    let bench = Bench::new();
+    let script = analysis(&bench.scratch, LOG);
+    let more = ["--on-arrival", script.to_str().unwrap(), "--jobs", "4"];
+    let mut watch = start(bench.local(&more));
+    let journal = || {
+        let below =
+            std::fs::read_dir(bench.scratch.path("client-state/watch")).into_iter().flatten().flatten();
+        below
+            .filter_map(|entry| std::fs::read_to_string(entry.path().join("journal")).ok())
+            .collect::<String>()
+    };
+    // Three records for each arrival: more than are kept of four items.
+    let mut written = 0;
+    for round in 0..100 {
+        for name in ["a", "b", "c", "d"] {
+            bench.put(name, format!("{name} {round}").as_bytes());
+            written += 1;
+        }
+        let settled = || bench.log().len() >= written;
+        assert!(wait_until(Duration::from_secs(60), settled), "{} of {written}", bench.log().len());
+        if journal().lines().count() < written {
+            break;
+        }
+    }
+    assert!(
+        journal().lines().count() < written,
+        "{} lines after {written} arrivals",
+        journal().lines().count()
+    );
+    terminate(&watch);
+    assert_eq!(watch.wait().unwrap().code(), Some(143));
+    // What was rewritten on the way says the same: nothing is done again.
+    let before = bench.log().len();
+    let (code, text) = ends(bench.local(&[&more[..], &["--idle-exit", "500ms"]].concat()));
+    assert_eq!((code, bench.log().len()), (Some(0), before), "{text}");
 }

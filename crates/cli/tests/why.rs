@@ -35,7 +35,7 @@ fn without_transfers_why_says_so_with_exit_3() {
 
 #[test]
 fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     std::fs::write(scratch.path("file"), noise(1, 24 << 20)).unwrap();
     std::fs::create_dir(scratch.path("to")).unwrap();
     let daemon = scratch.daemon(&[("data", &scratch.path("to"))]);
@@ -52,7 +52,7 @@ fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
         .unwrap();
     let pid = copy.id().to_string();
     let is_running = || state_of(&scratch, &pid).is_some_and(|state| state == "running");
-    assert!(wait_until(Duration::from_secs(30), is_running));
+    assert!(wait_until(Duration::from_secs(60), is_running));
     let out = finish(copy);
     assert!(out.status.success(), "{out:?}");
 
@@ -80,7 +80,7 @@ fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
     // So does the daemon's side.
     let served = scratch.path("server-state");
     let at_server = || why(&scratch, &["--state", served.to_str().unwrap()]);
-    assert!(wait_until(Duration::from_secs(10), || at_server()["state"] == "finished"));
+    assert!(wait_until(Duration::from_secs(60), || at_server()["state"] == "finished"));
     let at_server = at_server();
     assert_eq!(at_server["served"], true);
     assert_eq!(at_server["narrowest"]["cause"], "rate-limit", "{at_server}");
@@ -97,7 +97,7 @@ fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
 
 #[test]
 fn a_copy_that_was_killed_is_gone_and_its_last_word_stays() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     std::fs::write(scratch.path("file"), noise(1, 24 << 20)).unwrap();
     let mut copy = scratch
         .thalweg()
@@ -107,12 +107,55 @@ fn a_copy_that_was_killed_is_gone_and_its_last_word_stays() {
         .unwrap();
     let pid = copy.id().to_string();
     let is_running = || state_of(&scratch, &pid).is_some_and(|state| state == "running");
-    assert!(wait_until(Duration::from_secs(30), is_running));
+    assert!(wait_until(Duration::from_secs(60), is_running));
     copy.kill().unwrap();
     copy.wait().unwrap();
     let gone = why(&scratch, &[&pid]);
     assert_eq!(gone["state"], "gone");
     assert_eq!(gone["narrowest"]["cause"], "rate-limit", "{gone}");
+}
+
+/// A pipe through a daemon, held back by a limit, and a producer that takes its time: both are asked about while they run.
+#[test]
+fn a_stream_is_explained_while_it_runs() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("to"))]);
+    for (name, limit, cause) in [("limited", "2MB/s", "rate-limit"), ("waits", "1Gbit/s", "producer")] {
+        let mut stream = scratch
+            .thalweg()
+            .args(["stream", "-q", "--bwlimit", limit, "--ticket"])
+            .arg(&daemon.ticket)
+            .args(["-", &daemon.place("data", name)])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = stream.stdin.take().unwrap();
+        let producer = std::thread::spawn(move || {
+            for number in 0..40 {
+                if std::io::Write::write_all(&mut pipe, &noise(number, 512 << 10)).is_err() {
+                    return;
+                }
+                if limit == "1Gbit/s" {
+                    std::thread::sleep(Duration::from_millis(150));
+                }
+            }
+        });
+        let pid = stream.id().to_string();
+        let mut last = Value::Null;
+        let is_named = wait_until(Duration::from_secs(60), || {
+            let out = scratch.run(["why", "--json", &pid]);
+            last = serde_json::from_slice(&out.stdout).unwrap_or_default();
+            last["state"] == "running" && last["narrowest"]["cause"] == cause
+        });
+        producer.join().unwrap();
+        let out = finish(stream);
+        assert!(out.status.success(), "{out:?}");
+        assert!(is_named, "{name}: {last}");
+        let after = why(&scratch, &[&pid]);
+        assert_eq!((&after["state"], &after["narrowest"]["cause"]), (&"finished".into(), &cause.into()));
+    }
 }
 
 /// Which way a copy goes.
@@ -149,7 +192,7 @@ fn copy(
 fn a_thin_link_is_named() {
     let Some(cable) = Cable::new("a thin link") else { return };
     cable.limit("100mbit");
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.path("from")).unwrap();
     std::fs::write(scratch.path("from/file"), noise(1, 24 << 20)).unwrap();
     let listen = format!("{}:8487", Cable::ADDRESS_B);
@@ -198,7 +241,7 @@ fn slow_reads_at_the_source_and_slow_writes_at_the_destination_are_named() {
         (Way::Push, "pread64", "source-disk", "source"),
         (Way::Pull, "pwrite64", "destination-disk", "destination"),
     ] {
-        let scratch = Scratch::new();
+        let scratch = Scratch::in_memory();
         std::fs::create_dir(scratch.path("from")).unwrap();
         // Small enough to be written through the page cache: writes of an io_uring cannot be delayed.
         std::fs::write(scratch.path("from/file"), noise(1, 15 << 20)).unwrap();
@@ -213,12 +256,12 @@ fn slow_names_of_small_files_are_named() {
     if !can_delay("slow names") {
         return;
     }
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.path("from")).unwrap();
     for number in 0..400u64 {
         std::fs::write(scratch.path(&format!("from/{number}")), noise(number, 500)).unwrap();
     }
-    let answer = delayed(&scratch, &Way::Pull, "renameat2", 8_000);
+    let answer = delayed(&scratch, &Way::Pull, "renameat2", 20_000);
     assert_eq!(answer["narrowest"]["cause"], "names", "{}", answer["sentence"]);
     assert!(answer["sentence"].as_str().unwrap().contains("entries/s"));
 }

@@ -188,6 +188,7 @@ pub fn plan(plan: &Plan) -> Value {
         "direct": sides(&plan.disk.direct),
         "order": sides(&plan.disk.order),
         "window_bytes": {"value": plan.window_bytes.value, "why": plan.window_bytes.why},
+        "congestion": plan.congestion.as_ref().map(|name| json!({"value": name.value, "why": name.why})),
     })
 }
 

@@ -163,12 +163,14 @@ impl Job {
         let watch = Watch { evidence, ..watch.clone() };
         let route = routes::of(&self.from, &self.to).filter(|_| !wishes.holds_still);
         let learned = route.as_ref().and_then(|route| routes::known(state, route));
-        let wishes = Wishes { learned, ..wishes.clone() };
         let is_profiled = !wishes.no_profile && !wishes.dry_run;
-        let known = is_profiled.then(|| Profiles::read(state));
+        let known = (!wishes.no_profile).then(|| Profiles::read(state));
         let known = known.as_ref().and_then(|profiles| profiles.of(&self.from, &self.to));
-        let foreknown = Foreknown::of(known, wishes.verify, wishes.rate.bytes_per_s());
-        let mut result = copy::copy(&self.from, &self.to, &wishes, &self.signer, &watch, stop);
+        let tuned = known.filter(|_| !wishes.holds_still).and_then(|way| way.tuned.clone());
+        let wishes = &Wishes { learned, tuned, ..wishes.clone() };
+        let foreknown =
+            Foreknown::of(known.filter(|_| is_profiled), wishes.verify, wishes.rate.bytes_per_s());
+        let mut result = copy::copy(&self.from, &self.to, wishes, &self.signer, &watch, stop);
         // One that mostly found everything there is of another kind than those that are predicted.
         if let Ok(report) = &mut result
             && is_profiled

@@ -32,6 +32,9 @@ pub mod receipt;
 
 pub mod verify;
 
+/// Frames of detectors.
+pub mod frames;
+
 pub mod events;
 
 /// What to do about a failure.

@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::basin::{Cause, Place, terms};
 use thalweg_mover::model::history::{BYTES_MAX, History, Observed, Probed, Way};
 use thalweg_mover::model::prediction::{self, Compared, Knowledge, Taken, Work};
+use thalweg_mover::plan::Tuned;
 use thalweg_mover::run::copy::{From, Report, To};
 use thalweg_mover::run::far::Far;
 use thalweg_wire::message::VerifyLevel;
@@ -72,6 +73,18 @@ impl Profiles {
                 profiles.history.probed(&key, probed, now());
             }
         });
+    }
+
+    /// Remembers what trials found best, or forgets it. `false` for places that nobody learns from.
+    pub fn tuned(state: &Path, from: &From, to: &To, tuned: Option<Tuned>) -> bool {
+        let mut is_kept = false;
+        Profiles::change(state, |profiles| {
+            if let Some(key) = profiles.key(from, to) {
+                profiles.history.tuned(&key, tuned, now());
+                is_kept = true;
+            }
+        });
+        is_kept
     }
 
     /// What cannot be written is not worth a word: the next prediction knows less.

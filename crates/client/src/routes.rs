@@ -27,6 +27,18 @@ pub fn known(state: &Path, route: &str) -> Option<Learned> {
 pub fn learn(state: &Path, route: &str, learned: Learned) {
     let mut profiles = read(state);
     profiles.learn(route, learned, now());
+    write(state, &profiles);
+}
+
+/// Forgets it.
+pub fn forget(state: &Path, route: &str) {
+    let mut profiles = read(state);
+    if profiles.forget(route) {
+        write(state, &profiles);
+    }
+}
+
+fn write(state: &Path, profiles: &Profiles) {
     let (path, fresh) = (state.join(NAME), state.join(format!("{NAME}.{}", std::process::id())));
     let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh);
     let written = made
@@ -66,5 +78,7 @@ mod tests {
         learn(state.path(), "here to there", learned);
         assert_eq!(known(state.path(), "here to there"), Some(learned));
         assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);
+        forget(state.path(), "here to there");
+        assert_eq!(known(state.path(), "here to there"), None);
     }
 }

@@ -1,6 +1,7 @@
 //! Every observable event of a transfer, once. Log, report, progress, `--json` and the dashboard derive from
 //! it.
 
+use crate::admission::SlotHeld;
 use crate::plan::Plan;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub enum Event {
     Planned(Box<Plan>),
     /// A knob was turned while the transfer runs, and why.
     Knob(String),
+    /// When a stream may send, and what is promised by that; again when it changes.
+    Slot(Box<SlotHeld>),
     /// The transfer is over.
     Finished(Totals),
     /// Something that a person may want to know.

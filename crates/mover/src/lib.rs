@@ -18,6 +18,8 @@ pub mod plan;
 
 pub mod tune;
 
+pub mod admission;
+
 pub mod stage;
 
 pub mod measure;
@@ -33,6 +35,8 @@ pub mod journal;
 pub mod transfer;
 
 pub mod flow;
+
+pub mod frames;
 
 pub mod run;
 

@@ -205,13 +205,17 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     let (sender, files) = mpsc::sync_channel(FILES_AHEAD);
     let work = Mutex::new(Work { files, now: None });
     let says_cached = AtomicBool::new(true);
+    let refused: Refused = Mutex::default();
     let mut measured = std::thread::scope(|scope| {
-        let scan = scope.spawn(|| source.scan(&mut Files { sender, tally: &tally, next: 1 }));
+        let scan =
+            scope.spawn(|| source.scan(&mut Files { sender, tally: &tally, refused: &refused, next: 1 }));
         let result = tally.run(asked.threads, asked.time, is_over, |_| {
             let mut buffer = vec![0; SEGMENT_BYTES as usize];
             while !tally.is_over() {
                 let began = Instant::now();
-                let Some((file, offset)) = next(&work, &source, &tally, &says_cached)? else { return Ok(()) };
+                let Some((file, offset)) = next(&work, &source, &tally, &says_cached, &refused)? else {
+                    return Ok(());
+                };
                 let read = file.read_at(&mut buffer, offset);
                 let read = read.map_err(|error| failure::of_io("read", &error))?;
                 // The last one to let go of it closes it, which is part of the work.
@@ -227,7 +231,9 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
         result
     })?;
     if measured.bytes == 0 {
-        let cause = "there is no file with content that can be read";
+        let refused = refused.into_inner().unwrap_or_else(|p| p.into_inner());
+        let why = refused.map_or_else(String::new, |first| format!(": {first}"));
+        let cause = format!("there is no file with content that can be read{why}");
         return Err(Failure::new(FailureKind::Unsupported, "measure reading", cause));
     }
     measured.cached_bytes =
@@ -241,6 +247,7 @@ fn next(
     source: &SparingSource,
     tally: &Tally,
     says_cached: &AtomicBool,
+    refused: &Refused,
 ) -> Result<Option<(Arc<dyn SourceFile>, u64)>> {
     let mut work = work.lock().unwrap_or_else(|p| p.into_inner());
     loop {
@@ -253,7 +260,13 @@ fn next(
         }
         work.now = None;
         let Ok(entry) = work.files.recv() else { return Ok(None) };
-        let Ok(file) = source.open(&entry) else { continue };
+        let file = match source.open(&entry) {
+            Ok(file) => file,
+            Err(failure) => {
+                note(refused, failure);
+                continue;
+            }
+        };
         match file.cached_bytes() {
             Some(cached) => drop(tally.cached_bytes.fetch_add(cached, Ordering::Relaxed)),
             None => says_cached.store(false, Ordering::Relaxed),
@@ -263,9 +276,17 @@ fn next(
     }
 }
 
+/// The first of what could not be read, with why.
+type Refused = Mutex<Option<String>>;
+
+fn note(refused: &Refused, failure: impl std::fmt::Display) {
+    refused.lock().unwrap_or_else(|p| p.into_inner()).get_or_insert_with(|| failure.to_string());
+}
+
 struct Files<'a> {
     sender: mpsc::SyncSender<Entry>,
     tally: &'a Tally,
+    refused: &'a Refused,
     next: u64,
 }
 
@@ -280,7 +301,9 @@ impl ScanSink for Files<'_> {
         (!self.tally.is_over()).then_some(id)
     }
 
-    fn trouble(&mut self, _: RelativePath, _: thalweg_wire::message::Failure) {}
+    fn trouble(&mut self, _: RelativePath, failure: thalweg_wire::message::Failure) {
+        note(self.refused, failure);
+    }
 
     fn skipped(&mut self, _: RelativePath, _: &str) {}
 }

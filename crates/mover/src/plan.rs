@@ -1,10 +1,11 @@
 //! One decision before a transfer: how many streams, how large chunks and segments. Each with its reason.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 use thalweg_wire::hello::System;
 use thalweg_wire::limits;
-use thalweg_wire::message::Disk;
+use thalweg_wire::message::{Disk, is_congestion_name};
 
 mod disk;
 
@@ -51,6 +52,8 @@ pub struct Asked {
     pub disk: Disk,
     /// Why this machine has no io_uring, if it has none.
     pub no_io_uring: Option<String>,
+    /// Bytes that all buffers of this process may take.
+    pub memory_bytes: Option<u64>,
 }
 
 /// What is known of the way between two movers.
@@ -64,6 +67,8 @@ pub struct Path {
     pub receiver: System,
     /// What earlier transfers on this route did best with.
     pub learned: Option<Learned>,
+    /// What trials found best for this way.
+    pub tuned: Option<Tuned>,
 }
 
 /// What did best on a route, as a start for the next transfer.
@@ -75,11 +80,53 @@ pub struct Learned {
     pub rate_bits_per_s: u64,
 }
 
+/// What trials before any transfer found best for a way; `None`: no better than what is planned anyway.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tuned {
+    /// TCP connections.
+    pub streams: Option<u16>,
+    /// Bytes of a segment: the unit of reading and writing.
+    pub request_bytes: Option<u32>,
+    /// Disk requests in flight for each stream.
+    pub io_depth: Option<u16>,
+    /// Files in flight at once.
+    pub concurrency: Option<u32>,
+    /// Congestion control of data streams.
+    pub congestion: Option<String>,
+    /// Content bits a second that it reached.
+    pub rate_bits_per_s: u64,
+}
+
+impl Tuned {
+    /// Without what no trial can have found: for what was read from a file.
+    pub fn within_bounds(self) -> Tuned {
+        let is_request = |bytes: &u32| {
+            let bytes = u64::from(*bytes);
+            bytes.is_power_of_two() && (limits::SEGMENT_BYTES_MIN..=CHUNK_BYTES).contains(&bytes)
+        };
+        Tuned {
+            streams: self.streams.filter(|streams| (1..=STREAMS_MAX).contains(streams)),
+            request_bytes: self.request_bytes.filter(is_request),
+            io_depth: self.io_depth.filter(|depth| (1..=limits::IO_DEPTH_MAX).contains(depth)),
+            concurrency: self.concurrency.filter(|files| (1..=limits::CONCURRENCY_MAX).contains(files)),
+            congestion: self.congestion.filter(|name| is_congestion_name(name)),
+            rate_bits_per_s: self.rate_bits_per_s,
+        }
+    }
+
+    fn why(&self) -> String {
+        format!("trials found it best for this way: {}", show_rate(self.rate_bits_per_s))
+    }
+}
+
 /// What a transfer goes by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// TCP connections (the papers' parallelism).
     pub streams: Chosen<u16>,
+    /// More streams have no memory.
+    pub streams_max: u16,
     /// Unit of order, journal and repair, in bytes.
     pub chunk_bytes: Chosen<u64>,
     /// Unit of reading, sealing and writing, in bytes.
@@ -94,6 +141,8 @@ pub struct Plan {
     pub window: Option<Window>,
     /// Bytes that each stream should have room for: its share of the bandwidth-delay product. `None` on a near path.
     pub share_bytes: Option<u64>,
+    /// Congestion control that trials found; `None`: what was asked for, or the system's choice.
+    pub congestion: Option<Chosen<String>>,
     /// How each side uses its disk, in words.
     pub disk: DiskPlan,
 }
@@ -131,20 +180,29 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         (None, Some(request)) if request > CHUNK_BYTES => chosen(request, "one request"),
         (None, _) => chosen(CHUNK_BYTES, "repairs stay small, bookkeeping rare"),
     };
-    let segment_bytes = segment(asked, chunk_bytes.value);
-    let streams = match (asked.streams, path.rtt, far) {
+    // What trials found was found without a rate to keep.
+    let tuned = path.tuned.as_ref().filter(|_| asked.rate_bits_per_s.is_none() && !asked.yields);
+    let segment_bytes = segment(asked, tuned, chunk_bytes.value);
+    let tuned_streams =
+        tuned.filter(|_| path.learned.is_none()).and_then(|tuned| Some((tuned.streams?, tuned.why())));
+    let streams = match (asked.streams, tuned_streams, path.rtt, far) {
         (Some(streams), ..) => chosen(streams, "as asked"),
-        (None, None, _) => chosen(near_streams(cores), "one for each core, at most 4: no path between"),
-        (None, Some(rtt), None) => chosen(
+        (None, Some((streams, why)), ..) => chosen(streams, why),
+        (None, None, None, _) => chosen(near_streams(cores), "one for each core, at most 4: no path between"),
+        (None, None, Some(rtt), None) => chosen(
             near_streams(cores),
             format!("one for each core, at most 4: round trip {} is near", show(rtt)),
         ),
-        (None, _, Some(rtt)) => far_streams(path, rtt, goal, window.as_ref(), known_rate.as_ref()),
+        (None, None, _, Some(rtt)) => far_streams(path, rtt, goal, window.as_ref(), known_rate.as_ref()),
     };
     // Frames of all streams have so much memory.
-    let streams_max =
-        (limits::STREAM_BYTES_MAX / (u64::from(segment_bytes.value) + (64 << 10))).max(1) as u16;
-    let streams = match streams.value > streams_max && asked.streams.is_none() {
+    let of_all = limits::STREAM_BYTES_MAX / (u64::from(segment_bytes.value) + FRAME_MORE_BYTES);
+    let of_ours = for_frames(asked).map(|bytes| bytes / frame_bytes(u64::from(segment_bytes.value)));
+    let streams_max = u16::try_from(of_all.min(of_ours.unwrap_or(u64::MAX)).max(1)).unwrap_or(u16::MAX);
+    // What was asked for is refused by who reads it, if it is too much for everybody; within our own bound it is bounded.
+    let is_bound = of_ours.is_some_and(|most| most <= u64::from(streams_max));
+    let streams = match streams.value > streams_max && (asked.streams.is_none() || is_bound) {
+        true if is_bound => chosen(streams_max, "as many as --memory has room for"),
         true => chosen(streams_max, "as many as there is memory for requests of this size"),
         false => streams,
     };
@@ -161,13 +219,17 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         (None, None, _) => chosen(None, "left to the kernel"),
     };
     Plan {
-        disk: disk_plan(&asked.disk, asked.no_io_uring.clone()),
+        streams_max,
+        disk: disk_plan(&asked.disk, tuned, asked.no_io_uring.clone()),
         streams,
         segment_bytes,
         chunk_bytes,
-        concurrency: match asked.concurrency {
-            Some(files) => chosen(files, "as asked"),
-            None => chosen(CONCURRENCY, "enough to hide each file's own waits"),
+        concurrency: match (asked.concurrency, tuned) {
+            (Some(files), _) => chosen(files, "as asked"),
+            (None, Some(Tuned { concurrency: Some(files), .. })) => {
+                chosen(*files, tuned.map(Tuned::why).unwrap_or_default())
+            }
+            _ => chosen(CONCURRENCY, "enough to hide each file's own waits"),
         },
         depth: match asked.depth {
             Some(tasks) => chosen(Some(tasks), "as asked"),
@@ -176,14 +238,33 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         window_bytes,
         window,
         share_bytes,
+        congestion: tuned.and_then(|tuned| Some(chosen(tuned.congestion.clone()?, tuned.why()))),
     }
+}
+
+/// A frame has so many bytes beside its payload, at most.
+const FRAME_MORE_BYTES: u64 = 64 << 10;
+
+/// Memory of a frame for this segment; one that fills half of a huge page or more takes whole ones.
+pub(crate) const fn frame_bytes(segment_bytes: u64) -> u64 {
+    const HUGE_PAGE_BYTES: u64 = 2 << 20;
+    let bytes = segment_bytes + FRAME_MORE_BYTES;
+    if bytes >= HUGE_PAGE_BYTES / 2 { bytes.next_multiple_of(HUGE_PAGE_BYTES) } else { bytes }
+}
+
+/// Bytes for the frames of all streams; the other half of the memory is for what is read ahead and written behind.
+fn for_frames(asked: &Asked) -> Option<u64> {
+    asked.memory_bytes.map(|bytes| bytes / 2)
 }
 
 /// A segment leaves as one piece: where there is a rate to keep, there are
 /// [`SEGMENT_TIMES_PER_S`] at least.
-fn segment(asked: &Asked, chunk_bytes: u64) -> Chosen<u32> {
+fn segment(asked: &Asked, tuned: Option<&Tuned>, chunk_bytes: u64) -> Chosen<u32> {
     if let Some(bytes) = asked.request_bytes {
         return chosen(bytes, "as asked");
+    }
+    if let Some((tuned, bytes)) = tuned.and_then(|tuned| Some((tuned, tuned.request_bytes?))) {
+        return chosen(u64::from(bytes).min(chunk_bytes) as u32, tuned.why());
     }
     let smallest = thalweg_wire::limits::SEGMENT_BYTES_MIN as u32;
     let (segment, why) = match (asked.yields, asked.rate_bits_per_s) {
@@ -194,7 +275,16 @@ fn segment(asked: &Asked, chunk_bytes: u64) -> Chosen<u32> {
         }
         _ => (SEGMENT_BYTES, "fits the second-level cache; larger gains nothing"),
     };
-    chosen(u64::from(segment).min(chunk_bytes) as u32, why)
+    let segment = u64::from(segment).min(chunk_bytes);
+    let most = for_frames(asked).unwrap_or(u64::MAX);
+    if frame_bytes(segment) <= most {
+        return chosen(segment as u32, why);
+    }
+    let mut less = segment;
+    while frame_bytes(less) > most && less > u64::from(smallest) {
+        less /= 2;
+    }
+    chosen(less as u32, "as large as --memory has room for")
 }
 
 /// So many segments a second at least, where a rate was asked for.
@@ -274,7 +364,7 @@ mod tests {
     }
 
     fn path(rtt: Option<Duration>, cores: u16) -> Path {
-        Path { rtt, sender: with_cores(cores), receiver: with_cores(cores), learned: None }
+        Path { rtt, sender: with_cores(cores), receiver: with_cores(cores), ..Path::default() }
     }
 
     fn streams(rtt: Option<Duration>, cores: u16) -> u16 {
@@ -311,6 +401,60 @@ mod tests {
         assert_eq!((known.streams.value, known.window_bytes.value), (6, Some(4_000_000)));
         assert!(known.streams.why.contains("960.0 Mbit/s"), "{}", known.streams.why);
         assert_eq!(plan(&Asked::default(), &far).window_bytes.value, None);
+    }
+
+    #[test]
+    fn what_trials_found_holds_unless_somebody_asks_for_something_else() {
+        let tuned = Tuned {
+            streams: Some(6),
+            request_bytes: Some(512 << 10),
+            io_depth: Some(16),
+            concurrency: Some(1024),
+            congestion: Some("cubic".into()),
+            rate_bits_per_s: 940_000_000,
+        };
+        assert_eq!(tuned.clone().within_bounds(), tuned);
+        let path = Path { tuned: Some(tuned), ..path(None, 2) };
+        let known = plan(&Asked::default(), &path);
+        assert_eq!((known.streams.value, known.segment_bytes.value), (6, 512 << 10));
+        assert_eq!((known.concurrency.value, known.disk.io_depth.value), (1024, 16));
+        assert!(known.streams.why.contains("trials found it best for this way: 940.0 Mbit/s"));
+        let asked = Asked { streams: Some(2), request_bytes: Some(1 << 20), ..Asked::default() };
+        let other = plan(&asked, &path);
+        assert_eq!((other.streams.value, other.segment_bytes.value), (2, 1 << 20));
+        // A rate that is to be kept wants small segments, whatever was found without one.
+        let slow = Asked { rate_bits_per_s: Some(8_000_000), ..Asked::default() };
+        assert_eq!(plan(&slow, &path).segment_bytes.value, 64 << 10);
+    }
+
+    #[test]
+    fn memory_that_is_bounded_bounds_streams_and_then_segments_and_is_named() {
+        let far = path(Some(Duration::from_millis(100)), 2);
+        let with = |bytes: u64, streams| {
+            plan(&Asked { memory_bytes: Some(bytes), streams, ..Asked::default() }, &far)
+        };
+        // A mebibyte and its header take a huge page each.
+        let some = with(32 << 20, None);
+        assert_eq!((some.streams.value, some.segment_bytes.value), (8, 1 << 20));
+        assert!(some.streams.why.contains("--memory"), "{}", some.streams);
+        assert_eq!(with(32 << 20, Some(64)).streams.value, 8);
+        let little = with(1 << 20, None);
+        assert_eq!((little.streams.value, little.segment_bytes.value), (1, 256 << 10));
+        assert!(little.segment_bytes.why.contains("--memory"), "{}", little.segment_bytes.why);
+        assert_eq!(with(1 << 30, None).streams.value, 19);
+    }
+
+    #[test]
+    fn what_no_trial_can_have_found_is_forgotten() {
+        let odd = Tuned {
+            streams: Some(0),
+            request_bytes: Some(100_000),
+            io_depth: Some(1000),
+            concurrency: Some(u32::MAX),
+            congestion: Some("a b; reboot".into()),
+            rate_bits_per_s: 1,
+        };
+        assert_eq!(odd.within_bounds(), Tuned { rate_bits_per_s: 1, ..Tuned::default() });
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! does not grow with a tree or a file.
 
 use crate::host::Host;
+use crate::slots;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -12,7 +13,7 @@ use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Re
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::run::session::Session;
-use thalweg_wire::message::{Message, Part, Place, Question, Reply};
+use thalweg_wire::message::{Message, Part, Place, Question, Reply, SlotAsk};
 use thalweg_wire::{Digest, Entry, RelativePath, limits};
 
 /// Answers `question`, piece by piece.
@@ -27,10 +28,14 @@ pub fn answer(host: &Host, session: &Arc<Session>, number: u32, question: Questi
         Question::Read { place, offset, bytes } => read(host, &pen, &place, offset, bytes),
         Question::Digest { place, chunk_bytes } => digest(host, &pen, &place, chunk_bytes),
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive),
+        Question::Channel { place } => {
+            host.channel_status(&place).and_then(|status| pen.say(Reply::Channel(Box::new(status))))
+        }
         Question::Measure { place, part, millis, threads } => {
             let time = Duration::from_millis(u64::from(millis));
             measure_part(host, &pen, &place, part, time, threads)
         }
+        Question::Slot(ask) => slot(host, &pen, ask),
     };
     if let Err(failure) = pen.end(ended.err()) {
         tracing::debug!(%failure, "an answer was not finished");
@@ -131,6 +136,14 @@ fn measure_part(
     let session = pen.session;
     let measured = measure::measure(asked, &|| session.is_closed() || session.lost_since().is_some())?;
     pen.say(Reply::Measured(measured))
+}
+
+fn slot(host: &Host, pen: &Pen<'_>, ask: SlotAsk) -> Result<()> {
+    let slots = host.slots.as_ref().ok_or_else(slots::none)?;
+    match slots.answer(&pen.session.peer, ask, Instant::now())? {
+        Some(reply) => pen.say(reply),
+        None => Ok(()),
+    }
 }
 
 fn resolve(host: &Host, place: &Place, write: bool) -> Result<SurveyPlace> {

@@ -32,15 +32,7 @@ impl Host {
         in_thread("transfer", move || {
             let _work = work;
             let seen = || (run.progress().settled_entries, run.peer_accounts(), run.side());
-            if let Some(ended) = watch(told.as_ref(), &session, false, |time| run.wait(time), seen) {
-                match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_receiver(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
-                }) {
-                    Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
-                    Err(failure) => tracing::warn!(%failure, "stream failed"),
-                }
-            }
-            run.close();
+            host.receive_to_the_end(&session, told.as_ref(), false, &*run, seen);
             session.remove(run.number());
         })
     }

@@ -4,6 +4,7 @@
 use crate::answer::{self, Room};
 use crate::export::Exports;
 use crate::published::Served;
+use crate::slots::Slots;
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -23,7 +24,8 @@ use thalweg_mover::link::{
 };
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::Ended;
-use thalweg_mover::run::agree::{self, Signer};
+use thalweg_mover::run::agree::{self, Party, Signer};
+use thalweg_mover::run::frames::hub::Hub;
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::{Owner, Session, Transfer};
@@ -48,8 +50,12 @@ pub struct HostLimits {
     pub stall_timeout: Duration,
     /// Requests of one session that are worked on at the same time.
     pub requests: usize,
+    /// Bytes of frames that all channels together may hold in memory.
+    pub channel_bytes_max: u64,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
+    /// What the way to it carries, in bits a second, if it is to be given away in slots.
+    pub slots_bits_per_s: Option<u64>,
 }
 
 impl Default for HostLimits {
@@ -61,7 +67,9 @@ impl Default for HostLimits {
             patience: Duration::from_secs(600),
             stall_timeout: Duration::from_secs(30),
             requests: 32,
+            channel_bytes_max: limits::CHANNEL_BYTES_MAX,
             tls_form: TlsForm::default(),
+            slots_bits_per_s: None,
         }
     }
 }
@@ -83,12 +91,15 @@ pub struct Host {
     identity: Identity,
     pub(crate) exports: Exports,
     pub(crate) state: Option<PathBuf>,
+    /// Channels of frames.
+    pub(crate) hub: Hub,
     limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
     instances: AtomicU64,
     idle_since: Mutex<Instant>,
     /// Held while a part is measured alone: two at once would measure each other.
     pub(crate) measuring: Mutex<()>,
+    pub(crate) slots: Option<Slots>,
     /// Each transfer has a clone until it is concluded.
     pub(crate) work: Arc<()>,
     this: Weak<Host>,
@@ -106,6 +117,8 @@ impl Host {
             identity,
             exports,
             state,
+            slots: limits.slots_bits_per_s.map(Slots::new),
+            hub: Hub::new(limits.channel_bytes_max),
             limits,
             sessions: Mutex::default(),
             instances: AtomicU64::new(1),
@@ -246,6 +259,11 @@ impl Host {
 
     /// Ends all sessions in order; what they received stays for the next attempt.
     pub fn stop(&self) {
+        self.end_sessions();
+        self.hub.close();
+    }
+
+    fn end_sessions(&self) {
         let sessions: Vec<_> = self.sessions().drain().map(|(_, session)| session).collect();
         std::thread::scope(|scope| {
             for session in &sessions {
@@ -280,6 +298,7 @@ impl Host {
     }
 
     fn reap(&self) {
+        self.hub.reap(self.limits.patience);
         self.end_all("the client did not come back", |session| {
             // With nothing under way there is nothing to come back for.
             let patience = match session.transfers().is_empty() {
@@ -321,6 +340,9 @@ impl Host {
         let number = open.transfer;
         let form = open.source.clone();
         let instance = self.instances.fetch_add(1, Ordering::Relaxed);
+        if let Some(frames) = open.frames.clone() {
+            return self.open_frames(session, open, &frames);
+        }
         let opened = match (open.direction, open.flow.clone()) {
             (Direction::Push, None) => self.open_push(session, open).map(|()| form.clone()),
             (Direction::Pull, None) => self.open_pull(session, open),
@@ -385,15 +407,7 @@ impl Host {
         in_thread("transfer", move || {
             let _work = work;
             let seen = || (run.progress().settled_entries, run.peer_accounts(), run.side());
-            if let Some(ended) = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen) {
-                match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_receiver(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
-                }) {
-                    Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
-                    Err(failure) => tracing::warn!(%failure, "transfer failed"),
-                }
-            }
-            run.close();
+            host.receive_to_the_end(&session, told.as_ref(), is_trial, &*run, seen);
             session.remove(run.number());
         })
     }
@@ -453,7 +467,7 @@ impl Host {
                 && other.transfers().iter().any(|transfer| match transfer {
                     Transfer::Receive(run) => run.terms.job_key == *job_key,
                     Transfer::ReceiveFlows(run) => run.terms.job_key == *job_key,
-                    Transfer::Send(_) | Transfer::SendFlows(_) => false,
+                    Transfer::Send(_) | Transfer::SendFlows(_) | Transfer::Frames(_) => false,
                 })
         })
     }
@@ -517,6 +531,26 @@ impl Host {
             session.remove(run.number());
         })?;
         Ok(form)
+    }
+
+    /// Until a receiving side has ended, and was agreed on.
+    pub(crate) fn receive_to_the_end(
+        &self,
+        session: &Session,
+        told: Option<&Served>,
+        is_trial: bool,
+        run: &dyn Party,
+        seen: impl Fn() -> (u64, SideAccounts, SideAccounts),
+    ) {
+        if let Some(ended) = watch(told, session, is_trial, |time| run.wait(time), seen) {
+            match agree::totals_of(ended).and_then(|totals| {
+                agree::as_receiver(run, &self.signer(session), totals, agree::STATEMENT_TIMEOUT)
+            }) {
+                Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
+                Err(failure) => tracing::warn!(%failure, "transfer failed"),
+            }
+        }
+        run.close();
     }
 
     pub(crate) fn signer(&self, session: &Session) -> Signer<'_> {
@@ -621,6 +655,7 @@ fn wanted_path(session: &Session) -> PathHints {
             Transfer::Receive(run) => (&run.terms, false),
             Transfer::SendFlows(run) => (&run.terms, true),
             Transfer::ReceiveFlows(run) => (&run.terms, false),
+            Transfer::Frames(run) => (run.terms(), run.sends()),
         };
         path.window_bytes = path.window_bytes.or(terms.window_bytes);
         path.share_bytes = path.share_bytes.or(terms.share_bytes.filter(|_| sends));

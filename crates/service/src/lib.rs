@@ -11,7 +11,12 @@ pub mod host;
 
 mod flows;
 
+mod frames;
+
 /// What `thalweg why` reads.
 pub mod published;
 
 mod answer;
+
+/// Who may send when.
+pub mod slots;

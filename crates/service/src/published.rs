@@ -131,6 +131,7 @@ impl Publisher {
 pub struct Served {
     publisher: Publisher,
     terms: Terms,
+    is_flow: bool,
 }
 
 impl Served {
@@ -143,7 +144,7 @@ impl Served {
             Direction::Pull => (here, there),
         };
         let publisher = Publisher::begin(state?, &from, &to, true)?;
-        Some(Served { publisher, terms: open.terms.clone() })
+        Some(Served { publisher, terms: open.terms.clone(), is_flow: open.flow.is_some() })
     }
 
     /// Tells where the time goes on both sides.
@@ -165,6 +166,7 @@ impl Served {
     ) -> Evidence {
         let settings = Settings {
             is_linked: true,
+            is_flow: self.is_flow,
             streams: u16::try_from(streams).unwrap_or(u16::MAX),
             concurrency: self.terms.concurrency.unwrap_or(plan::CONCURRENCY),
             depth: self.terms.depth,

@@ -1,13 +1,51 @@
-//! Page-aligned memory and the bounded pool it comes from.
+//! Page-aligned memory, the bounded pool it comes from, and one bound for all of it in a process ([`bound`]).
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::invalid;
+
+/// What all buffers of this process may take together, and take now; how often one was refused for that.
+static BOUND: AtomicUsize = AtomicUsize::new(usize::MAX);
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// From now on all buffers of this process together take at most so many bytes, in whole pages as they are made; half of
+/// it at most for those that a transfer can do without ([`Buffer::spare`], those of a [`Pool`]). Buffers that exist stay.
+/// Without a call there is no bound.
+pub fn bound(bytes: usize) {
+    BOUND.store(bytes, Ordering::Release);
+}
+
+/// Bytes that all buffers take now.
+pub fn taken() -> usize {
+    TAKEN.load(Ordering::Acquire)
+}
+
+/// How many buffers were refused because of the bound so far.
+pub fn refused() -> u64 {
+    REFUSED.load(Ordering::Relaxed)
+}
+
+/// Takes `bytes` of what all may have, unless that is more than the bound divided by `share`.
+fn reserve(bytes: usize, share: usize) -> io::Result<()> {
+    let most = BOUND.load(Ordering::Acquire);
+    let most = if most == usize::MAX { most } else { most / share };
+    let within = |taken: usize| taken.checked_add(bytes).filter(|taken| *taken <= most);
+    match TAKEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, within) {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            REFUSED.fetch_add(1, Ordering::Relaxed);
+            let why = format!("the memory for buffers is used up: {most} bytes were allowed (--memory)");
+            Err(io::Error::new(io::ErrorKind::OutOfMemory, why))
+        }
+    }
+}
 
 /// A fixed piece of memory, aligned for direct I/O: to 4096 bytes, or to 2 MiB and asked to be on huge pages
 /// if it fills half of one. Zeroed when made, and resident from then on. Freed on drop.
@@ -23,8 +61,17 @@ pub struct Buffer {
 
 impl Buffer {
     /// Makes a buffer of `bytes` zeros. `InvalidInput` for 0 bytes or more than `isize::MAX`, `OutOfMemory`
-    /// if there is none.
+    /// if there is none, or all that this process may have is taken ([`bound`]).
     pub fn new(bytes: usize) -> io::Result<Buffer> {
+        Buffer::of_share(bytes, 1)
+    }
+
+    /// As [`Buffer::new`], for what only makes a transfer faster: of the bound at most half is for such.
+    pub fn spare(bytes: usize) -> io::Result<Buffer> {
+        Buffer::of_share(bytes, 2)
+    }
+
+    fn of_share(bytes: usize, share: usize) -> io::Result<Buffer> {
         if bytes == 0 {
             return Err(invalid("a buffer has at least one byte"));
         }
@@ -32,9 +79,13 @@ impl Buffer {
         let is_huge = taken >= HUGE_PAGE_BYTES;
         let align = if is_huge { HUGE_PAGE_BYTES } else { PAGE_BYTES };
         let layout = Layout::from_size_align(taken, align).map_err(|_| invalid("buffer is too large"))?;
+        reserve(taken, share)?;
         // JUSTIFICATION: safe code cannot ask for aligned memory, nor survive not getting it.
         // SAFETY: the layout's size is not 0.
-        let start = NonNull::new(unsafe { alloc(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
+        let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(|| {
+            TAKEN.fetch_sub(taken, Ordering::AcqRel);
+            io::ErrorKind::OutOfMemory
+        })?;
         if is_huge {
             // JUSTIFICATION: huge pages must be asked for before the first touch; only the caller of alloc
             // can do that.
@@ -93,6 +144,7 @@ impl Drop for Buffer {
         // JUSTIFICATION: what alloc gave, only dealloc takes back.
         // SAFETY: allocated in `new` with this very layout, freed only here.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        TAKEN.fetch_sub(self.layout.size(), Ordering::AcqRel);
     }
 }
 
@@ -253,7 +305,7 @@ impl Shared {
         if state.allocated == self.count_max {
             return None;
         }
-        let buffer = Buffer::new(self.buffer_bytes).ok()?;
+        let buffer = Buffer::spare(self.buffer_bytes).ok()?;
         state.allocated += 1;
         Some(buffer)
     }

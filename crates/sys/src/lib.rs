@@ -63,6 +63,10 @@ pub mod usage;
 
 /// What this process takes from others.
 pub mod priority;
+
+/// Child processes.
+pub mod child;
+
 /// What the machine charges a process, and what it withholds.
 pub mod host;
 

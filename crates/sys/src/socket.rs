@@ -58,6 +58,11 @@ pub fn available_congestion() -> io::Result<Vec<String>> {
     words("/proc/sys/net/ipv4/tcp_available_congestion_control")
 }
 
+/// Whether a connection that rested begins slowly again (`tcp_slow_start_after_idle`), as far as one can see.
+pub fn slow_start_after_idle() -> bool {
+    words("/proc/sys/net/ipv4/tcp_slow_start_after_idle").map_or(true, |words| words != ["0"])
+}
+
 /// Most bytes of a packet on the way of this connection, as far as the kernel has found out (`IP_MTU`).
 pub fn path_mtu(fd: impl AsFd) -> io::Result<u32> {
     match sockopt::socket_domain(&fd)? {

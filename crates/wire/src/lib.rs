@@ -30,6 +30,8 @@ pub mod digest;
 
 pub mod journal;
 
+pub mod spill;
+
 pub mod receipt;
 
 #[cfg(any(test, feature = "vectors"))]

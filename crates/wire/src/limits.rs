@@ -65,6 +65,49 @@ pub const FLOWS_MAX: usize = 16 << 10;
 /// Longest time between two marks that may be asked for.
 pub const MARK_EVERY_MS_MAX: u32 = 60_000;
 
+/// Payload of one frame of a detector: 16384 x 16384 elements of four bytes.
+pub const FRAME_PAYLOAD_BYTES_MAX: u64 = 1 << 30;
+/// What its user adds to it.
+pub const FRAME_METADATA_BYTES_MAX: usize = 32 << 10;
+/// Its type of elements, as text.
+pub const DTYPE_BYTES_MAX: usize = 64;
+/// Its axes; NumPy has at most 64, and nobody more than a handful.
+pub const SHAPE_AXES_MAX: usize = 32;
+/// Names of producers and groups.
+pub const FRAME_NAME_BYTES_MAX: usize = 64;
+/// Head of an item of a lane, all of the above together: fits the smallest segment.
+pub const ITEM_HEAD_BYTES_MAX: usize = 48 << 10;
+/// Sequences end here: 48 bits, which last for eight years at a million frames a second.
+pub const FRAME_SEQUENCE_END: u64 = 1 << 48;
+/// Frames of one set.
+pub const SET_FRAMES_MAX: u32 = 1 << 20;
+/// Sets of a channel that are not over: each takes a bit for a frame, at both ends.
+pub const SETS_OPEN_MAX: usize = 256;
+/// Producers that a channel knows.
+pub const PRODUCERS_MAX: usize = 1024;
+/// Consumers of a channel, members of groups counted singly.
+pub const CONSUMERS_MAX: usize = 1024;
+/// Rows of each kind in a channel's status.
+pub const STATUS_ROWS_MAX: usize = 1024;
+/// Bytes of a lane under way, from and to.
+pub const LANE_BYTES_MIN: u64 = 64 << 10;
+/// See [`LANE_BYTES_MIN`]. As [`FLOW_WINDOW_BYTES_MAX`].
+pub const LANE_BYTES_MAX: u64 = 256 << 20;
+/// Items of a lane under way.
+pub const LANE_ITEMS_MAX: u32 = 64 << 10;
+/// Bytes of payloads that a hub holds in memory for a channel, if nobody says otherwise.
+pub const CHANNEL_BYTES: u64 = 256 << 20;
+/// The most that a client may ask for, if the daemon's owner does not say otherwise.
+pub const CHANNEL_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of a spill log, if nobody says otherwise.
+pub const SPILL_BYTES: u64 = 16 << 30;
+/// The least: some files of the log.
+pub const SPILL_BYTES_MIN: u64 = 1 << 20;
+/// Frames that a channel holds in memory and log together: what it remembers of each takes about 100 bytes.
+pub const CHANNEL_FRAMES_MAX: usize = 1 << 20;
+/// For so long, in milliseconds, a consumer may have its place kept without a link.
+pub const KEEP_MS_MAX: u32 = 86_400_000;
+
 /// Files with chunks in flight that a client may ask for: each may hold a file open at both sides.
 pub const CONCURRENCY_MAX: u32 = 4096;
 /// Chunks or packs of one stream in flight that a client may ask for: far more than any window holds.
@@ -91,6 +134,16 @@ pub const MEASURE_MILLIS_MAX: u32 = 10_000;
 pub const MEASURE_THREADS_MAX: u16 = 64;
 /// Rates in the answer.
 pub const MEASURE_RATES_MAX: usize = 128;
+
+/// Shortest and longest time from one window of a slot to the next, in microseconds: below a millisecond clocks and threads
+/// are late by more than the window, beyond a minute a link would count as stalled.
+pub const SLOT_PERIOD_MICROS_MIN: u64 = 1_000;
+/// See [`SLOT_PERIOD_MICROS_MIN`].
+pub const SLOT_PERIOD_MICROS_MAX: u64 = 60_000_000;
+/// Longest deadline of a slot, in microseconds.
+pub const SLOT_DEADLINE_MICROS_MAX: u64 = 600_000_000;
+/// Slots of one server: each one that is asked for is compared with all.
+pub const SLOTS_MAX: usize = 256;
 
 /// Data streams in one link.
 pub const STREAMS_MAX: u16 = 256;
@@ -123,5 +176,10 @@ const _: () =
     assert!(PATH_BYTES_MAX + LINK_TARGET_BYTES_MAX + XATTR_BYTES_MAX + 16 * XATTRS_MAX < MESSAGE_BYTES_MAX);
 const _: () = assert!(MESSAGE_DIGESTS_MAX * 32 < MESSAGE_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX < u32::MAX as usize);
+const _: () = assert!(
+    FRAME_METADATA_BYTES_MAX + DTYPE_BYTES_MAX + FRAME_NAME_BYTES_MAX + SHAPE_AXES_MAX * 10 + 256
+        < ITEM_HEAD_BYTES_MAX
+);
+const _: () = assert!((ITEM_HEAD_BYTES_MAX as u64) < SEGMENT_BYTES_MIN);
 /// Names of deleted entries that are told; more are counted only.
 pub const DELETED_TOLD_MAX: usize = 10_000;

@@ -7,8 +7,9 @@
 use crate::frame::{self, Inner, PackItem};
 use crate::hello::{Hello, ServerHello};
 use crate::journal::{MarkRecord, Record};
-use crate::message::Message;
+use crate::message::{Item, Message};
 use crate::receipt::{self, Line, Signed, Statement};
+use crate::spill::SpillRecord;
 use std::fmt::{Debug, Write};
 
 mod samples;
@@ -98,6 +99,28 @@ pub fn families() -> Vec<Family> {
                 bytes
             }),
             read: |bytes| MarkRecord::decode(samples::RECORD_AT, bytes).map(|(record, _)| show(record)),
+        },
+        Family {
+            name: "item",
+            about: "items of a lane of frames: length and head",
+            vectors: encoded(samples::frames::items(), |item| {
+                let mut bytes = Vec::new();
+                item.encode(&mut bytes).expect("an item");
+                bytes
+            }),
+            read: |bytes| Item::decode(bytes).map(|(item, _)| show(item)),
+        },
+        Family {
+            name: "spill",
+            about: "records of a spill log without their payloads, each at offset 1048576 of file 3",
+            vectors: encoded(samples::frames::spill_records(), |record| {
+                let (file, offset) = samples::frames::SPILL_AT;
+                record.encode(file, offset).expect("a record")
+            }),
+            read: |bytes| {
+                let (file, offset) = samples::frames::SPILL_AT;
+                SpillRecord::decode(bytes, file, offset).map(|(record, _)| show(record))
+            },
         },
         Family {
             name: "receipt-statement",

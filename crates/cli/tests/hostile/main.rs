@@ -18,9 +18,12 @@ mod receipts;
 
 mod silence;
 
+mod flows;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use support::chance::in_time;
 use support::job::{Ran, Running, with};
 use support::peer::*;
 use support::{Daemon, Scratch, facts, noise, wait_until};
@@ -34,8 +37,8 @@ use thalweg_wire::message::{
 use thalweg_wire::receipt::{Side, Signed, Statement};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, limits};
 
-/// A refusal comes at once; the machine may be busy.
-const AT_ONCE: Duration = Duration::from_secs(10);
+/// A refusal comes at once; the machine may be busy. Less than the stall timeout of the daemon, which ends much.
+const AT_ONCE: Duration = Duration::from_secs(25);
 
 /// A daemon with an export that can be written, one that cannot, and something outside of both.
 struct World {

@@ -410,10 +410,10 @@ fn a_server_of_another_version_ends_the_client_with_a_clear_sentence() {
             system: System::default(),
         };
         connection.answer(&hello, SOON).expect("answered");
-        let ran = job.end(Duration::from_secs(20));
+        let ran = job.end(Duration::from_secs(60));
         assert_eq!(ran.code, Some(3), "{words}: {}", ran.stderr);
         assert!(ran.stderr.contains(sentence), "{words}: {}", ran.stderr);
-        assert!(ran.took < Duration::from_secs(15), "{words}: {:?}", ran.took);
+        assert!(in_time(words, ran.took, Duration::from_secs(15)), "{words}: {:?}", ran.took);
     }
     // Garbage for an answer.
     for seed in 0..5 {
@@ -426,7 +426,7 @@ fn a_server_of_another_version_ends_the_client_with_a_clear_sentence() {
         let mut connection = server.accept(SOON).expect("the client comes");
         connection.read_hello(SOON).expect("a hello");
         connection.write_all(&noise(seed, 64), SOON).expect("answered");
-        let ran = job.end(Duration::from_secs(20));
+        let ran = job.end(Duration::from_secs(60));
         assert_eq!(ran.code, Some(3), "{}", ran.stderr);
     }
 }
@@ -460,8 +460,11 @@ fn a_client_that_takes_nothing_of_an_answer_costs_the_daemon_nothing() {
     };
     client.line.say(&ask(1));
     let mut pieces = 0;
-    while let Heard::Message(Message::Reply { number: 1, .. }) = client.line.hear(Duration::from_secs(2)) {
+    let mut wait = AT_ONCE;
+    while let Heard::Message(Message::Reply { number: 1, .. }) = client.line.hear(wait) {
         pieces += 1;
+        // The last of them comes when it comes; another one would follow soon.
+        wait = if pieces < limits::REPLIES_AHEAD_MAX { AT_ONCE } else { Duration::from_secs(2) };
     }
     assert_eq!(pieces, limits::REPLIES_AHEAD_MAX);
     client.line.say(&Message::Enough { number: 1 });

@@ -22,7 +22,9 @@ pub fn all(directory: &Path) -> Vec<PathBuf> {
         ("faults", emulated(), faults()),
         ("layout", PathKind::Disk, layout()),
         ("congest", emulated(), congest()),
+        ("slots", emulated(), slots()),
         ("storage", PathKind::Disk, storage()),
+        ("path", emulated(), path()),
         ("something new", PathKind::Loopback, latency()),
         ("iperf3", PathKind::Foreign { to: "dtn.example.org".into(), rtt_s: Some(0.02) }, foreign()),
     ];
@@ -228,10 +230,19 @@ fn faults() -> Vec<Sample> {
             let bytes = again * f64::from(64 << 20);
             let case = runs(series, 64 << 20, rate, &[("damaged_share", number(share))]);
             samples.extend(case.into_iter().map(|sample| {
-                sample
+                let mut sample = sample
                     .measured("sent_again_on_the_wire", bytes * 1.06, "B")
+                    .measured("look_every", 0.1, "s")
                     .predicted("sent_again_on_the_wire", bytes, "B")
-                    .predicted("rate", rate * 1.02, "bit/s")
+                    .predicted("rate", rate * 1.02, "bit/s");
+                let over_time = |unit: &str, value: f64| Distribution {
+                    unit: unit.into(),
+                    // A copy, a rest, a repair.
+                    values: [[value; 8], [0.0; 8], [value * (1.0 - share); 8]].concat(),
+                };
+                sample.distributions.insert("rate_over_time".into(), over_time("bit/s", rate));
+                sample.distributions.insert("cores_over_time".into(), over_time("1", 1.2));
+                sample
             }));
         }
     }
@@ -246,6 +257,21 @@ fn layout() -> Vec<Sample> {
         }
     }
     samples
+}
+
+fn path() -> Vec<Sample> {
+    let of = |series: &str, unit: &str, values: &[f64]| -> Vec<Sample> {
+        let of =
+            |value: &f64| runs(series, 1 << 20, GBIT / 10.0, &[(series, Quantity::number(*value, unit))]);
+        let samples = values.iter().flat_map(of);
+        samples.map(|sample| sample.measured("share_of_the_tolerance", 0.4, "1")).collect()
+    };
+    [
+        of("rtt", "s", &[0.000_28, 0.006, 0.1, 0.163]),
+        of("rate", "bit/s", &[0.1 * GBIT, GBIT]),
+        of("loss", "1", &[1e-3, 1e-2]),
+    ]
+    .concat()
 }
 
 fn congest() -> Vec<Sample> {
@@ -271,6 +297,30 @@ fn congest() -> Vec<Sample> {
                     sample.distributions = BTreeMap::from([("transfer_time".to_owned(), transfers.clone())]);
                     samples.push(sample);
                 }
+            }
+        }
+    }
+    samples
+}
+
+fn slots() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for producers in [1, 2, 4, 6, 8] {
+        for starts in ["simultaneous", "scheduled", "slots"] {
+            let load = f64::from(producers) * 0.16;
+            let worst = if starts == "simultaneous" { 0.2 + load } else { 0.2 };
+            let times: Vec<f64> = (1..=40).map(|at| 0.16 + (worst - 0.16) * f64::from(at) / 40.0).collect();
+            let at = [
+                ("producers", number(f64::from(producers))),
+                ("starts", starts.into()),
+                ("load", number(load)),
+            ];
+            for mut sample in runs(starts, 5_000_000, 0.2 * GBIT, &at) {
+                for name in ["transfer_time", "lag"] {
+                    let all = Distribution { unit: "s".into(), values: times.clone() };
+                    sample.distributions.insert(name.to_owned(), all);
+                }
+                samples.push(sample);
             }
         }
     }

@@ -190,3 +190,28 @@ fn another_file_that_stands_there_is_left_alone() {
     assert_eq!(std::fs::read(&to).unwrap(), b"mine");
     start(&scratch, &[], &scratch.path("absent"), &to).end(LIMIT).expect(3);
 }
+
+#[test]
+fn what_a_writer_changes_after_it_was_sent_is_told_and_not_passed_as_good() {
+    use std::os::unix::fs::FileExt;
+    for (is_changed, code) in [(true, 5), (false, 0)] {
+        let scratch = Scratch::new();
+        let (from, to) = (scratch.path("from"), scratch.path("to"));
+        let mut writer = Writer::new(from.clone());
+        writer.write(&noise(9, 200_000));
+        let job = start(&scratch, &[], &from, &to);
+        assert!(holds(&to, &noise(9, 200_000)));
+        // Time for a look at what rests.
+        std::thread::sleep(Duration::from_millis(1500));
+        let file = std::fs::OpenOptions::new().write(true).open(&from).unwrap();
+        match is_changed {
+            true => file.write_all_at(b"another header", 100).unwrap(),
+            // What sets only times has changed nothing.
+            false => file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap(),
+        }
+        drop((file, writer));
+        let ran = job.end(LIMIT).expect(code);
+        assert_eq!(ran.stderr.contains("were changed afterwards"), is_changed, "{}", ran.stderr);
+        assert!(std::fs::read(&to).unwrap().starts_with(&noise(9, 200_000)));
+    }
+}

@@ -17,6 +17,18 @@ mod lag;
 /// Kills, cuts and restarts.
 mod breaks;
 
+/// Producers and consumers that are killed.
+mod kills;
+
+/// Receipts and reports.
+mod receipts;
+
+/// Disks that are full, and power that is cut.
+mod disks;
+
+/// Names that somebody made to hurt.
+mod names;
+
 // Others need more of it.
 #[allow(dead_code)]
 #[path = "../support/sshd.rs"]
@@ -33,7 +45,7 @@ use std::time::Duration;
 use support::Scratch;
 
 /// Longest that any of these may take.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// `thalweg stream`, with the ticket of the daemon here if there is one.
 pub fn command(scratch: &Scratch) -> Command {

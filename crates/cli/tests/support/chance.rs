@@ -1,6 +1,9 @@
 //! Chance with a seed that is printed, and the sizes that differ between a quick run and torture.
 
 use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Numbers from a seed.
 #[derive(Clone)]
@@ -62,6 +65,47 @@ pub fn say(line: &str) {
 pub fn skipped(row: &str, why: &str) {
     say(&format!("skipped: {row}: {why}"));
 }
+
+/// Whether something took no longer than is promised. Promises are for a machine that is not held up: one that is now
+/// slower than that gets as much longer, and that is told. Measured only when it was too late.
+pub fn in_time(what: &str, took: Duration, promised: Duration) -> bool {
+    if took <= promised {
+        return true;
+    }
+    let factor = slowness(&std::env::temp_dir());
+    let allowed = promised.mul_f64(factor);
+    say(&format!(
+        "{what}: {took:.1?}, promised {promised:?}; this machine is {factor:.1} x as slow as is usual: {allowed:.1?}"
+    ));
+    took <= allowed
+}
+
+/// How many times as long as usual this machine takes now to start a program, or to make a little data durable in
+/// `place`; from 1 to [`SLOWNESS_MAX`].
+fn slowness(place: &Path) -> f64 {
+    let begun = Instant::now();
+    for _ in 0..ROUNDS {
+        let _ = Command::new("true").stdin(Stdio::null()).status();
+    }
+    let programs = begun.elapsed().as_secs_f64() / PROGRAM_USUAL.as_secs_f64();
+    let begun = Instant::now();
+    if let Ok(mut file) = tempfile::tempfile_in(place) {
+        for _ in 0..ROUNDS {
+            let _ = file.write_all(&[7; 256 << 10]).and_then(|()| file.sync_data());
+        }
+    }
+    let syncs = begun.elapsed().as_secs_f64() / SYNC_USUAL.as_secs_f64();
+    (programs.max(syncs) / f64::from(ROUNDS)).clamp(1.0, SLOWNESS_MAX)
+}
+
+/// How often each is tried.
+const ROUNDS: u32 = 10;
+/// Starting `true`, on two cores that are busy with the rest of the test.
+const PROGRAM_USUAL: Duration = Duration::from_millis(4);
+/// Writing and syncing 256 KiB.
+const SYNC_USUAL: Duration = Duration::from_millis(10);
+/// Slower than that, a machine says nothing.
+const SLOWNESS_MAX: f64 = 20.0;
 
 /// Whether we are root.
 pub fn is_root() -> bool {

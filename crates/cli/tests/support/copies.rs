@@ -14,7 +14,8 @@ pub const CHUNK_BYTES: u64 = 1 << 20;
 pub const STREAMS: u64 = 2;
 pub const LARGE_FILES: u64 = 4;
 pub const LARGE_BYTES: u64 = 20 << 20;
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// Nothing here takes so long, unless it hangs.
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// A few files of many chunks, many of less than one.
 pub fn make_source(root: &Path) -> u64 {
@@ -31,6 +32,18 @@ pub fn make_source(root: &Path) -> u64 {
         std::fs::write(root.join(format!("small-{i}")), content).unwrap();
     }
     bytes
+}
+
+/// A small tree, so that a copy of it makes each system call a few times and is over soon.
+pub fn make_small_source(root: &Path) {
+    std::fs::create_dir_all(root.join("a/b")).unwrap();
+    std::fs::write(root.join("a/large"), noise(1, (5 << 20) + 99)).unwrap();
+    std::fs::write(root.join("a/b/large-too"), noise(2, 3 << 20)).unwrap();
+    for i in 0..12u64 {
+        std::fs::write(root.join(format!("a/small-{i}")), noise(i, 1500 * i as usize)).unwrap();
+    }
+    std::os::unix::fs::symlink("large", root.join("a/link")).unwrap();
+    std::fs::hard_link(root.join("a/large"), root.join("a/b/second-name")).unwrap();
 }
 
 /// Contents of the source by path.

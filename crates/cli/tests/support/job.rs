@@ -122,6 +122,18 @@ pub fn signal(pid: u32, signal: Signal) {
     nix::sys::signal::kill(Pid::from_raw(pid as i32), signal).expect("a process to signal");
 }
 
+/// Waits until a process has a handler for this signal: before, the signal would just end it.
+#[track_caller]
+pub fn wait_for_handler(pid: u32, signal: Signal) {
+    let handles = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+        caught >> (signal as u32 - 1) & 1 == 1
+    };
+    assert!(wait_until(Duration::from_secs(60), handles), "{pid} never handles {signal}");
+}
+
 /// Bytes that a process passed to write calls so far; `None` when it is gone.
 pub fn bytes_written(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
@@ -184,6 +196,12 @@ pub fn with<S: AsRef<OsStr>>(mut command: Command, args: impl IntoIterator<Item 
     command
 }
 
+/// Length of the journal of a copy to this directory that is under way: it grows with what is durable.
+pub fn journal_bytes(to: &Path) -> u64 {
+    let Ok(jobs) = std::fs::read_dir(to.join(".thalweg-staging")) else { return 0 };
+    jobs.flatten().filter_map(|job| Some(job.path().join("journal").metadata().ok()?.len())).sum()
+}
+
 /// Bytes allocated below a directory, hidden files included.
 pub fn bytes_allocated(root: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
@@ -196,4 +214,11 @@ pub fn bytes_allocated(root: &Path) -> u64 {
             Err(_) => 0,
         })
         .sum()
+}
+
+/// The most memory that a process ever had, in bytes.
+pub fn peak_memory(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(peak.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
 }

@@ -15,6 +15,8 @@ pub mod volume;
 
 pub mod syncs;
 
+pub mod logdisk;
+
 pub mod nets;
 
 pub mod testbed;
@@ -31,13 +33,42 @@ use std::time::{Duration, Instant};
 
 /// A directory that goes with the test, with a state directory of its own.
 pub struct Scratch {
+    // In this order: what is in a volume goes before the volume, and that before the directory it is mounted in.
     directory: tempfile::TempDir,
+    _volume: Option<volume::Volume>,
+    _around: Option<tempfile::TempDir>,
 }
+
+/// Room in memory that the largest of these tests takes.
+const IN_MEMORY_BYTES: u64 = 1 << 30;
 
 impl Scratch {
     pub fn new() -> Scratch {
         let root = std::env::var_os("THALWEG_TEST_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-        Scratch { directory: tempfile::TempDir::new_in(root).expect("a scratch directory") }
+        let directory = tempfile::TempDir::new_in(root).expect("a scratch directory");
+        Scratch { directory, _volume: None, _around: None }
+    }
+
+    /// The same in memory: for what is about links, limits and processors, and must come out the same beside a disk that
+    /// is slower than the bottleneck of the test. On disk, which is told, where there is no such room.
+    pub fn in_memory() -> Scratch {
+        let shared = Path::new("/dev/shm");
+        let room = thalweg_sys::Dir::open(shared).and_then(|shared| shared.file_system());
+        let has_room = room.is_ok_and(|room| {
+            room.kind == thalweg_sys::FileSystemKind::Tmpfs && room.bytes_available >= IN_MEMORY_BYTES
+        });
+        if has_room && let Ok(directory) = tempfile::TempDir::new_in(shared) {
+            return Scratch { directory, _volume: None, _around: None };
+        }
+        if !chance::is_root() {
+            chance::say("no room in memory: this test may take the disk for its bottleneck");
+            return Scratch::new();
+        }
+        let around = Scratch::new().directory;
+        let options = format!("size={IN_MEMORY_BYTES}");
+        let volume = volume::Volume::in_memory(around.path(), "memory", &options);
+        let directory = tempfile::TempDir::new_in(&volume.path).expect("a scratch directory in memory");
+        Scratch { directory, _volume: Some(volume), _around: Some(around) }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -54,7 +85,7 @@ impl Scratch {
         command
     }
 
-    /// Runs the program to its end, at most two minutes.
+    /// Runs the program to its end, see [`finish`].
     pub fn run<I, S>(&self, args: I) -> Output
     where
         I: IntoIterator<Item = S>,
@@ -113,9 +144,18 @@ impl Scratch {
             .open(self.path("server.log"))
             .expect("a log");
         let mut command = wrap(command);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("a daemon");
-        let daemon = Daemon { child, ticket: ticket.clone() };
-        if !wait_until(Duration::from_secs(20), || ticket.exists()) {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let said_before = self.server_log().len();
+        let mut daemon = Daemon { child: command.spawn().expect("a daemon"), ticket: ticket.clone() };
+        let has_begun = wait_until(START_LIMIT, || {
+            // A port that was ours before may for a moment be that of a connection which the kernel gave it to.
+            if !daemon.is_alive() && self.server_log()[said_before..].contains("Address already in use") {
+                std::thread::sleep(Duration::from_millis(200));
+                daemon.child = command.spawn().expect("a daemon");
+            }
+            ticket.exists()
+        });
+        if !has_begun {
             panic!("the daemon wrote no ticket\n{}", self.server_log());
         }
         daemon
@@ -132,6 +172,12 @@ impl Scratch {
         self.directory.path()
     }
 }
+
+/// A daemon that has not begun by then never will.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Longest that a program may run before it is taken to hang.
+const HANG: Duration = Duration::from_secs(300);
 
 /// Looks every few milliseconds; false if it did not become true in time.
 pub fn wait_until(at_most: Duration, mut is_so: impl FnMut() -> bool) -> bool {
@@ -182,7 +228,7 @@ impl Daemon {
     /// SIGTERM; waits for its end.
     pub fn terminate(mut self) -> std::process::ExitStatus {
         let _ = Command::new("kill").arg(self.pid().to_string()).status();
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + START_LIMIT;
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return status;
@@ -200,15 +246,12 @@ impl Drop for Daemon {
     }
 }
 
-/// Waits for a child, at most two minutes.
+/// Waits for a child, at most five minutes.
 pub fn finish(child: Child) -> Output {
     let id = child.id();
     let (told, hears) = std::sync::mpsc::channel::<()>();
     let guard = std::thread::spawn(move || {
-        if hears
-            .recv_timeout(Duration::from_secs(120))
-            .is_err_and(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout)
-        {
+        if hears.recv_timeout(HANG).is_err_and(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout) {
             let _ = Command::new("kill").args(["-9", &id.to_string()]).status();
             panic!("the program hung");
         }

@@ -261,6 +261,7 @@ pub fn push(export: &str, path: &str) -> Open {
         only: Vec::new(),
         trial: None,
         flow: None,
+        frames: None,
     }
 }
 
@@ -300,12 +301,18 @@ pub fn symlink(id: u64, at: &str, target: &str) -> Entry {
 
 /// The message of an offer whose path is replaced, after it was encoded, by one that the encoder would not make.
 pub fn offer_of_raw_path(raw: &[u8]) -> Vec<u8> {
-    let placeholder = "placeholder";
-    let message = Message::Transfer(ONE, TransferMessage::Offer(vec![file(0, placeholder, 5)]));
-    let encoded = message.encode().expect("a message");
+    with_raw_path(TransferMessage::Offer(vec![file(0, PLACEHOLDER, 5)]), raw)
+}
+
+/// Path that [`with_raw_path`] replaces.
+pub const PLACEHOLDER: &str = "placeholder";
+
+/// A message in which the one path [`PLACEHOLDER`] is replaced, after it was encoded, by one that the encoder would not make.
+pub fn with_raw_path(message: TransferMessage, raw: &[u8]) -> Vec<u8> {
+    let encoded = Message::Transfer(ONE, message).encode().expect("a message");
     let at = encoded
-        .windows(placeholder.len())
-        .position(|window| window == placeholder.as_bytes())
+        .windows(PLACEHOLDER.len())
+        .position(|window| window == PLACEHOLDER.as_bytes())
         .expect("the path");
     // The length stands in front, seven bits in a byte; that of the placeholder takes one.
     let mut body = encoded[4..at - 1].to_vec();
@@ -316,7 +323,7 @@ pub fn offer_of_raw_path(raw: &[u8]) -> Vec<u8> {
     }
     body.push(length as u8);
     body.extend_from_slice(raw);
-    body.extend_from_slice(&encoded[at + placeholder.len()..]);
+    body.extend_from_slice(&encoded[at + PLACEHOLDER.len()..]);
     body
 }
 

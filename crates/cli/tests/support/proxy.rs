@@ -31,6 +31,8 @@ struct Shared {
     target: SocketAddr,
     /// Bytes a second, both directions of all connections together; 0: as fast as it goes.
     rate: AtomicU64,
+    /// The same for each direction of each connection.
+    rate_of_each: AtomicU64,
     /// Sockets stay open, nothing passes.
     stalled: AtomicBool,
     /// Only what the server says is lost.
@@ -66,6 +68,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             target,
             rate: AtomicU64::new(0),
+            rate_of_each: AtomicU64::new(0),
             stalled: AtomicBool::new(false),
             answers_lost: AtomicBool::new(false),
             dead: Mutex::new(0..0),
@@ -92,6 +95,11 @@ impl Proxy {
     pub fn limit(&self, bytes_per_s: u64) {
         self.shared.rate.store(bytes_per_s, Ordering::Relaxed);
         *self.shared.bucket.lock().unwrap() = Instant::now();
+    }
+
+    /// Each connection carries no more than so many bytes a second in each direction: more of them carry more.
+    pub fn limit_each(&self, bytes_per_s: u64) {
+        self.shared.rate_of_each.store(bytes_per_s, Ordering::Relaxed);
     }
 
     pub fn stall(&self, on: bool) {
@@ -191,6 +199,7 @@ impl Shared {
     fn pump(&self, mut from: TcpStream, mut to: TcpStream, number: u64, is_answer: bool) {
         let mut buffer = vec![0; 32 << 10];
         let mut offset = 0;
+        let mut own_bucket = Instant::now();
         let mut next_lie = self.draw();
         loop {
             let read = match from.read(&mut buffer) {
@@ -207,6 +216,7 @@ impl Shared {
                 std::thread::sleep(Duration::from_millis(10));
             }
             self.pace(read as u64);
+            pace(read as u64, self.rate_of_each.load(Ordering::Relaxed), &mut own_bucket);
             let mut bytes = buffer[..read].to_vec();
             if next_lie.is_none() {
                 next_lie = self.draw().map(|(lie, distance)| (lie, offset + distance));
@@ -258,14 +268,21 @@ impl Shared {
         if rate == 0 {
             return;
         }
-        let until = {
-            let mut bucket = self.bucket.lock().unwrap();
-            let now = Instant::now();
-            *bucket = (*bucket).max(now) + Duration::from_secs_f64(bytes as f64 / rate as f64);
-            *bucket
-        };
+        let until = book(bytes, rate, &mut self.bucket.lock().unwrap());
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
     }
+}
+
+fn pace(bytes: u64, rate: u64, bucket: &mut Instant) {
+    if rate > 0 {
+        std::thread::sleep(book(bytes, rate, bucket).saturating_duration_since(Instant::now()));
+    }
+}
+
+/// When so many bytes may have passed.
+fn book(bytes: u64, rate: u64, bucket: &mut Instant) -> Instant {
+    *bucket = (*bucket).max(Instant::now()) + Duration::from_secs_f64(bytes as f64 / rate as f64);
+    *bucket
 }
 
 /// Changes `bytes` at `at`. False: the connection ends here.

@@ -28,7 +28,7 @@ impl Testbed {
             skipped(row, "needs root");
             return None;
         }
-        let testbed = Testbed { scratch: Scratch::new(), _alone: alone };
+        let testbed = Testbed { scratch: Scratch::in_memory(), _alone: alone };
         let output = finish(testbed.command("up", options).spawn().expect("start"));
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         if words.contains("the kernel needs") {
@@ -58,6 +58,20 @@ impl Testbed {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {stderr}");
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The same command, in a host of it.
+    pub fn enter(&self, host: &str, command: &Command) -> Command {
+        let mut outer = self.command("run", &[host]);
+        outer.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => outer.env(name, value),
+                None => outer.env_remove(name),
+            };
+        }
+        outer.stdin(Stdio::null());
+        outer
     }
 
     /// What `thalweg testbed WHAT --json` says.

@@ -131,12 +131,14 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
     let (mut samples, mut left_out) = (Vec::new(), Vec::new());
     for (at, run) in runs.iter().enumerate() {
         let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        match (&run.error, sample(run, number)) {
-            (None, Some(sample)) => samples.push(sample),
-            (error, _) => {
-                let why = error.clone().unwrap_or_else(|| "it moved nothing".to_owned());
-                left_out.push(LeftOut { what: format!("run {number}"), why });
-            }
+        let sample = match (&run.error, sample(run, number)) {
+            (Some(why), _) => Err(why.clone()),
+            (None, None) => Err("it moved nothing".to_owned()),
+            (None, Some(sample)) => sample.check().map(|()| sample),
+        };
+        match sample {
+            Ok(sample) => samples.push(sample),
+            Err(why) => left_out.push(LeftOut { what: format!("run {number}"), why }),
         }
     }
     for (order, sample) in (1..).zip(&mut samples) {

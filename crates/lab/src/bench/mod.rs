@@ -26,8 +26,14 @@ pub mod suite;
 /// Where a suite works: a directory, servers and clients.
 mod yard;
 
+/// A stream whose source we are.
+mod producer;
+
 /// Hosts and the path between them.
 mod network;
+
+/// What a path carries and what it costs, moment by moment.
+pub(crate) mod timeline;
 
 /// Traffic of TCP without a program around it.
 mod traffic;
@@ -133,7 +139,7 @@ pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str
         },
     };
     let log = Log::begin(out, about).map_err(|error| of_out(out, &error))?;
-    let yard = Yard::new(wishes)?;
+    let yard = Yard::new(wishes, hear)?;
     let mut bench = Bench { wishes, suite, yard, log, hear, left_out: BTreeSet::new() };
     (suite.run)(&mut bench)?;
     bench.log.end().map_err(|error| of_out(out, &error))

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_sys::child::dies_with_us;
 use thalweg_sys::namespace::NetworkNamespace;
 
 /// See the module; all of it goes with the value.
@@ -36,6 +37,8 @@ impl Host {
     /// The command, in this host.
     pub fn enter(&self, command: &Command) -> Command {
         let mut entered = Command::new(&self.run.0);
+        // It becomes the program, which ends with us like all others.
+        dies_with_us(&mut entered);
         entered.args(&self.run.1).arg(command.get_program()).args(command.get_args());
         for (key, value) in command.get_envs() {
             match value {

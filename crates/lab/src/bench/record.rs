@@ -187,6 +187,17 @@ impl Quantity {
     }
 }
 
+impl Quantity {
+    /// What it is told from others by.
+    fn key(&self) -> (u64, &str) {
+        match self {
+            Quantity::Number { value, unit } => (value.to_bits(), unit),
+            // No unit is a word of a parameter.
+            Quantity::Word(word) => (u64::MAX, word),
+        }
+    }
+}
+
 impl From<&str> for Quantity {
     fn from(word: &str) -> Quantity {
         Quantity::Word(word.to_owned())
@@ -237,6 +248,32 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Whether all of its figures can have been measured.
+    ///
+    /// # Errors
+    /// The one that cannot.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let is_figure = |value: &f64| {
+            *value == 0.0 || (value.is_finite() && (FIGURE_MIN..=FIGURE_MAX).contains(&value.abs()))
+        };
+        let numbers = [&self.parameters, &self.measured, &self.predicted].into_iter().flatten();
+        let numbers = numbers.filter_map(|(name, quantity)| Some((name.as_str(), quantity.value()?)));
+        let many = self
+            .distributions
+            .iter()
+            .flat_map(|(name, one)| one.values.iter().map(move |value| (name.as_str(), *value)));
+        let own = [Some(("wall_s", self.wall_s)), self.cpu_s.map(|cpu_s| ("cpu_s", cpu_s))];
+        let own =
+            own.into_iter().flatten().chain(self.wire_cpu_s_per_gb.map(|cost| ("wire_cpu_s_per_gb", cost)));
+        match numbers.chain(many).chain(own).find(|(_, value)| !is_figure(value)) {
+            Some((name, value)) => Err(format!("`{}` cannot be {value:e}", name.escape_debug())),
+            None if self.wall_s <= 0.0 => {
+                Err(format!("`wall_s` must be more than 0, and is {}", self.wall_s))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Payload, in bits a second.
     pub fn rate_bits_per_s(&self) -> f64 {
         self.bytes as f64 * 8.0 / self.wall_s
@@ -366,6 +403,14 @@ pub struct Results {
 
 /// Most bytes of a result file that are read.
 pub const RESULT_BYTES_MAX: u64 = 256 << 20;
+/// Of one of its lines.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+/// Most of its samples.
+const SAMPLES_MAX: usize = 100_000;
+
+/// Figures are 0 or between these, whatever their sign: nothing that is measured is outside, and axes have ends.
+const FIGURE_MIN: f64 = 1e-30;
+const FIGURE_MAX: f64 = 1e30;
 
 impl Results {
     /// Reads a file.
@@ -380,18 +425,31 @@ impl Results {
     ///
     /// # Errors
     /// As [`Results::read`].
-    pub fn parse(lines: impl BufRead) -> io::Result<Results> {
+    pub fn parse(mut lines: impl BufRead) -> io::Result<Results> {
         let odd = |number: usize, why: &dyn fmt::Display| {
             io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {why}"))
         };
         let mut results: Option<Results> = None;
-        for (at, text) in lines.lines().enumerate() {
-            let (number, text) = (at + 1, text?);
-            if text.trim().is_empty() {
+        let mut text = Vec::new();
+        for number in 1.. {
+            text.clear();
+            if (&mut lines).take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut text)? == 0 {
+                break;
+            }
+            if text.len() as u64 > LINE_BYTES_MAX {
+                return Err(odd(number, &format_args!("is longer than {} MiB", LINE_BYTES_MAX >> 20)));
+            }
+            if text.trim_ascii().is_empty() {
                 continue;
             }
-            let line: Line = serde_json::from_str(&text).map_err(|error| odd(number, &error))?;
+            let line: Line = serde_json::from_slice(&text).map_err(|error| odd(number, &error))?;
+            if let Line::Sample(sample) = &line {
+                sample.check().map_err(|why| odd(number, &why))?;
+            }
             match (line, &mut results) {
+                (Line::Sample(_), Some(results)) if results.samples.len() >= SAMPLES_MAX => {
+                    return Err(odd(number, &format_args!("is one sample more than {SAMPLES_MAX}")));
+                }
                 (Line::About(about), None) => {
                     results = Some(Results { about: *about, samples: Vec::new(), left_out: Vec::new() });
                 }
@@ -406,23 +464,19 @@ impl Results {
 
     /// The series, in the order in which they first came.
     pub fn series(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for sample in &self.samples {
-            if !names.contains(&sample.series.as_str()) {
-                names.push(&sample.series);
-            }
-        }
-        names
+        let mut known = std::collections::HashSet::new();
+        self.samples.iter().map(|sample| sample.series.as_str()).filter(|name| known.insert(*name)).collect()
     }
 
     /// Samples that differ in nothing but their run, in the order in which the first of each came.
     pub fn cases(&self) -> Vec<Vec<&Sample>> {
         let mut cases: Vec<Vec<&Sample>> = Vec::new();
+        let mut known = std::collections::HashMap::new();
         for sample in &self.samples {
-            let is_same = |case: &&mut Vec<&Sample>| {
-                case[0].series == sample.series && case[0].parameters == sample.parameters
-            };
-            match cases.iter_mut().find(is_same) {
+            let parameters: Vec<_> =
+                sample.parameters.iter().map(|(name, value)| (name, value.key())).collect();
+            let at = *known.entry((&sample.series, parameters)).or_insert(cases.len());
+            match cases.get_mut(at) {
                 Some(case) => case.push(sample),
                 None => cases.push(vec![sample]),
             }
@@ -497,6 +551,25 @@ pub(crate) mod tests {
         assert!(parse(r#"{"left_out":{"what":"x","why":"y"}}"#).unwrap_err().contains("line 1: the first"));
         assert!(parse(&format!("{about}\n\n{about}")).unwrap_err().contains("line 3: a second"));
         assert!(parse(&format!("{about}\n{{\"wall_s\":1}}")).unwrap_err().starts_with("line 2"));
+        let with = |sample: &str| parse(&format!("{about}\n{{\"sample\":{sample}}}"));
+        let one = |rest: &str| {
+            format!(r#"{{"series":"x","parameters":{{}},"run":1,"order":1,"bytes":1,"files":1{rest}}}"#)
+        };
+        assert!(with(&one(r#","wall_s":0.1"#)).is_ok());
+        for rest in [
+            r#","wall_s":0"#,
+            r#","wall_s":-1"#,
+            r#","wall_s":1e31"#,
+            r#","wall_s":5e-324"#,
+            r#","wall_s":1,"cpu_s":1e300"#,
+            r#","wall_s":1,"measured":{"rate":{"value":-1e99,"unit":"bit/s"}}"#,
+            r#","wall_s":1,"distributions":{"lag":{"unit":"s","values":[1,1e-200]}}"#,
+        ] {
+            assert!(with(&one(rest)).unwrap_err().starts_with("line 2: `"), "{rest}");
+        }
+        for rest in [r#","wall_s":NaN"#, r#","wall_s":1e999"#, r#","wall_s":1,"wall_s":1"#] {
+            assert!(with(&one(rest)).unwrap_err().starts_with("line 2"), "{rest}");
+        }
         // A later program may say more.
         let more = about.replacen("\"suite\"", "\"mood\":\"good\",\"suite\"", 1);
         assert_eq!(parse(&more).unwrap().about, super::tests::about());

@@ -2,7 +2,7 @@
 
 use super::record::{Quantity, Results, Sample};
 use super::statistics::{Summary, median};
-use super::suite::storage;
+use super::suite::{path, storage};
 use std::fmt::Write;
 
 /// One line about a sample, as it is measured.
@@ -124,6 +124,9 @@ fn laws(out: &mut String, results: &Results) {
 fn figure(sample: &Sample) -> (&'static str, String, f64) {
     if let Some(worst) = sample.measured.get("worst").and_then(Quantity::value) {
         return ("s (the worst)", format!("worst {worst:.3} s"), worst);
+    }
+    if let Some(off) = sample.measured.get(path::OFF).and_then(Quantity::value) {
+        return ("shares of the tolerance", format!("off by {off:.2} of the tolerance"), off);
     }
     let rate = sample.rate_bits_per_s() / 1e6;
     ("Mbit/s", format!("{:.3} s, {} Mbit/s", sample.wall_s, short(rate)), rate)

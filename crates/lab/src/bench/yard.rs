@@ -1,19 +1,23 @@
 //! Where a suite works: a directory that goes with it, the program as client and server, and what they took.
 
 use super::network::Host;
+use super::producer::Producer;
 use super::{Wishes, stopped};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_mover::link::ticket::Ticket;
 use thalweg_sys::Dir;
+use thalweg_sys::child::dies_with_us;
 use thalweg_sys::usage::children_cpu;
 
 /// How long a server may take to start or to end.
@@ -31,8 +35,14 @@ const WORDS_BYTES_MAX: u64 = 64 << 20;
 pub struct Yard {
     program: PathBuf,
     directory: PathBuf,
+    /// Held while the directory is in use.
+    _lock: OwnedFd,
     stop: Arc<AtomicBool>,
+    running: Running,
 }
+
+/// Clients and servers that run now.
+type Running = Arc<Mutex<BTreeSet<u32>>>;
 
 /// What a copy took.
 pub struct Copied {
@@ -58,19 +68,27 @@ pub struct Daemon {
     address: String,
     ticket: PathBuf,
     export: PathBuf,
+    _noted: Noted,
 }
 
+/// What scratch directories are called, before the number of the process.
+const NAME: &str = "thalweg-bench-";
+
 impl Yard {
-    /// Makes its directory.
+    /// Makes its directory, after it has removed those of runs that were killed; `hear` is told of them.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn new(wishes: &Wishes) -> Result<Yard> {
+    pub fn new(wishes: &Wishes, hear: &mut dyn FnMut(&str)) -> Result<Yard> {
         let failed = |error: std::io::Error| of_io("make a scratch directory", &error);
         let parent = fs::canonicalize(&wishes.directory).map_err(failed)?;
-        let directory = parent.join(format!("thalweg-bench-{}", std::process::id()));
+        remove_deserted(&parent, hear);
+        let directory = parent.join(format!("{NAME}{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
-        let yard = Yard { program: wishes.program.clone(), directory, stop: wishes.stop.clone() };
+        let lock = lock(&directory).map_err(failed)?;
+        let program = wishes.program.clone();
+        let running = Running::default();
+        let yard = Yard { program, directory, _lock: lock, stop: wishes.stop.clone(), running };
         // Nobody's configuration but ours.
         fs::write(yard.path("config.toml"), "").map_err(failed)?;
         Ok(yard)
@@ -130,9 +148,19 @@ impl Yard {
         Err(Failure::new(FailureKind::Space, "measure", cause))
     }
 
-    /// The program, with a state and a configuration of its own.
+    /// CPU of all clients and servers so far, those that ended too, and of whatever else was started; only differences
+    /// mean anything.
+    pub fn cpu_s(&self) -> f64 {
+        // Those that ended between the two looks are missed for once, never counted twice.
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let live: f64 = running.iter().filter_map(|&pid| cpu_of(pid)).sum();
+        live + children_cpu().as_secs_f64()
+    }
+
+    /// The program, with a state and a configuration of its own. It ends with us.
     pub fn command(&self, who: &str) -> Command {
         let mut command = Command::new(&self.program);
+        dies_with_us(&mut command);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("THALWEG_") {
                 command.env_remove(name);
@@ -147,6 +175,14 @@ impl Yard {
     /// # Errors
     /// If it does not start.
     pub fn daemon(&self, host: Option<&Host>) -> Result<Daemon> {
+        self.daemon_with(host, &[])
+    }
+
+    /// The same, with more words.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn daemon_with(&self, host: Option<&Host>, more: &[&str]) -> Result<Daemon> {
         let name = host.map_or("here", |host| &host.name);
         let failed = |error: std::io::Error| of_io("start the server", &error);
         let export = self.path(&format!("served-{name}"));
@@ -155,10 +191,11 @@ impl Yard {
         let listen = host.map_or_else(|| "127.0.0.1:0".to_owned(), |host| format!("{}:8487", host.address));
         let mut command = self.command(&format!("server-{name}"));
         command.args(["serve", "--listen", &listen, "--export"]);
-        command.arg(format!("data={}", export.display())).arg("--ticket-file").arg(&ticket);
+        command.arg(format!("data={}", export.display())).arg("--ticket-file").arg(&ticket).args(more);
         let mut command = enter(host, command);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(failed)?;
-        let mut daemon = Daemon { child, address: String::new(), ticket, export };
+        let noted = Noted::new(&self.running, child.id());
+        let mut daemon = Daemon { child, address: String::new(), ticket, export, _noted: noted };
         let until = Instant::now() + SERVER_WAIT;
         // Written when it listens.
         loop {
@@ -214,7 +251,20 @@ impl Yard {
         Ok(Copied { wall_s, cpu_s: served_s.map(|served_s| served_s + client_s), finished })
     }
 
+    /// Starts `thalweg WORDS` in a host, with a pipe to its standard input.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn producer(&self, host: &Host, daemon: &Daemon, words: &[String]) -> Result<Producer> {
+        let mut command = self.command("client");
+        command.args(words).arg("--json").arg("--ticket").arg(&daemon.ticket);
+        let mut command = host.enter(&command);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Producer::start(command.spawn().map_err(|error| of_io("start a producer", &error))?)
+    }
+
     fn wait(&self, mut child: Child) -> Result<Ended> {
+        let _noted = Noted::new(&self.running, child.id());
         let (out, errors) = (child.stdout.take(), child.stderr.take());
         let listen = |pipe: Option<Box<dyn Read + Send>>| {
             std::thread::spawn(move || {
@@ -270,17 +320,68 @@ impl Daemon {
 
     /// CPU that it took so far; none where it cannot be told.
     fn cpu_s(&self) -> Option<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
-        // The name, in brackets, may hold anything; utime and stime are the 12th and the 13th word behind it (proc(5)).
-        let mut words = stat.rsplit_once(") ")?.1.split(' ').skip(11);
-        let ticks = words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?;
-        Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+        cpu_of(self.child.id())
     }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
         end(&mut self.child);
+    }
+}
+
+/// A process is among those that run, as long as this is there.
+struct Noted {
+    running: Running,
+    pid: u32,
+}
+
+impl Noted {
+    fn new(running: &Running, pid: u32) -> Noted {
+        running.lock().unwrap_or_else(PoisonError::into_inner).insert(pid);
+        Noted { running: running.clone(), pid }
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.pid);
+    }
+}
+
+fn cpu_of(pid: u32) -> Option<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may hold anything; utime and stime are the 12th and the 13th word behind it (proc(5)).
+    let mut words = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+    let ticks = words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?;
+    Some(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+fn lock(directory: &Path) -> std::io::Result<OwnedFd> {
+    let held = OwnedFd::from(fs::File::open(directory)?);
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+    Ok(held)
+}
+
+/// Removes scratch directories of ours whose run was killed: nobody holds their lock, here or at another machine of a
+/// shared file system, and there is no such process.
+fn remove_deserted(parent: &Path, hear: &mut dyn FnMut(&str)) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(NAME)?.parse::<u32>().ok()) else {
+            continue;
+        };
+        let path = entry.path();
+        let is_ours = fs::symlink_metadata(&path)
+            .is_ok_and(|meta| meta.is_dir() && meta.uid() == thalweg_sys::usage::effective_uid());
+        if !is_ours || Path::new(&format!("/proc/{pid}")).exists() {
+            continue;
+        }
+        let Ok(_held) = lock(&path) else { continue };
+        hear(&match fs::remove_dir_all(&path) {
+            Ok(()) => format!("removed what a killed run left: {}", path.display()),
+            Err(error) => format!("cannot remove what a killed run left: {}: {error}", path.display()),
+        });
     }
 }
 
@@ -293,7 +394,7 @@ fn enter(host: Option<&Host>, command: Command) -> Command {
 }
 
 /// Asks it to end, and ends it if it does not.
-fn end(child: &mut Child) {
+pub(super) fn end(child: &mut Child) {
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }

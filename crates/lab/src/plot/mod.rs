@@ -68,7 +68,12 @@ fn page(figure: &Figure, width: f64, letters: Letters) -> String {
             svg x=(MARGIN) y=(MARGIN) width=(drawing.width) height=(drawing.height) { (drawing.svg) }
         }
     };
-    svg.into_string()
+    inert(&svg.into_string())
+}
+
+/// Without control characters, which no terminal shall act on and XML has no place for.
+pub fn inert(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -173,6 +173,15 @@ fn body(
             );
             Some((Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }), None))
         }
+        Kind::OverTime { distribution } => {
+            let series = reading::over_time(results, samples, distribution);
+            if series.is_empty() || series.len() > SERIES_MAX {
+                return None;
+            }
+            let x = Axis::new("Time since the start", Unit::Seconds, Scale::Linear);
+            let y = reading::axis(distribution);
+            Some((Body::Curves(Curves { x, y, series, limits: Vec::new(), remarks: Vec::new() }), None))
+        }
         Kind::Fit => fitted(results, notes).map(|body| (body, None)),
     }
 }

@@ -9,7 +9,7 @@ use crate::plot::draw::draw;
 use crate::plot::palette::{DARK, LIGHT, stylesheet};
 use crate::plot::text::font_face;
 use crate::plot::unit::{Unit, number};
-use crate::plot::{Figure, csv};
+use crate::plot::{Figure, csv, inert};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("page.css");
@@ -27,7 +27,7 @@ const CASES_OPEN: usize = 40;
 /// One page about these results. `title` stands over it.
 pub fn html(title: &str, results: &[Results]) -> String {
     let sections = super::sections(results);
-    page(title, &sections).into_string()
+    inert(&page(title, &sections).into_string())
 }
 
 fn page(title: &str, sections: &[Section<'_>]) -> Markup {

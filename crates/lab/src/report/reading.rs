@@ -2,8 +2,9 @@
 
 use crate::bench::record::{PathKind, Quantity, Results, Sample};
 use crate::bench::statistics::Summary;
+use crate::bench::timeline::LOOK_EVERY;
 use crate::plot::unit::Unit;
-use crate::plot::{BarSeries, Look, Point, Series, Value, Way};
+use crate::plot::{Axis, BarSeries, Look, Point, Scale, Series, Value, Way};
 use std::collections::BTreeMap;
 
 /// What a figure measures of a sample.
@@ -78,6 +79,10 @@ impl Measure {
 fn known(name: &str) -> Option<(&'static str, Unit)> {
     Some(match name {
         "rtt" => ("Round-trip time", Unit::Seconds),
+        "share_of_the_tolerance" => ("Off, as a share of the tolerance", Unit::Share),
+        "rate" => ("Rate of the line", Unit::BitsPerS),
+        "rate_over_time" => ("Carried by the line", Unit::BitsPerS),
+        "cores_over_time" => ("Busy cores of both sides", Unit::Count),
         "loss" => ("Share of packets lost", Unit::Count),
         "file_size" => ("Size of a file", Unit::Bytes),
         "request_size" => ("Size of a request", Unit::Bytes),
@@ -95,6 +100,11 @@ fn known(name: &str) -> Option<(&'static str, Unit)> {
         "lag_at_the_end" => ("Behind the writer at the end", Unit::Seconds),
         _ => return None,
     })
+}
+
+/// An axis for a distribution.
+pub fn axis(name: &str) -> Axis {
+    Axis::new(&label(name), known(name).map_or(Unit::Count, |known| known.1), Scale::Linear)
 }
 
 /// What a parameter is called on an axis.
@@ -335,6 +345,26 @@ pub fn shares(results: &Results, samples: &[&Sample], distribution: &str) -> Vec
         Series { name, look: Look::Measured(index), way: Way::Stairs, points: points.collect() }
     };
     found.into_iter().enumerate().map(stairs).collect()
+}
+
+/// Values of a distribution over time, each in the middle of its step; of each name the first run.
+pub fn over_time(results: &Results, samples: &[&Sample], distribution: &str) -> Vec<Series> {
+    let names = Names::new(results, samples, None);
+    let mut found: Vec<(String, Vec<Point>)> = Vec::new();
+    for sample in samples {
+        let step_s = sample.measured.get(LOOK_EVERY).and_then(Quantity::value);
+        let (Some(values), Some(step_s)) = (sample.distributions.get(distribution), step_s) else { continue };
+        let name = names.of(sample);
+        if found.iter().any(|(known, _)| *known == name) {
+            continue;
+        }
+        let values = values.values.iter().enumerate();
+        found
+            .push((name, values.map(|(at, value)| Point::new((at as f64 + 0.5) * step_s, *value)).collect()));
+    }
+    found.sort_by(|(a, _), (b, _)| natural(a, b));
+    let line = |(index, (name, points))| Series { name, look: Look::Measured(index), way: Way::Line, points };
+    found.into_iter().enumerate().map(line).collect()
 }
 
 /// Samples of each case, in the order of series and parameters.

@@ -1,6 +1,7 @@
 //! Which figures fit which suite: one row for each.
 
 use super::reading::Measure;
+use crate::bench::timeline::{CORES, RATE};
 use crate::plot::Scale;
 
 /// One figure of a suite.
@@ -38,6 +39,8 @@ pub enum Kind {
     Cells { rows: &'static str, columns: &'static str, measure: Measure },
     /// Shares of a distribution.
     Shares { distribution: &'static str },
+    /// A distribution whose values came one after another, over time; of the first run.
+    OverTime { distribution: &'static str },
     /// 001 Fig 9: fit on four points, the others predicted.
     Fit,
 }
@@ -61,8 +64,36 @@ const COPIES: &str = "Copies are timed from the start of the program until all i
 const COPIES_AND_STREAMS: &str = "Copies are timed from the start of the program until all is durable: connections, slow start and \
                                   syncs are in it. A stream of TCP is measured once it runs, as iperf3 does.";
 
+const FAULTS_OVER_TIME: &str = "The first run. After the copy chunks are damaged, and what was damaged is repaired: by whole files, or by \
+                                chunks, which are found by reading and digesting both sides.";
+
 /// All of them.
 pub const PLANS: &[Plan] = &[
+    Plan {
+        note: "How far the worst measurement of a case was off, as a share of what it may be off by: 0.2 ms or 1 % of a round \
+               trip time, 2 % of a rate, four standard deviations of a count. Up to 100 % is good.",
+        ..plan(
+            "path",
+            "rtt",
+            "The emulated path: how far round trip times are off",
+            "the papers' paths",
+            over("rtt", Scale::Steps, Measure::Number("share_of_the_tolerance")),
+        )
+    },
+    plan(
+        "path",
+        "rate",
+        "The emulated path: how far rates are off",
+        "",
+        over("rate", Scale::Steps, Measure::Number("share_of_the_tolerance")),
+    ),
+    plan(
+        "path",
+        "loss",
+        "The emulated path: how far losses are off",
+        "",
+        over("loss", Scale::Steps, Measure::Number("share_of_the_tolerance")),
+    ),
     Plan {
         note: COPIES_AND_STREAMS,
         ..plan(
@@ -182,6 +213,28 @@ pub const PLANS: &[Plan] = &[
         "001 Eqs 1 and 2",
         over("damaged_share", Scale::Linear, Measure::Number("sent_again_on_the_wire")),
     ),
+    Plan {
+        held: &[("damaged_share", Hold::Largest)],
+        note: FAULTS_OVER_TIME,
+        ..plan(
+            "faults",
+            "rate-over-time",
+            "What the line carries while a copy is made, damaged and repaired",
+            "001 Fig 6",
+            Kind::OverTime { distribution: RATE },
+        )
+    },
+    Plan {
+        held: &[("damaged_share", Hold::Largest)],
+        note: FAULTS_OVER_TIME,
+        ..plan(
+            "faults",
+            "cpu-over-time",
+            "Cores that are busy meanwhile",
+            "001 Fig 6",
+            Kind::OverTime { distribution: CORES },
+        )
+    },
     plan(
         "layout",
         "time",
@@ -210,6 +263,37 @@ pub const PLANS: &[Plan] = &[
             "congest",
             "shares",
             "How long transfers take",
+            "003 Fig 3",
+            Kind::Shares { distribution: "transfer_time" },
+        )
+    },
+    Plan {
+        note: "From when a burst may be sent, in slots from when its window opens, until all of it is written at the far side. In slots \
+               producers that cannot be promised their deadline are refused: the others are what is shown.",
+        ..plan(
+            "slots",
+            "worst",
+            "Producers that share a link: the longest transfer, by load",
+            "003 Fig 2",
+            over("load", Scale::Linear, Measure::Worst("transfer_time")),
+        )
+    },
+    Plan {
+        note: "From when a burst is ready, so the wait for its window is in it.",
+        ..plan(
+            "slots",
+            "lag",
+            "Producers that share a link: the latest burst, by load",
+            "003 Fig 2",
+            over("load", Scale::Linear, Measure::Worst("lag")),
+        )
+    },
+    Plan {
+        held: &[("load", Hold::AtMost(1.0))],
+        ..plan(
+            "slots",
+            "shares",
+            "How long bursts take",
             "003 Fig 3",
             Kind::Shares { distribution: "transfer_time" },
         )

@@ -79,26 +79,50 @@ impl Line {
     }
 }
 
+/// A thing that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Round trip time of small packets.
+    RoundTrip,
+    /// Of small packets those lost, passed by later ones, and twice, in both directions.
+    Packets,
+    /// Payload of TCP in both directions, where nothing is lost on purpose.
+    Rate,
+}
+
 /// Measures round trip time, loss, order, copies and rate.
 ///
 /// # Errors
 /// `NotFound` if no such testbed is up; what the kernel says.
 pub fn measure(place: &Place, name: &str) -> Result<Accuracy> {
+    measure_parts(place, name, &[Part::RoundTrip, Part::Packets, Part::Rate])
+}
+
+/// The same of some of these.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accuracy> {
     let record = place.running(name)?;
     let (left, right) = (End::of(&record, "left")?, End::of(&record, "right")?);
     let before = place.ask(name, &Request::Status)?;
     let (paths, mtu_bytes) = (&before.spec.paths, before.spec.mtu_bytes);
     let rtt = Duration::from_nanos(paths.rtt_ns());
-    let round_trips = round_trips(&left, &right, rtt)?;
-    let median = round_trips[round_trips.len() / 2];
-    let mut lines = vec![rtt_line(&paths.forward, &paths.back, median)];
+    let mut lines = Vec::new();
+    if parts.contains(&Part::RoundTrip) {
+        let round_trips = round_trips(&left, &right, rtt)?;
+        let median = round_trips[round_trips.len() / 2];
+        lines.push(rtt_line(&paths.forward, &paths.back, median));
+    }
     for (direction, path, from, to) in
         [("forward", &paths.forward, &left, &right), ("back", &paths.back, &right, &left)]
     {
-        let counted = count(from, to, path, rtt)?;
-        lines.extend(counted.lines(direction, path));
+        if parts.contains(&Part::Packets) {
+            let counted = count(from, to, path, rtt)?;
+            lines.extend(counted.lines(direction, path));
+        }
         // With loss, TCP's rate says more about TCP than about the line.
-        if let (Some(rate), 0.0) = (path.rate_bits_per_s, path.loss) {
+        if let (Some(rate), 0.0, true) = (path.rate_bits_per_s, path.loss, parts.contains(&Part::Rate)) {
             let measured = tcp_rate(from, to, rtt, STREAMS, RATE_TIME)?;
             lines.push(rate_line(direction, rate as f64, path.framing_bytes, mtu_bytes, measured));
         }

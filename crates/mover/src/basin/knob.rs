@@ -13,6 +13,7 @@ pub(super) fn knob(evidence: &Evidence, narrowest: &Need) -> String {
     let (source, destination) = ("the source", "the destination");
     match narrowest.cause {
         Cause::Scan => "To turn: name fewer directories, or copy several parts at once with --and.".into(),
+        Cause::Producer => "To turn: nothing on this way; who writes the data sets the pace.".into(),
         Cause::SourceDisk => {
             "To turn: a faster disk at the source, or --streams for more reads at once.".into()
         }

@@ -50,6 +50,9 @@ pub struct Evidence {
     pub bytes: u64,
     /// Entries settled.
     pub entries: u64,
+    /// Whether what is moved is still being made: a pipe, files that grow.
+    #[serde(default)]
+    pub is_flow: bool,
     /// Whether there is a link between the sides; without one both are one process.
     pub is_linked: bool,
     /// Streams that were planned.

@@ -11,6 +11,8 @@ use thalweg_wire::account::{SideAccounts, StageAccount};
 pub enum Cause {
     /// Listing the source.
     Scan,
+    /// Of a stream: nothing more was there to read.
+    Producer,
     /// The disk that is read.
     SourceDisk,
     /// Opening and closing many small files.
@@ -56,6 +58,7 @@ impl Cause {
     pub fn name(self) -> &'static str {
         match self {
             Cause::Scan => "scan",
+            Cause::Producer => "producer",
             Cause::SourceDisk => "source-disk",
             Cause::SmallFilesRead => "small-files-read",
             Cause::SourceCpu => "source-cpu",
@@ -205,7 +208,8 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
     match gone.cause {
         // The others are the path.
         Cause::SlowStream | Cause::SlowCard => {
-            needs.push(Need { cause: Cause::Link, seconds: gone.seconds / slow::without(evidence), ..*gone })
+            let seconds = evidence.seconds() / slow::without(evidence);
+            needs.push(Need { cause: Cause::Link, seconds, ..*gone })
         }
         _ if gone.place == Place::Path => {}
         _ => needs.extend(path::need_behind(evidence)),
@@ -335,6 +339,17 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
             cause: Cause::RateLimit,
             seconds: need,
             weight,
+        });
+    }
+    if evidence.is_flow {
+        let read = sender.stage(Stage::Read as u8);
+        let waited = (read.input_nanos as f64 / 1e9).min(seconds);
+        needs.push(Need {
+            stage: Some(Stage::Read),
+            place: Place::Source,
+            cause: Cause::Producer,
+            seconds: waited,
+            weight: waited,
         });
     }
     let held_back = sender.stage(Stage::Read as u8).output_nanos as f64 / 1e9 / threads;

@@ -37,8 +37,8 @@ pub(super) fn without(evidence: &Evidence) -> f64 {
         Some(Slow::Stream(..)) => median(streams),
         None => return 1.0,
     };
-    let acked: u64 = streams.iter().map(|stream| stream.acked_bytes).sum();
-    let rate = acked as f64 / evidence.seconds().max(1e-9);
+    // What was sent twice, because a slow stream had it too long, would not have been.
+    let rate = evidence.bytes as f64 / evidence.seconds().max(1e-9);
     (usual * streams.len() as f64 / rate.max(1.0)).max(1.0)
 }
 

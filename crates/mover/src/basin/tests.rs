@@ -224,6 +224,11 @@ fn one_slow_stream() {
     let verdict = verdict(&evidence);
     assert_eq!(verdict.narrowest.cause, Cause::SlowStream);
     assert!(verdict.sentence.contains("stream 1 has 10 %"), "{}", verdict.sentence);
+    // Three streams of 50 MB/s instead of 1 GB in 10 s, however much of it was waiting for the slow one alone.
+    assert!((verdict.factor - 1.5).abs() < 0.01, "{}", verdict.factor);
+    row(&mut evidence.sender, Stage::Send).output_nanos = 14_000_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 14_000_000_000;
+    assert!((judge(&evidence).expect("a verdict").factor - 1.5).abs() < 0.01);
 }
 
 #[test]
@@ -361,4 +366,21 @@ fn any_accounts_give_an_answer_that_makes_sense() {
             prop_assert!(width.bytes_per_s >= 0.0);
         }
     });
+}
+
+#[test]
+fn a_producer_that_takes_its_time() {
+    let mut evidence = evidence();
+    evidence.is_flow = true;
+    row(&mut evidence.sender, Stage::Read).input_nanos = 9_000_000_000;
+    works(&mut evidence.receiver, Stage::Sync, 2_500, 10);
+    let verdict = expect(&evidence, Cause::Producer, Place::Source, 4.0);
+    assert!(
+        verdict.sentence.starts_with("the producer: nothing more is there to read"),
+        "{}",
+        verdict.sentence
+    );
+    // Of files that are there, idle streams wait for the scan.
+    evidence.is_flow = false;
+    assert_ne!(judge(&evidence).map(|verdict| verdict.narrowest.cause), Some(Cause::Producer));
 }

@@ -27,6 +27,7 @@ pub(super) fn subject(narrow: &Narrow) -> String {
     match (narrow.cause, narrow.place) {
         (Cause::RateLimit, _) => "the rate limit".to_owned(),
         (Cause::Plan, _) => "the plan".to_owned(),
+        (Cause::Producer, _) => "the producer".to_owned(),
         (Cause::CpuQuota, place) => format!("the CPU quota {}", at(place)),
         (Cause::Cpu, place) => format!("the CPU {}", at(place)),
         (_, Place::Path) => "the path".to_owned(),
@@ -47,6 +48,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
     let rate = through(evidence, narrow);
     match narrow.cause {
         Cause::Scan => format!("listing the source gives {rate}"),
+        Cause::Producer => format!("nothing more is there to read: what makes the data gives {rate}"),
         Cause::SourceDisk => format!("its disk gives {rate}"),
         Cause::SmallFilesRead => format!("opening small files gives {rate}"),
         Cause::SourceCpu | Cause::DestinationCpu => format!("it computes all the time, for {rate}"),

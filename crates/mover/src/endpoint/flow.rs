@@ -4,8 +4,8 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
-use thalweg_wire::Digest;
 use thalweg_wire::message::FlowBegin;
+use thalweg_wire::{Digest, RelativePath};
 
 /// Where the flows of one transfer go.
 pub trait FlowDestination: Send + Sync {
@@ -48,7 +48,9 @@ pub struct Standing {
     pub is_ours: bool,
     /// Takes what follows.
     pub file: Arc<dyn FlowFile>,
-    /// Where it goes, if that is not what its name says.
+    /// Its name below the destination, if that is another than it began with.
+    pub name: Option<RelativePath>,
+    /// Where it goes, in words, if that is not what its name says.
     pub renamed: Option<String>,
 }
 
@@ -98,7 +100,7 @@ impl FlowDestination for PipeDestination {
         }
         let hasher = blake3::Hasher::new();
         let file = self.pipe.clone();
-        Ok(Standing { number: 0, bytes: 0, hasher, is_ours: true, file, renamed: None })
+        Ok(Standing { number: 0, bytes: 0, hasher, is_ours: true, file, name: None, renamed: None })
     }
 
     fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
@@ -146,7 +148,7 @@ pub struct NullFlows;
 impl FlowDestination for NullFlows {
     fn open(&self, _: &FlowBegin) -> Result<Standing> {
         let (hasher, file) = (blake3::Hasher::new(), Arc::new(NullFlows));
-        Ok(Standing { number: 0, bytes: 0, hasher, is_ours: true, file, renamed: None })
+        Ok(Standing { number: 0, bytes: 0, hasher, is_ours: true, file, name: None, renamed: None })
     }
 
     fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use thalweg_wire::message::{
     FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, Outcome, Totals, TransferMessage,
 };
-use thalweg_wire::{Digest, EntryId, limits};
+use thalweg_wire::{Digest, EntryId, RelativePath, limits};
 
 /// A flow at this receiver, whatever number its sender gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +38,19 @@ pub enum Action {
     Finished(Totals),
 }
 
+/// What is there of a flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stood {
+    /// So many bytes.
+    pub bytes: u64,
+    /// BLAKE3 of them.
+    pub digest: Digest,
+    /// An earlier attempt at the same flow left them.
+    pub is_ours: bool,
+    /// Its name at the destination, if that is another than it began with.
+    pub name: Option<RelativePath>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Phase {
     /// Being looked at.
@@ -58,6 +71,8 @@ struct Flow {
     is_bound: bool,
     phase: Phase,
     is_ours: bool,
+    /// Its name at the destination, if that is another.
+    name: Option<RelativePath>,
     /// What was handed out to be written.
     handed: u64,
     written: (u64, Digest),
@@ -230,6 +245,7 @@ impl Receiver {
                 is_bound: true,
                 phase: Phase::Opening,
                 is_ours: true,
+                name: None,
                 handed: 0,
                 written,
                 marked: written,
@@ -265,14 +281,15 @@ impl Receiver {
     }
 
     /// What is there of a flow: so many bytes, with this digest; whether an earlier attempt left them.
-    pub fn opened(&mut self, slot: Slot, result: Result<(u64, Digest, bool)>) {
+    pub fn opened(&mut self, slot: Slot, result: Result<Stood>) {
         let Some(flow) = self.flows.get_mut(&slot).filter(|flow| flow.phase == Phase::Opening) else {
             return;
         };
         match result {
-            Ok((bytes, digest, is_ours)) => {
+            Ok(Stood { bytes, digest, is_ours, name }) => {
                 (flow.handed, flow.written, flow.marked, flow.is_ours) =
                     (bytes, (bytes, digest), (bytes, digest), is_ours);
+                flow.name = name;
                 flow.phase = Phase::Standing;
                 self.totals.bytes_resumed += bytes;
                 self.stand(slot);
@@ -290,7 +307,8 @@ impl Receiver {
             flow.phase = Phase::Open;
             let (bytes, digest) = flow.written;
             let at = FlowMark { flow: flow.begin.flow, bytes, digest };
-            let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: flow.is_ours }]);
+            let stand =
+                FlowMessage::Stand(vec![FlowStand { at, is_ours: flow.is_ours, name: flow.name.clone() }]);
             self.actions.push_back(Action::Say(TransferMessage::Flow(stand)));
             // The word that these are durable may have been lost with the link.
             let (bytes, digest) = flow.marked;
@@ -523,8 +541,8 @@ impl Receiver {
         }
     }
 
-    /// What a flow began with, and how many bytes of it are written.
-    pub fn flow(&self, slot: Slot) -> Option<(&FlowBegin, u64)> {
-        self.flows.get(&slot).map(|flow| (&flow.begin, flow.written.0))
+    /// What a flow began with, its name at the destination if that is another, and how many bytes of it are written.
+    pub fn flow(&self, slot: Slot) -> Option<(&FlowBegin, Option<&RelativePath>, u64)> {
+        self.flows.get(&slot).map(|flow| (&flow.begin, flow.name.as_ref(), flow.written.0))
     }
 }

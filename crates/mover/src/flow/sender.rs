@@ -83,6 +83,8 @@ struct Kept {
 
 struct Flow {
     begin: FlowBegin,
+    /// Its name at the destination, if that is another.
+    name: Option<RelativePath>,
     phase: Phase,
     /// The last mark: durable at the receiver.
     marked: u64,
@@ -205,8 +207,10 @@ impl Sender {
         }
         let from = (0, digest_of_nothing());
         let (kept, is_ended) = (VecDeque::new(), false);
-        self.flows
-            .insert(flow, Flow { begin, phase: Phase::Asked, marked: 0, resumed: 0, from, kept, is_ended });
+        self.flows.insert(
+            flow,
+            Flow { begin, name: None, phase: Phase::Asked, marked: 0, resumed: 0, from, kept, is_ended },
+        );
         Ok(flow)
     }
 
@@ -380,7 +384,7 @@ impl Sender {
         }
     }
 
-    fn stands(&mut self, FlowStand { at, is_ours }: FlowStand) -> Result<()> {
+    fn stands(&mut self, FlowStand { at, is_ours, name }: FlowStand) -> Result<()> {
         let Some(flow) = self.flows.get_mut(&at.flow) else {
             return Err(protocol("the receiver stands with a flow that there is not"));
         };
@@ -391,6 +395,7 @@ impl Sender {
                 _ => Err(protocol("the receiver was not asked where it stands")),
             };
         }
+        flow.name = name;
         if at.bytes < flow.marked {
             let cause = format!(
                 "the destination had {} bytes that were durable, and has {} of them now",
@@ -509,9 +514,9 @@ impl Sender {
         self.actions.push_back(Action::Settled(flow, outcome));
     }
 
-    /// What a flow began with, and how many bytes it has by now.
-    pub fn flow(&self, flow: EntryId) -> Option<(&FlowBegin, u64)> {
-        self.flows.get(&flow).map(|known| (&known.begin, known.end().0))
+    /// What a flow began with, its name at the destination if that is another, and how many bytes it has by now.
+    pub fn flow(&self, flow: EntryId) -> Option<(&FlowBegin, Option<&RelativePath>, u64)> {
+        self.flows.get(&flow).map(|known| (&known.begin, known.name.as_ref(), known.end().0))
     }
 
     fn tell_last(&mut self) {

@@ -4,6 +4,7 @@
 //! counts as nothing. A way is known by a keyed hash only: no name of a host, an export or a path is in it.
 
 use super::prediction::{Knowledge, Known, Taken};
+use crate::plan::Tuned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -87,6 +88,9 @@ pub struct Way {
     pub narrowest: Option<String>,
     /// The last probe.
     pub probed: Option<Probed>,
+    /// What trials found best.
+    #[serde(default)]
+    pub tuned: Option<Tuned>,
     used_at: u64,
 }
 
@@ -140,6 +144,7 @@ impl History {
         for way in history.ways.values_mut() {
             way.observed.retain(Observed::is_sound);
             way.observed.truncate(OBSERVED_MAX);
+            way.tuned = way.tuned.take().map(Tuned::within_bounds);
         }
         Some(history)
     }
@@ -180,6 +185,12 @@ impl History {
     /// Remembers a probe.
     pub fn probed(&mut self, key: &str, probed: Probed, now: u64) {
         self.used(key, now).probed = Some(probed);
+        self.bound(now);
+    }
+
+    /// Remembers what trials found, or forgets it.
+    pub fn tuned(&mut self, key: &str, tuned: Option<Tuned>, now: u64) {
+        self.used(key, now).tuned = tuned;
         self.bound(now);
     }
 

@@ -1,6 +1,7 @@
 //! How disks are used, in words.
 
-use super::{Chosen, chosen};
+use super::{Chosen, Tuned, chosen};
+use crate::endpoint::local::DIRECT_BYTES;
 use crate::order;
 use thalweg_wire::message::{Direct, Disk, Order};
 
@@ -22,7 +23,7 @@ pub struct DiskPlan {
 pub const IO_DEPTH: u16 = 4;
 
 /// Plans for disks. `no_ring`: why this machine has no io_uring, if it has none.
-pub fn disk_plan(asked: &Disk, no_ring: Option<String>) -> DiskPlan {
+pub fn disk_plan(asked: &Disk, tuned: Option<&Tuned>, no_ring: Option<String>) -> DiskPlan {
     let direct = |asked, auto: &str| match asked {
         Direct::Auto => chosen("auto", auto),
         Direct::On => chosen("on", "as asked, where the file system takes it"),
@@ -32,10 +33,12 @@ pub fn disk_plan(asked: &Disk, no_ring: Option<String>) -> DiskPlan {
         Some(asked) => chosen(order_name(asked), "as asked"),
         None => chosen(order_name(default), why),
     };
+    let past_cache = format!("past the page cache from {} KiB, on ext4 and XFS", DIRECT_BYTES >> 10);
     DiskPlan {
-        io_depth: match asked.depth {
-            Some(depth) => chosen(depth, "as asked"),
-            None => chosen(IO_DEPTH, "enough to keep a disk busy"),
+        io_depth: match (asked.depth, tuned.and_then(|tuned| Some((tuned.io_depth?, tuned.why())))) {
+            (Some(depth), _) => chosen(depth, "as asked"),
+            (None, Some((depth, why))) => chosen(depth, why),
+            (None, None) => chosen(IO_DEPTH, "enough to keep a disk busy"),
         },
         engine: match (asked.no_io_uring, no_ring) {
             (true, _) => chosen("threads", "as asked"),
@@ -44,7 +47,7 @@ pub fn disk_plan(asked: &Disk, no_ring: Option<String>) -> DiskPlan {
         },
         direct: [
             direct(asked.source.direct, "through the page cache, whose reading ahead measured faster"),
-            direct(asked.destination.direct, "past the page cache from 16 MiB, on ext4 and XFS"),
+            direct(asked.destination.direct, &past_cache),
         ],
         order: [
             ordered(asked.source.order, order::SOURCE, "each request after the one before it was made"),

@@ -117,7 +117,7 @@ mod tests {
     const STOCK: System = System { rmem_max_kib: 208, wmem_max_kib: 208, tcp_rmem_max_kib: 6144, ..HERE };
 
     fn path(sender: System, receiver: System) -> Path {
-        Path { rtt: Some(RTT), sender, receiver, learned: None }
+        Path { rtt: Some(RTT), sender, receiver, ..Path::default() }
     }
 
     #[test]

@@ -723,6 +723,12 @@ fn progress(session: &Session) -> [u64; 5] {
                 sum[3] += u64::from(run.ended().is_some());
                 sum[4] += run.accounts.bytes(Stage::Verify);
             }
+            Transfer::Frames(run) => {
+                sum[0] += run.moved_bytes();
+                if run.sends() {
+                    sent_bytes += run.accounts().bytes(Stage::Send);
+                }
+            }
         }
     }
     sum[4] += session.peer_heartbeat().verified_bytes.min(sent_bytes);
@@ -739,5 +745,11 @@ fn awaits_peer(session: &Session) -> bool {
             run.awaits_peer() && waiting_for != Some(WaitingFor::Consumer)
         }
         Transfer::ReceiveFlows(run) => run.awaits_peer(),
+        // Consumers may take their time, and so may who makes frames; a peer that is silent is another matter.
+        Transfer::Frames(run) => {
+            let waiting_for = session.peer_heartbeat().waiting_for;
+            let is_silent = session.heard_at().is_some_and(|at| at.elapsed() > SILENCE / 2);
+            is_silent || (run.awaits_peer() && waiting_for != Some(WaitingFor::Consumer))
+        }
     })
 }

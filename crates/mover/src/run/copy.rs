@@ -15,7 +15,7 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{Fingerprint, Identity, own_system};
 use crate::manifest::filter::Filter;
 use crate::model::prediction::Compared;
-use crate::plan::{self, Asked, Learned, Path, Plan};
+use crate::plan::{self, Asked, Learned, Path, Plan, Tuned};
 use crate::run::agree::{self, Agreed, Signer};
 use crate::run::client::{Client, LinkSettings, StreamHints};
 use crate::run::expected::Expected;
@@ -96,6 +96,8 @@ pub struct Wishes {
     pub holds_still: bool,
     /// What did best on the route of this copy.
     pub learned: Option<Learned>,
+    /// What trials found best for the way of this copy.
+    pub tuned: Option<Tuned>,
     /// Decide and report only.
     pub dry_run: bool,
     /// Neither predict the time from what earlier copies took, nor remember what this one took; for who does either.
@@ -386,6 +388,7 @@ impl Job<'_> {
             only: Vec::new(),
             trial: self.far_trial(Direction::Push),
             flow: None,
+            frames: None,
         })?;
         let limits = sender::Limits::for_terms(&terms);
         let outbox = client.session.outbox();
@@ -397,6 +400,9 @@ impl Job<'_> {
         want_streams(client, &plan, plan.streams.value);
         run.start().map_err(|error| failure::of_io("start", &error))?;
         let mut steering = self.steering(&plan, Some(client.rtt));
+        if self.is_trial() {
+            run.steer(&steering.only(plan.streams.value));
+        }
         let ended = self.wait(client, || {
             self.measure_sender(&run);
             if let Some(steer) = self.look(&mut steering) {
@@ -427,6 +433,7 @@ impl Job<'_> {
             only: self.wishes.only.clone(),
             trial: self.far_trial(Direction::Pull),
             flow: None,
+            frames: None,
         })?;
         let made = [Place { export: None, path: b"noise/".to_vec() }];
         let named = if matches!(self.wishes.trial, Some(Trial::Noise { .. })) { &made[..] } else { places };
@@ -451,6 +458,9 @@ impl Job<'_> {
         }
         want_streams(client, &plan, plan.streams.value);
         let mut steering = self.steering(&plan, Some(client.rtt));
+        if self.is_trial() {
+            client.steer(number, steering.only(plan.streams.value));
+        }
         let result = self
             .wait(client, || {
                 self.measure_receiver(&run);
@@ -517,6 +527,7 @@ impl Job<'_> {
 
     fn connect(&self, far: &Far) -> Result<(Arc<Client>, TransferNumber)> {
         let mut link = self.wishes.link.clone();
+        link.congestion = link.congestion.or_else(|| self.tuned()?.congestion);
         if self.had_link.load(Ordering::Relaxed) {
             // What is left of it: a new session is no progress.
             link.patience = link.patience.saturating_sub(self.without_progress()).max(Duration::from_secs(1));
@@ -528,20 +539,40 @@ impl Job<'_> {
         Ok(place)
     }
 
+    /// It only measures, after others in the same session.
+    fn is_trial(&self) -> bool {
+        self.wishes.trial_bytes_max.is_some()
+    }
+
+    /// What trials found, where nothing else bounds the rate.
+    fn tuned(&self) -> Option<Tuned> {
+        let wishes = self.wishes;
+        let is_bound = wishes.rate.bytes_per_s().is_some() || wishes.yields;
+        let tuned = wishes.tuned.clone().filter(|_| !is_bound)?;
+        let is_asked = wishes.link.congestion.is_some();
+        Some(Tuned { congestion: tuned.congestion.filter(|_| !is_asked), ..tuned })
+    }
+
     fn plan(&self, client: &Client, direction: Direction) -> Plan {
         let (sender, receiver): (System, System) = match direction {
             Direction::Push => (own_system(), client.system),
             Direction::Pull => (client.system, own_system()),
         };
-        self.planned(Path { rtt: Some(client.rtt), sender, receiver, learned: self.wishes.learned })
+        let learned = self.wishes.learned;
+        self.planned(Path { rtt: Some(client.rtt), sender, receiver, learned, ..Path::default() })
     }
 
     fn planned(&self, path: Path) -> Plan {
+        let path = Path { tuned: self.tuned(), ..path };
         let rate_bits_per_s = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
         // Whether there is an io_uring is found out by making one.
         let no_io_uring = thalweg_sys::queue::io_uring_is_there().err().map(|error| error.to_string());
         let (yields, disk) = (self.wishes.yields, self.wishes.disk);
-        let asked = Asked { rate_bits_per_s, yields, disk, no_io_uring, ..self.wishes.asked.clone() };
+        let mut asked = Asked { rate_bits_per_s, yields, disk, no_io_uring, ..self.wishes.asked.clone() };
+        if self.wishes.compress {
+            // What is packed lies beside what it is made of.
+            asked.memory_bytes = asked.memory_bytes.map(|bytes| bytes / 2);
+        }
         let plan = plan::plan(&asked, &path);
         (self.watch.events)(Event::Planned(Box::new(plan.clone())));
         plan
@@ -567,6 +598,7 @@ impl Job<'_> {
 
     fn terms(&self, plan: &Plan) -> Terms {
         let wishes = self.wishes;
+        let tuned = self.tuned().unwrap_or_default();
         Terms {
             chunk_bytes: plan.chunk_bytes.value,
             segment_bytes: plan.segment_bytes.value,
@@ -580,11 +612,11 @@ impl Job<'_> {
             ignore_existing: wishes.ignore_existing,
             update: wishes.update,
             job_key: self.job_key(),
-            concurrency: wishes.asked.concurrency,
+            concurrency: wishes.asked.concurrency.or(tuned.concurrency),
             depth: wishes.asked.depth,
             window_bytes: plan.window_bytes.value,
-            congestion: wishes.link.congestion.clone(),
-            disk: wishes.disk,
+            congestion: wishes.link.congestion.clone().or(tuned.congestion),
+            disk: Disk { depth: wishes.disk.depth.or(tuned.io_depth), ..wishes.disk },
             share_bytes: plan.share_bytes.map(|bytes| bytes.min(limits::WINDOW_BYTES_MAX)),
             dscp: wishes.link.dscp,
             yields: wishes.yields,
@@ -791,6 +823,7 @@ impl Job<'_> {
         let is_local = !matches!(self.from, From::Far(..)) && !matches!(self.to, To::Far(..));
         let settings = Settings {
             is_linked: !is_local,
+            is_flow: false,
             streams: plan.streams.value,
             concurrency: plan.concurrency.value,
             depth: plan.depth.value,

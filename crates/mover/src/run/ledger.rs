@@ -10,6 +10,8 @@ use thalweg_wire::account::{DiskAccount, ProcessAccount, SideAccounts, StreamAcc
 pub struct Settings {
     /// Whether there is a link.
     pub is_linked: bool,
+    /// Whether it moves what is still being made.
+    pub is_flow: bool,
     /// Streams.
     pub streams: u16,
     /// Files under way.
@@ -34,6 +36,7 @@ pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receive
             false => through(&receiver, Stage::Verify),
         },
         entries,
+        is_flow: settings.is_flow,
         is_linked: settings.is_linked,
         streams: settings.streams,
         rate_bytes_per_s: settings.rate_bytes_per_s,

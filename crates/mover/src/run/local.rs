@@ -6,15 +6,14 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::run::bell::Bell;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane, SendRun};
-use crate::run::{Ended, LineSink, Outbox};
+use crate::run::within::{NUMBER, Within};
+use crate::run::{Ended, LineSink};
 use crate::stage::intake::Intake;
 use crate::transfer::{receiver, sender};
-use std::sync::mpsc::{self, Sender as Queue};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
-use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::Terms;
 
-const NUMBER: TransferNumber = TransferNumber(0);
 /// Streams look for work at least this often, whatever they were told.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -24,25 +23,7 @@ pub struct LocalTransfer {
     pub sender: Arc<SendRun>,
     /// The receiving side.
     pub receiver: Arc<ReceiveRun>,
-    bell: Arc<Bell>,
-    queues: [Queue<Option<TransferMessage>>; 2],
-    threads: Vec<std::thread::JoinHandle<()>>,
-}
-
-struct LocalOutbox {
-    /// `None` ends the delivery.
-    queue: Mutex<Queue<Option<TransferMessage>>>,
-    bell: Arc<Bell>,
-}
-
-impl Outbox for LocalOutbox {
-    fn say(&self, _: TransferNumber, message: TransferMessage) {
-        let _ = self.queue.lock().unwrap_or_else(|p| p.into_inner()).send(Some(message));
-    }
-
-    fn work(&self) {
-        self.bell.ring();
-    }
+    within: Within,
 }
 
 impl LocalTransfer {
@@ -58,14 +39,10 @@ impl LocalTransfer {
         events: Events,
         lines: Option<LineSink>,
     ) -> Result<LocalTransfer> {
-        let bell = Arc::new(Bell::default());
-        let (to_receiver, receiver_hears) = mpsc::channel();
-        let (to_sender, sender_hears) = mpsc::channel();
-        let queues = [to_receiver.clone(), to_sender.clone()];
-        let outbox = |queue| Box::new(LocalOutbox { queue: Mutex::new(queue), bell: bell.clone() });
+        let (within, [sending, receiving], [sender_hears, receiver_hears]) = Within::new();
         let limits = sender::Limits::for_terms(&terms);
         // Events of entries come from one side only.
-        let sender = SendRun::new(NUMBER, source, terms.clone(), limits, outbox(to_receiver), events);
+        let sender = SendRun::new(NUMBER, source, terms.clone(), limits, sending, events);
         if let Some(lines) = lines {
             sender.tell_lines(lines);
         }
@@ -74,30 +51,20 @@ impl LocalTransfer {
             destination,
             terms.clone(),
             receiver::Limits::default(),
-            outbox(to_sender),
+            receiving,
             crate::event::nobody(),
         )
         .map_err(|error| failure::of_io("start", &error))?;
-        let mut transfer = LocalTransfer {
-            sender: sender.clone(),
-            receiver: receiver.clone(),
-            bell,
-            queues,
-            threads: Vec::new(),
-        };
-
-        let hearing = receiver.clone();
-        transfer.spawn("to receiver", move |_| {
-            deliver(&receiver_hears, |message| hearing.hear(message), |f| hearing.abort(f))
-        })?;
-        let hearing = sender.clone();
-        transfer.spawn("to sender", move |_| {
-            deliver(&sender_hears, |message| hearing.hear(message), |f| hearing.abort(f))
-        })?;
+        let mut transfer = LocalTransfer { sender: sender.clone(), receiver: receiver.clone(), within };
+        let within = &mut transfer.within;
+        let (hearing, aborting) = (receiver.clone(), receiver.clone());
+        within.deliver(receiver_hears, move |message| hearing.hear(message), move |f| aborting.abort(f))?;
+        let (hearing, aborting) = (sender.clone(), sender.clone());
+        within.deliver(sender_hears, move |message| hearing.hear(message), move |f| aborting.abort(f))?;
         for stream in 0..streams.max(1) {
             sender.stream_up(stream);
             let (sender, receiver, terms) = (sender.clone(), receiver.clone(), terms.clone());
-            transfer.spawn("stream", move |bell| {
+            within.spawn("stream", move |bell| {
                 // Made here: what it has in flight belongs to this thread.
                 let work = std::panic::AssertUnwindSafe(|| match SendLane::new(stream, &terms) {
                     Ok(lane) => stream_work(&sender, receiver, lane, bell),
@@ -122,38 +89,12 @@ impl LocalTransfer {
 
     /// Ends all threads and closes the destination.
     pub fn close(self) {
-        self.bell.stop();
+        self.within.stop();
         if self.sender.ended().is_none() {
             self.sender.abort(Failure::new(FailureKind::Stopped, "copy", "stopped on request"));
         }
         self.receiver.close();
-        for queue in &self.queues {
-            let _ = queue.send(None);
-        }
-        self.threads.into_iter().for_each(|thread| drop(thread.join()));
-    }
-
-    fn spawn(&mut self, name: &str, work: impl FnOnce(&Bell) + Send + 'static) -> Result<()> {
-        let bell = self.bell.clone();
-        let thread = std::thread::Builder::new()
-            .name(name.into())
-            .spawn(move || work(&bell))
-            .map_err(|error| failure::of_io("start a thread", &error))?;
-        self.threads.push(thread);
-        Ok(())
-    }
-}
-
-fn deliver(
-    queue: &mpsc::Receiver<Option<TransferMessage>>,
-    hear: impl Fn(TransferMessage) -> Result<()>,
-    abort: impl Fn(Failure),
-) {
-    while let Ok(Some(message)) = queue.recv() {
-        if let Err(failure) = hear(message) {
-            abort(failure);
-            return;
-        }
+        self.within.close();
     }
 }
 

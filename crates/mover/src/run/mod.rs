@@ -20,8 +20,14 @@ pub mod receiver;
 
 pub mod local;
 
+/// Both sides inside one process.
+mod within;
+
 /// What is still being made.
 pub mod flow;
+
+/// Frames of detectors.
+pub mod frames;
 
 pub mod agree;
 

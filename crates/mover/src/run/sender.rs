@@ -528,6 +528,7 @@ impl SendRun {
         watch: &mut Stopwatch,
         content_bytes: u64,
     ) -> io::Result<()> {
+        let began = lane.packer.is_some().then(Instant::now);
         if self.terms.rate_bytes_per_s.is_some() && payload > 0 {
             self.pace.wait(payload as u64, || self.ended().is_none());
             watch.lap(Stage::Pace, content_bytes);
@@ -536,6 +537,9 @@ impl SendRun {
         match outlet.books_itself() {
             true => watch.skip(),
             false => watch.lap_out(Stage::Send, content_bytes),
+        }
+        if let (Some(packer), Some(began)) = (&mut lane.packer, began) {
+            packer.sent(payload, began.elapsed());
         }
         Ok(())
     }

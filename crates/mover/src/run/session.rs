@@ -15,6 +15,7 @@ use crate::run::Outbox;
 use crate::run::bell::Bell;
 use crate::run::flow::receiver::FlowReceive;
 use crate::run::flow::sender::FlowSend;
+use crate::run::frames::FramesLink;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +58,8 @@ pub enum Transfer {
     SendFlows(Arc<FlowSend>),
     /// We receive it.
     ReceiveFlows(Arc<FlowReceive>),
+    /// One end of a lane of frames.
+    Frames(Arc<dyn FramesLink>),
 }
 
 /// What the owner of a session does with what is not for a transfer.
@@ -220,6 +223,7 @@ impl Session {
                 Transfer::Receive(run) => run.link_up(),
                 Transfer::SendFlows(run) => run.link_up(),
                 Transfer::ReceiveFlows(run) => run.link_up(),
+                Transfer::Frames(run) => run.link_up(),
             }
         }
         drop(gate);
@@ -265,6 +269,7 @@ impl Session {
         }
         if old.is_some() {
             self.flow_senders().iter().for_each(|run| run.stream_lost(stream));
+            self.frames().iter().for_each(|run| run.stream_lost(stream));
         }
         let (sending, receiving) = (self.strong()?, self.strong()?);
         spawn("send", move || {
@@ -290,7 +295,8 @@ impl Session {
         let received = match &transfer {
             Transfer::Receive(run) => Some(&run.terms),
             Transfer::ReceiveFlows(run) => Some(&run.terms),
-            Transfer::Send(_) | Transfer::SendFlows(_) => None,
+            Transfer::Frames(run) if !run.sends() => Some(run.terms()),
+            Transfer::Send(_) | Transfer::SendFlows(_) | Transfer::Frames(_) => None,
         };
         let payload_max = received.map_or(0, payload_max);
         let (early, streams) = {
@@ -442,6 +448,7 @@ impl Session {
                 // They may go on in another session: whoever has them ends them.
                 Transfer::SendFlows(run) => run.detach(),
                 Transfer::ReceiveFlows(run) => run.detach(),
+                Transfer::Frames(run) => run.detach(),
                 _ => {}
             }
         }
@@ -567,6 +574,10 @@ impl Session {
         for run in self.flow_senders() {
             streams.keys().for_each(|&stream| run.stream_lost(stream));
         }
+        for run in self.frames() {
+            streams.keys().for_each(|&stream| run.stream_lost(stream));
+            run.link_lost();
+        }
         (self.events)(Event::LinkLost(why.clone()));
         if let Ok(session) = self.strong() {
             self.owner.on_link_lost(&session, &why);
@@ -597,6 +608,7 @@ impl Session {
             run.stream_lost(stream);
         }
         self.flow_senders().iter().for_each(|run| run.stream_lost(stream));
+        self.frames().iter().for_each(|run| run.stream_lost(stream));
         if self.is_closed() {
             return;
         }
@@ -628,6 +640,14 @@ impl Session {
         self.lock().transfers.values().filter_map(of).collect()
     }
 
+    fn frames(&self) -> Vec<Arc<dyn FramesLink>> {
+        let of = |transfer: &Transfer| match transfer {
+            Transfer::Frames(run) => Some(run.clone()),
+            _ => None,
+        };
+        self.lock().transfers.values().filter_map(of).collect()
+    }
+
     fn receiver(&self, number: TransferNumber) -> Option<Arc<ReceiveRun>> {
         match self.lock().transfers.get(&number) {
             Some(Transfer::Receive(run)) => Some(run.clone()),
@@ -638,6 +658,13 @@ impl Session {
     fn flow_receiver(&self, number: TransferNumber) -> Option<Arc<FlowReceive>> {
         match self.lock().transfers.get(&number) {
             Some(Transfer::ReceiveFlows(run)) => Some(run.clone()),
+            _ => None,
+        }
+    }
+
+    fn frames_receiver(&self, number: TransferNumber) -> Option<Arc<dyn FramesLink>> {
+        match self.lock().transfers.get(&number) {
+            Some(Transfer::Frames(run)) => Some(run.clone()),
             _ => None,
         }
     }
@@ -708,6 +735,7 @@ fn hear_transfer(transfer: &Transfer, message: TransferMessage) -> Result<()> {
         Transfer::Receive(run) => run.hear(message),
         Transfer::SendFlows(run) => run.hear(message),
         Transfer::ReceiveFlows(run) => run.hear(message),
+        Transfer::Frames(run) => run.hear(message),
     }
 }
 

@@ -54,8 +54,8 @@ impl Steering {
         events: Events,
     ) -> Steering {
         let rate_bytes_per_s = rate.bytes_per_s();
-        let steer =
-            Steer { rate_bytes_per_s, streams: None, concurrency: asked.concurrency, depth: asked.depth };
+        let concurrency = Some(plan.concurrency.value);
+        let steer = Steer { rate_bytes_per_s, streams: None, concurrency, depth: asked.depth };
         let mut knobs = Vec::new();
         if asked.streams.is_none() {
             let start = plan.streams.value;
@@ -64,7 +64,8 @@ impl Steering {
                 true => (start, NEAR_STREAMS_MAX.max(start)),
                 false => (1, STREAMS_MAX.max(start)),
             };
-            let bounds = u32::from(least)..=u32::from(most);
+            let most = most.min(plan.streams_max).max(1);
+            let bounds = u32::from(least.min(most))..=u32::from(most);
             knobs.push(Range { knob: Knob::Streams, start: start.into(), bounds });
         }
         if asked.concurrency.is_none() {
@@ -73,6 +74,12 @@ impl Steering {
         }
         let tuner = tunes.then(|| Tuner::new(knobs, rtt));
         Steering { steer, tuner, clock: Clock::start(), events }
+    }
+
+    /// For a transfer of a session in which an earlier one may have left more streams: no more than these take work.
+    pub fn only(&mut self, streams: u16) -> Steer {
+        self.steer.streams = Some(streams);
+        self.steer
     }
 
     /// Looks at the counters; returns the knobs if one is to be turned.

@@ -18,7 +18,7 @@
 //! Sources that are cut or replaced (real-program tests have them), hostile peers, threads and locks.
 
 use super::random::Random;
-use crate::flow::receiver::{Action as Received, Receiver, Slot};
+use crate::flow::receiver::{Action as Received, Receiver, Slot, Stood};
 use crate::flow::sender::{Action as Sent, Piece, Sender};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -345,7 +345,7 @@ impl World {
                 hasher.update(&stored.content);
                 let digest = Digest(*hasher.finalize().as_bytes());
                 self.slots.insert(slot, (index, hasher));
-                self.receiver.opened(slot, Ok((bytes, digest, true)));
+                self.receiver.opened(slot, Ok(Stood { bytes, digest, is_ours: true, name: None }));
             }
             Received::Write(slot, offset, bytes) => {
                 let Some((index, hasher)) = self.slots.get_mut(&slot) else { return };

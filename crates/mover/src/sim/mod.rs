@@ -57,6 +57,9 @@ mod disk;
 
 pub mod flows;
 
+/// Frames.
+pub mod frames;
+
 mod plan;
 
 mod random;

@@ -1,6 +1,7 @@
 //! What one seed means: sizes, limits, speeds, and which faults strike.
 
 use super::random::Random;
+use crate::transfer::sender::Hedging;
 use crate::transfer::{receiver, sender};
 use std::time::Duration;
 use thalweg_wire::message::{Check, Preserve, Terms, VerifyLevel};
@@ -131,11 +132,11 @@ impl Plan {
             retries: 3,
             repairs: 64,
             // Without faults nothing may be sent twice.
-            hedge_after: Duration::from_millis(if seed.is_multiple_of(CLASSES) {
+            hedge: Hedging::fixed(Duration::from_millis(if seed.is_multiple_of(CLASSES) {
                 600_000
             } else {
                 random.pick(&[20, 100, 3000])
-            }),
+            })),
             ..sender::Limits::for_segment(segment_bytes)
         };
         let sender = match random.percent(30) {

@@ -66,7 +66,11 @@ impl Ahead {
                 }
                 let memory = match self.spare.pop() {
                     Some(memory) => memory,
-                    None => Memory::Own(Buffer::new(self.frame_bytes)?),
+                    None => match Buffer::spare(self.frame_bytes) {
+                        Ok(buffer) => Memory::Own(buffer),
+                        // It is read when it is wanted.
+                        Err(_) => return Ok(()),
+                    },
                 };
                 let (operation, file, start) = (Operation::Read, Arc::clone(&direct), PAYLOAD_ALIGNMENT);
                 let request = Request { operation, file, memory, start, bytes, offset: at, tag: at };

@@ -22,6 +22,7 @@ use crate::order::{self, Dealer};
 use crate::transfer::Copy;
 use crate::transfer::runs::RunSet;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::digest::{Pieces, Tree};
@@ -55,8 +56,43 @@ pub struct Limits {
     pub retries: u32,
     /// How often one entry may be repaired.
     pub repairs: u32,
-    /// An idle stream may take over what another has had unverified for this long.
-    pub hedge_after: Duration,
+    /// When an idle stream may take over what another has had unverified.
+    pub hedge: Hedging,
+}
+
+/// From when on a chunk that is not verified counts as late: so many times as long as chunks usually take.
+#[derive(Debug, Clone)]
+pub struct Hedging {
+    /// Before any chunk was verified.
+    pub at_first: Duration,
+    /// Never sooner (rounds of acknowledgements and syncs come in bursts) and never later than this.
+    pub bounds: RangeInclusive<Duration>,
+}
+
+impl Hedging {
+    /// Four times: with three, a stream that is a little slower than the others loses its last chunk to them.
+    const TIMES: u32 = 4;
+
+    /// Always after this.
+    pub fn fixed(after: Duration) -> Hedging {
+        Hedging { at_first: after, bounds: after..=after }
+    }
+
+    /// For chunks that usually take so long, from being handed out to being verified.
+    pub fn after(&self, usual: Option<Duration>) -> Duration {
+        usual.map_or(self.at_first, |usual| {
+            usual.saturating_mul(Hedging::TIMES).clamp(*self.bounds.start(), *self.bounds.end())
+        })
+    }
+}
+
+impl Default for Hedging {
+    fn default() -> Self {
+        Hedging {
+            at_first: Duration::from_secs(3),
+            bounds: Duration::from_millis(500)..=Duration::from_secs(30),
+        }
+    }
 }
 
 impl Limits {
@@ -74,7 +110,7 @@ impl Limits {
             pack_files: 512,
             retries: 3,
             repairs: 64,
-            hedge_after: Duration::from_secs(3),
+            hedge: Hedging::default(),
         }
     }
 
@@ -167,6 +203,10 @@ pub struct Sender {
     actions: VecDeque<Action>,
     end: End,
     progress: Progress,
+    /// Time of the last question for work.
+    clock: Duration,
+    /// How long chunks usually took of late, from being handed out to being verified.
+    usual: Option<Duration>,
     /// Names of deleted entries that the receiver told.
     deleted_told: usize,
     keeps_pieces: bool,
@@ -292,6 +332,8 @@ impl Sender {
             actions: VecDeque::new(),
             end: End::Open,
             progress: Progress::default(),
+            clock: Duration::ZERO,
+            usual: None,
             deleted_told: 0,
             keeps_pieces: false,
         }

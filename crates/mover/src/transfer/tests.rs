@@ -245,11 +245,38 @@ fn a_chunk_handed_out_twice_says_so() {
     assert_eq!(copy_of(sender.next_work(1, now)), (1, Copy::First));
     sender.chunk_sent(1, file, 1, Digest::default());
     sender.hear(ack(file, 1)).unwrap();
-    let later = sender::Limits::for_terms(&terms()).hedge_after;
+    let later = sender::Limits::for_terms(&terms()).hedge.after(None);
     assert_eq!(copy_of(sender.next_work(1, later)), (0, Copy::Again), "one that takes long");
     // And one of a stream that was lost.
     sender.stream_lost(0);
     sender.stream_lost(1);
     sender.stream_up(2);
     assert_eq!(copy_of(sender.next_work(2, later)), (0, Copy::Again));
+}
+
+/// Where chunks take 100 ms, one that a slow stream has is late after 500 ms, not after the 3 s that hold while nothing is
+/// known; where they take 5 s, not before 20 s.
+#[test]
+fn a_chunk_is_late_by_the_measure_of_the_others() {
+    for (each, late) in [(100, 500), (5_000, 20_000)] {
+        let (each, late) = (Duration::from_millis(each), Duration::from_millis(late));
+        let (mut sender, file) = wanted(None, vec![file("large", 8 * CHUNK)]);
+        let mut now = Duration::ZERO;
+        for chunk in 0..7 {
+            let next = sender.next_work(0, now);
+            assert!(matches!(next, Next::Work(Work::Chunk(_, at, Copy::First)) if at == chunk), "{next:?}");
+            sender.chunk_sent(0, file, chunk, Digest::default());
+            if chunk > 0 {
+                // While one is sent the one before is verified.
+                sender.hear(ack(file, chunk - 1)).unwrap();
+            }
+            now += each;
+        }
+        assert!(matches!(sender.next_work(1, now), Next::Work(Work::Chunk(_, 7, Copy::First))));
+        sender.hear(ack(file, 6)).unwrap();
+        let before = now + late - Duration::from_millis(1);
+        assert!(matches!(sender.next_work(0, before), Next::Wait(Some(at)) if at == now + late));
+        let next = sender.next_work(0, now + late);
+        assert!(matches!(next, Next::Work(Work::Chunk(_, 7, Copy::Again))), "{next:?}");
+    }
 }

@@ -23,6 +23,8 @@ pub mod ledbat;
 /// What routes did best with.
 pub mod profile;
 
+pub mod search;
+
 /// What can be turned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Knob {

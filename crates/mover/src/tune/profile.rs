@@ -59,6 +59,11 @@ impl Profiles {
             .then_some(Learned { streams: known.streams, rate_bits_per_s: known.rate_bits_per_s })
     }
 
+    /// Forgets a route; whether it was known.
+    pub fn forget(&mut self, route: &str) -> bool {
+        self.routes.remove(route).is_some()
+    }
+
     /// Remembers what a route did best with.
     pub fn learn(&mut self, route: &str, learned: Learned, now: u64) {
         let Learned { streams, rate_bits_per_s } = learned;

@@ -97,3 +97,139 @@ fn many_names_are_compared_without_keeping_them_in_memory() {
     assert_eq!(copied.assert_whole().conclusion.deleted, 10);
     assert_eq!(fs::read_dir(&trees.target).unwrap().count(), 6000);
 }
+
+/// A file `a` and a directory `b/c/f` at the source; the other way round at the destination, with more.
+fn crossed() -> Trees {
+    let trees = trees();
+    fs::write(trees.source.join("a"), "file now").unwrap();
+    fs::create_dir_all(trees.source.join("b/c")).unwrap();
+    fs::write(trees.source.join("b/c/f"), "x").unwrap();
+    fs::create_dir_all(trees.target.join("a/deep")).unwrap();
+    fs::write(trees.target.join("a/deep/1"), "x").unwrap();
+    symlink("/etc", trees.target.join("a/link-to-etc")).unwrap();
+    fs::write(trees.target.join("b"), "was a file").unwrap();
+    trees
+}
+
+#[test]
+fn a_file_takes_the_place_of_a_directory_and_a_directory_that_of_a_file() {
+    let trees = crossed();
+    // Four of the directory, one file.
+    let copied = copy(&contents(&trees.source), delete(&trees.target, 5));
+    assert_eq!(copied.assert_whole().conclusion.deleted, 5);
+    assert_eq!(picture(&trees.source), picture(&trees.target));
+    assert!(Path::new("/etc/passwd").exists());
+    let names: Vec<&[u8]> = copied.conclusion.deleted_names.iter().map(|path| path.as_bytes()).collect();
+    assert!(names.contains(&&b"b"[..]) && names.contains(&&b"a/deep/1"[..]), "{names:?}");
+}
+
+#[test]
+fn without_being_asked_to_delete_neither_takes_the_others_place() {
+    let trees = crossed();
+    let copied = copy(&contents(&trees.source), to(&trees.target));
+    for path in ["a", "b", "b/c", "b/c/f"] {
+        assert_eq!(copied.failure(path).kind, FailureKind::Conflict, "{path}");
+    }
+    assert_eq!(fs::read(trees.target.join("b")).unwrap(), b"was a file");
+    assert!(trees.target.join("a/deep/1").exists());
+}
+
+#[test]
+fn a_dry_run_counts_what_would_make_way_and_touches_nothing() {
+    let trees = crossed();
+    let before = picture(&trees.target);
+    let dry =
+        |max| To { terms: Terms { delete_max: Some(max), dry_run: true, ..terms() }, ..to(&trees.target) };
+    let copied = copy(&contents(&trees.source), dry(5));
+    assert_eq!(copied.assert_whole().conclusion.deleted, 5);
+    assert_eq!(copied.conclusion.deleted_names.len(), 5);
+    assert_eq!(picture(&trees.target), before);
+    let copied = copy(&contents(&trees.source), dry(4));
+    assert_eq!(copied.failure("b").kind, FailureKind::Usage);
+}
+
+#[test]
+fn what_makes_way_counts_as_deleted_and_no_more_goes_than_may() {
+    let trees = crossed();
+    fs::write(trees.target.join("z-extra"), "x").unwrap();
+    let copied = copy(&contents(&trees.source), delete(&trees.target, 4));
+    // The directory went, the file has no room any more, and neither has what the source lacks.
+    assert_eq!(copied.failure("b").kind, FailureKind::Usage);
+    assert!(copied.failure("b").cause.contains("0 more"), "{:?}", copied.failure("b"));
+    assert_eq!(copied.conclusion.deleted, 4);
+    assert!(copied.conclusion.troubles[0].cause.contains("4 made way"), "{:?}", copied.conclusion.troubles);
+    assert_eq!(fs::read(trees.target.join("a")).unwrap(), b"file now");
+    assert!(trees.target.join("z-extra").exists());
+}
+
+#[test]
+fn a_directory_with_excluded_names_does_not_make_way() {
+    let trees = crossed();
+    fs::write(trees.target.join("a/deep/mine.keep"), "x").unwrap();
+    let rules = || filter(&[(false, "*.keep")]);
+    let source = contents_with(&trees.source, ScanOptions { filter: rules(), ..options() });
+    let copied = copy(&source, To { protect: rules(), ..delete(&trees.target, 100) });
+    assert_eq!(copied.failure("a").kind, FailureKind::Conflict);
+    assert!(copied.failure("a").cause.contains("excluded"), "{:?}", copied.failure("a"));
+    assert!(trees.target.join("a/deep/mine.keep").exists() && trees.target.join("a/deep/1").exists());
+    // A rule for directories alone excludes the directory that stands there, and not the source's file.
+    let rules = || filter(&[(false, "a/")]);
+    let source = contents_with(&trees.source, ScanOptions { filter: rules(), ..options() });
+    let copied = copy(&source, To { protect: rules(), ..delete(&trees.target, 100) });
+    assert_eq!(copied.failure("a").kind, FailureKind::Conflict);
+    assert!(trees.target.join("a/deep/1").exists());
+}
+
+#[test]
+fn links_and_hard_links_take_the_place_of_directories_too() {
+    let trees = trees();
+    fs::write(trees.source.join("first"), "x").unwrap();
+    fs::hard_link(trees.source.join("first"), trees.source.join("second")).unwrap();
+    symlink("first", trees.source.join("link")).unwrap();
+    for name in ["second", "link"] {
+        fs::create_dir_all(trees.target.join(name).join("inside")).unwrap();
+    }
+    symlink("/etc", trees.target.join("to-be-a-directory")).unwrap();
+    fs::create_dir(trees.source.join("to-be-a-directory")).unwrap();
+    fs::write(trees.source.join("to-be-a-directory/f"), "x").unwrap();
+    let copied = copy(&contents(&trees.source), delete(&trees.target, 5));
+    assert_eq!(copied.assert_whole().conclusion.deleted, 5);
+    assert_eq!(picture(&trees.source), picture(&trees.target));
+    assert!(!Path::new("/etc/f").exists());
+}
+
+#[test]
+fn what_fills_a_directory_between_decision_and_name_counts() {
+    let trees = trees();
+    fs::write(trees.source.join("a"), "file now").unwrap();
+    fs::create_dir_all(trees.target.join("a")).unwrap();
+    fs::write(trees.target.join("a/1"), "x").unwrap();
+    let late = trees.target.join("a/2");
+    let copied = copy_with(&contents(&trees.source), delete(&trees.target, 2), |entry| {
+        if entry.path.as_bytes() == b"a" {
+            fs::write(&late, "x").unwrap();
+        }
+    });
+    assert_eq!(copied.failure("a").kind, FailureKind::Usage);
+    assert!(late.exists() && trees.target.join("a/1").exists());
+    assert!(!trees.target.join(".thalweg-staging").exists());
+}
+
+#[test]
+fn a_very_deep_directory_makes_way() {
+    let trees = trees();
+    fs::write(trees.source.join("a"), "file now").unwrap();
+    fs::create_dir_all(&trees.target).unwrap();
+    // Deeper than a path may be long.
+    let mut at = std::sync::Arc::new(Dir::open(&trees.target).unwrap());
+    let name = [b'd'; 200];
+    for depth in 0..40 {
+        let name: &[u8] = if depth == 0 { b"a" } else { &name };
+        at.make_dir(name, 0o700).unwrap();
+        at = std::sync::Arc::new(at.open_beneath(name, Links::Refuse).unwrap());
+    }
+    drop(at);
+    let copied = copy(&contents(&trees.source), delete(&trees.target, 40));
+    assert_eq!(copied.assert_whole().conclusion.deleted, 40);
+    assert_eq!(fs::read(trees.target.join("a")).unwrap(), b"file now");
+}

@@ -228,6 +228,7 @@ fn a_flat_directory_of_many_names_is_bounded_and_quick_to_begin() {
         let base = format!("base{}", number / 30_000 * 30_000);
         dir.make_link(base.as_bytes(), &dir, format!("{number:08}").as_bytes()).unwrap();
     }
+    // When the first name came, of how many.
     struct First(Instant, Option<Duration>, u64);
     impl ScanSink for First {
         fn entry(&mut self, _: Entry) -> Option<EntryId> {
@@ -243,9 +244,11 @@ fn a_flat_directory_of_many_names_is_bounded_and_quick_to_begin() {
     let source = contents(&trees.source);
     let mut first = First(Instant::now(), None, 0);
     let totals = source.scan(&mut first);
+    let all = first.0.elapsed();
     assert!(totals.complete);
     assert_eq!(first.2, 70_000 + 3 + 1 + 1);
-    assert!(first.1.unwrap() < Duration::from_millis(100), "{:?}", first.1);
+    // However slow the machine: the first name does not wait for the others.
+    assert!(first.1.unwrap() < all / 10, "{:?} of {all:?}", first.1);
 }
 
 #[test]
@@ -283,9 +286,14 @@ fn a_file_changed_just_now_is_left_to_age_before_it_is_read() {
     let (found, _) = scan(&source);
     source.read_small(found.entry("f"), &mut [0]).unwrap();
     assert!(start.elapsed() >= Duration::from_millis(10), "{:?}", start.elapsed());
-    let start = Instant::now();
-    source.read_small(found.entry("f"), &mut [0]).unwrap();
-    assert!(start.elapsed() < Duration::from_millis(10), "{:?}", start.elapsed());
+    // It is old enough now; one that waits for a core may still take long.
+    let quickest = (0..20).map(|_| {
+        let start = Instant::now();
+        source.read_small(found.entry("f"), &mut [0]).unwrap();
+        start.elapsed()
+    });
+    let quickest = quickest.min().unwrap();
+    assert!(quickest < Duration::from_millis(10), "{quickest:?}");
 }
 
 #[test]

@@ -79,6 +79,8 @@ pub struct FlowStand {
     pub at: FlowMark,
     /// It is what an earlier attempt at this very flow left. If not, somebody else's file stands there.
     pub is_ours: bool,
+    /// The name that it has below the destination, if that is not [`FlowBegin::path`]: the one that receipts have.
+    pub name: Option<RelativePath>,
 }
 
 /// The first bytes of a flow.

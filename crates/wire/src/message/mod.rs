@@ -35,14 +35,26 @@ mod failure;
 /// Content that is still being made.
 mod flow;
 
+/// Frames of detectors.
+mod frames;
+
 /// Questions that need no data stream.
 mod question;
+
+/// Times at which a producer has the way for itself.
+mod slot;
 
 pub use failure::{Failure, FailureKind};
 pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, Totals, Want};
 pub use flow::{FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
+pub use frames::{
+    ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerStatus, FrameFrom, FrameHead, FramePolicy,
+    FrameRole, FrameTerms, FramesMessage, HeldLevel, HubStamp, ITEM_LENGTH_BYTES, Item, LossReason,
+    LostRange, ProducerId, ProducerStatus, SetOver,
+};
 pub use opening::{Direction, FilterRule, Open, Opened, Place, SourceForm, Trial};
 pub use question::{Measured, Part, Question, Reply};
+pub use slot::{LeaseId, Rhythm, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish};
 pub use terms::{
     Check, Direct, Disk, DiskSide, Order, Preserve, Steer, Terms, VerifyLevel, is_congestion_name,
 };
@@ -165,6 +177,8 @@ pub enum TransferMessage {
     Abort(Failure),
     /// Of a transfer of flows.
     Flow(FlowMessage),
+    /// Of a transfer of frames.
+    Frames(FramesMessage),
 }
 
 /// What is true now; says that the peer is alive and what it waits for.
@@ -250,6 +264,9 @@ impl Message {
                 Reply::Entries(entries) => check_entries(entries),
                 Reply::Trouble(failure) | Reply::End(Some(failure)) => failure.check(),
                 Reply::Measured(measured) => measured.check(),
+                Reply::Slot(slot) => slot.check(),
+                Reply::Slots(table) => table.check(),
+                Reply::Channel(status) => status.check(),
                 _ => Ok(()),
             },
             Message::Transfer(_, message) => message.check(),
@@ -296,6 +313,7 @@ impl TransferMessage {
             }
             T::Abort(failure) => return failure.check(),
             T::Flow(message) => return message.check(),
+            T::Frames(message) => return message.check(),
             T::Receipt(signed) => {
                 check_count("signature", signed.signature.len(), 64)?;
                 return check_count("certificate", signed.certificate.len(), limits::CERTIFICATE_BYTES_MAX);

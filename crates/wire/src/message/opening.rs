@@ -1,6 +1,6 @@
 //! How a transfer begins: who sends what to which place.
 
-use super::{Failure, FlowTerms, Terms, TransferNumber, check_count};
+use super::{Failure, FlowTerms, FrameTerms, Terms, TransferNumber, check_count};
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,8 @@ pub struct Open {
     pub trial: Option<Trial>,
     /// What is sent is still being made, and goes by this.
     pub flow: Option<FlowTerms>,
+    /// Frames to or from a channel, by this.
+    pub frames: Option<FrameTerms>,
 }
 
 /// What the server's place is in a transfer that only measures: of two places one after the other is taken out of the way
@@ -143,6 +145,13 @@ impl Open {
             check_count("places", self.places.len(), 1)?;
             if self.trial.is_some() {
                 return Err(DecodeError::Invalid { what: "trial" });
+            }
+        }
+        if let Some(frames) = &self.frames {
+            frames.check()?;
+            check_count("places", self.places.len(), 1)?;
+            if self.trial.is_some() || self.flow.is_some() {
+                return Err(DecodeError::Invalid { what: "frames" });
             }
         }
         check_count("places", self.places.len(), limits::PLACES_MAX)?;

@@ -1,6 +1,6 @@
 //! Questions that need no data stream, and their answers.
 
-use super::{Failure, Place, check_count};
+use super::{ChannelStatus, Failure, Place, Slot, SlotAsk, SlotTable, check_count};
 use crate::digest::Digest;
 use crate::entry::Entry;
 use crate::{DecodeError, RelativePath, limits};
@@ -42,6 +42,11 @@ pub enum Question {
     },
     /// What the server is. Answered by `About`, then `End`.
     About,
+    /// How a channel of frames stands. Answered by `Channel`, then `End`.
+    Channel {
+        /// Which.
+        place: Place,
+    },
     /// How fast the server does one part of a transfer alone. Answered by `Measured`, then `End`.
     Measure {
         /// Where: `Read` reads there, `Write` writes a file without a name there.
@@ -53,6 +58,8 @@ pub enum Question {
         /// Threads; at most [`limits::MEASURE_THREADS_MAX`].
         threads: u16,
     },
+    /// About slots. Answered by `Slot` or `Slots`, or nothing, then `End`.
+    Slot(SlotAsk),
 }
 
 /// A part of a transfer that one side can do alone.
@@ -98,6 +105,7 @@ impl Question {
                     && (1..=limits::MEASURE_THREADS_MAX).contains(threads);
                 if is_within { Ok(()) } else { Err(DecodeError::Invalid { what: "measurement" }) }
             }
+            Question::Slot(ask) => ask.check(),
             _ => Ok(()),
         }
     }
@@ -129,8 +137,14 @@ pub enum Reply {
     },
     /// What a part did alone.
     Measured(Measured),
+    /// How a channel stands.
+    Channel(Box<ChannelStatus>),
     /// Something on the way could not be done; the answer goes on.
     Trouble(Failure),
     /// The answer is complete, or why not.
     End(Option<Failure>),
+    /// A slot that was taken, or kept.
+    Slot(Slot),
+    /// All slots.
+    Slots(SlotTable),
 }

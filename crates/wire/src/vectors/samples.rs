@@ -8,9 +8,10 @@ use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
     AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, FlowBegin,
-    FlowMark, FlowMessage, FlowStand, FlowTerms, Heartbeat, Loss, Measured, Message, Open, Opened, Order,
-    Origin, Outcome, Part, Place, Preserve, Question, Reply, Run, ScanTotals, Seal, SourceForm, Steer, Terms,
-    Totals, TransferMessage, TransferNumber, Trial, Until, VerifyLevel, WaitingFor, Want,
+    FlowMark, FlowMessage, FlowStand, FlowTerms, FramesMessage, Heartbeat, Loss, Measured, Message, Open,
+    Opened, Order, Origin, Outcome, Part, Place, Preserve, Question, Reply, Rhythm, Run, ScanTotals, Seal,
+    Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Terms, Totals, TransferMessage,
+    TransferNumber, Trial, Until, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -33,6 +34,9 @@ macro_rules! each {
         }),+),+]
     }};
 }
+
+/// Frames of detectors.
+pub(super) mod frames;
 
 impl<T> Sample<T> {
     fn into<U>(self, kind: &str, wrap: impl FnOnce(T) -> U) -> Sample<U> {
@@ -227,6 +231,7 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
     }));
     all.extend(within(parts(), "ask", |question| Message::Ask { number: 514, question }));
     all.extend(within(questions(), "ask", |question| Message::Ask { number: 513, question }));
+    all.extend(within(slot_asks(), "ask", |question| Message::Ask { number: 515, question }));
     all.extend(within(replies(), "reply", |reply| Message::Reply { number: 513, reply }));
     all.extend(within(opens(), "open", |open| Message::Open(Box::new(open))));
     all.extend(within(transfer_messages(), "", transfer));
@@ -258,8 +263,10 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Accounts(_) => "accounts": T::Accounts(Box::new(accounts()));
         T::Abort(_) => "abort": T::Abort(failure());
         T::Flow(_) => "flow": T::Flow(FlowMessage::Last);
+        T::Frames(_) => "frames": T::Frames(FramesMessage::Leave);
     };
     all.extend(within(flow_messages(), "flow", T::Flow));
+    all.extend(within(frames::messages(), "frames", T::Frames));
     all.extend(within(kinds(), "offer", |kind| T::Offer(vec![entry(kind)])));
     all.extend(within(wants(), "want", |want| T::Want(vec![(EntryId(2), want)])));
     all.extend(within(ack_levels(), "ack", |level| T::Ack(level, run())));
@@ -274,7 +281,10 @@ fn flow_messages() -> Vec<Sample<FlowMessage>> {
         F::Begin(_) => "begin": F::Begin(vec![FlowBegin {
             flow: EntryId(3), path: path(b"run/log"), origin: Origin([9; 16]), mode: 0o640,
         }]);
-        F::Stand(_) => "stand": F::Stand(vec![FlowStand { at: mark(), is_ours: true }]);
+        F::Stand(_) => "stand": F::Stand(vec![
+            FlowStand { at: mark(), is_ours: true, name: None },
+            FlowStand { at: mark(), is_ours: true, name: Some(path(b"a/b.~2~")) },
+        ]);
         F::Mark(_) => "mark": F::Mark(vec![mark()]);
         F::Again(_) => "again": F::Again(vec![(EntryId(3), 1 << 33)]);
         F::End(_) => "end": F::End(vec![mark()]);
@@ -453,7 +463,39 @@ fn questions() -> Vec<Sample<Question>> {
         Question::Digest { .. } => "digest": Question::Digest { place: place(), chunk_bytes: 1 << 20 };
         Question::Remove { .. } => "remove": Question::Remove { place: place(), recursive: false };
         Question::About => "about": Question::About;
+        Question::Channel { .. } => "channel": Question::Channel { place: place() };
         Question::Measure { .. } => "measure": measure(Part::Read);
+        Question::Slot(_) => "slot": Question::Slot(SlotAsk::All);
+    }
+}
+
+fn slot_asks() -> Vec<Sample<Question>> {
+    let bursts = Rhythm::Bursts { period_micros: 1_000_000, bytes: 20_000_000 };
+    let take = |rhythm, instead| SlotAsk::Take {
+        wish: SlotWish { rhythm, deadline_micros: 300_000, ready_ago_micros: 300, guard_micros: 5000 },
+        instead,
+    };
+    let asks = each! { SlotAsk;
+        SlotAsk::Take { .. } => "take": take(bursts, None),
+            "take steady": take(Rhythm::Steady { bytes_per_s: 1 << 20 }, Some([7; 16]));
+        SlotAsk::Keep(_) => "keep": SlotAsk::Keep([7; 16]);
+        SlotAsk::Leave(_) => "leave": SlotAsk::Leave([7; 16]);
+        SlotAsk::All => "all": SlotAsk::All;
+    };
+    within(asks, "slot", Question::Slot)
+}
+
+fn slot() -> Slot {
+    Slot {
+        lease: [7; 16],
+        lease_millis: 15_000,
+        period_micros: 1_000_000,
+        length_micros: 165_000,
+        opens_micros: 300,
+        bytes: 20_000_000,
+        bytes_per_s: 125_000_000,
+        worst_micros: 300_000,
+        is_any_time: true,
     }
 }
 
@@ -491,6 +533,12 @@ fn replies() -> Vec<Sample<Reply>> {
             cached_bytes: Some(300),
             rates: vec![1 << 31, 300],
         });
+        Reply::Slot(_) => "slot": Reply::Slot(slot());
+        Reply::Slots(_) => "slots": Reply::Slots(SlotTable {
+            bytes_per_s: 125_000_000,
+            slots: vec![SlotTaken { slot: slot(), is_yours: true }],
+        });
+        Reply::Channel(_) => "channel": Reply::Channel(Box::new(frames::status()));
         Reply::Trouble(_) => "trouble": Reply::Trouble(failure());
         Reply::End(_) => "end": Reply::End(None), "end failure": Reply::End(Some(failure()));
     }
@@ -540,6 +588,11 @@ fn opens() -> Vec<Sample<Open>> {
     all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
     all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
     all.extend(one("flow", Open { places: vec![place()], flow: Some(flow_terms()), ..open() }));
+    all.extend(within(frames::terms(), "", |frames| Open {
+        places: vec![place()],
+        frames: Some(frames),
+        ..open()
+    }));
     let with = |source| Open { terms: Terms { disk: Disk { source, ..terms().disk }, ..terms() }, ..open() };
     all.extend(within(directs, "direct", |direct| with(DiskSide { direct, order: None })));
     all.extend(within(orders, "order", |order| with(DiskSide { direct: Direct::Auto, order: Some(order) })));
@@ -564,6 +617,7 @@ fn open() -> Open {
         only: vec![path(b"dir/only")],
         trial: None,
         flow: None,
+        frames: None,
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::record::Sample;
-use crate::bench::{Bench, Prepared, Wishes};
+use crate::bench::{Bench, Prepared, Wishes, timeline};
 use crate::dataset;
 use crate::testbed::spec::TUNED;
 use std::collections::BTreeSet;
@@ -129,9 +129,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let files: BTreeSet<u64> = damaged.iter().map(|number| number / shape.chunks).collect();
         bench.yard.settle()?;
         let mut first_bytes = 0.0;
-        let sample = super::over(&testbed, || {
+        let (yard, testbed) = (&bench.yard, &testbed);
+        let measure = || {
             let before = testbed.carried()?;
-            let first = bench.yard.copy(Some(&testbed.left), Some(&daemon), &of("evidence"))?;
+            let first = yard.copy(Some(&testbed.left), Some(&daemon), &of("evidence"))?;
             first_bytes = testbed.carried()?.since(&before).forward_bytes as f64;
             let series = if case.by_chunk { "chunks again" } else { "whole files again" };
             let mut sample = of_copy(series, &first, set.bytes(), set.files);
@@ -141,14 +142,15 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             }
             damage(&copy, &set, &shape, &damaged)?;
             if !case.by_chunk {
-                files.iter().try_for_each(|&number| bench.yard.remove(&copy.join(set.file(number).path)))?;
+                files.iter().try_for_each(|&number| yard.remove(&copy.join(set.file(number).path)))?;
             }
             let check = if case.by_chunk { "digest" } else { "evidence" };
-            let again = bench.yard.copy(Some(&testbed.left), Some(&daemon), &of(check))?;
+            let again = yard.copy(Some(&testbed.left), Some(&daemon), &of(check))?;
             sample.wall_s += again.wall_s;
             sample.cpu_s = sample.cpu_s.zip(again.cpu_s).map(|(first, again)| first + again);
             Ok(sample.measured("payload_sent_again", again.number("bytes_received"), "B"))
-        })?;
+        };
+        let sample = timeline::beside(yard, testbed, || super::over(testbed, measure))?;
         super::sound(&copy, &set)?;
         bench.yard.remove(&copy)?;
         Ok(Some(with_laws(sample, case, &shape, (damaged.len(), files.len()), first_bytes, &path)?))

@@ -10,6 +10,8 @@ use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
+pub(super) mod path;
+
 mod bulk;
 
 mod streaming;
@@ -29,6 +31,8 @@ mod faults;
 mod layout;
 
 mod congest;
+
+mod slots;
 
 pub(super) mod storage;
 
@@ -51,6 +55,7 @@ pub struct Suite {
 
 /// All of them.
 pub const SUITES: &[Suite] = &[
+    path::SUITE,
     bulk::SUITE,
     streaming::SUITE,
     latency::SUITE,
@@ -61,6 +66,7 @@ pub const SUITES: &[Suite] = &[
     faults::SUITE,
     layout::SUITE,
     congest::SUITE,
+    slots::SUITE,
     storage::SUITE,
 ];
 

@@ -1,8 +1,9 @@
 //! `sweep streaming`: files that grow while they move, by size, powers of two from 4 MiB to 1 TiB (000 section II-B, Figs
 //! 6 and 9). How far behind is the copy, and how long after the last byte was written is it whole?
 //!
-//! Threads append to some files at once, at a steady rate; `thalweg stream` carries them; what stands at the destination
-//! is looked at every few milliseconds. A byte's lag is the time since it had been written.
+//! Threads append to some files at once; `thalweg stream` carries them; what stands at the destination is looked at every
+//! few milliseconds. A byte's lag is the time since it had been written. Written at a steady rate, half of the line's, files
+//! show lag; written as fast as the disk takes them they show throughput, which is to be compared with that of bulk.
 
 use super::{MIB, Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{PathWish, Testbed};
@@ -44,6 +45,10 @@ const PIECE_BYTES: u64 = 256 << 10;
 /// How often the destination is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// What series are called.
+const STEADY: &str = "files that grow, at half of the line's rate";
+const AT_ONCE: &str = "files that grow as fast as the disk takes them";
+
 /// Says that nothing more comes.
 const MARKER: &str = "over";
 
@@ -52,36 +57,37 @@ struct Set {
     files: u64,
 }
 
-fn sets(wishes: &Wishes) -> Vec<Set> {
-    let budget_bytes = SUITE.budget_bytes(wishes);
-    let fits = EXPONENTS.map(|exponent| 1u64 << exponent).filter(|file_bytes| *file_bytes <= budget_bytes);
-    fits.map(|file_bytes| Set {
-        file_bytes,
-        files: FILES.min(budget_bytes / file_bytes).min(wishes.files_max),
-    })
-    .collect()
+/// A set over a path; none: the loopback.
+struct Case {
+    set: usize,
+    path: Option<PathWish>,
+    is_steady: bool,
 }
 
-fn path(wishes: &Wishes) -> Option<PathWish> {
-    wishes.rtts.first().map(|rtt| path_wish(wishes, *rtt, RATE_BITS_PER_S))
+fn sets(budget_bytes: u64, files_max: u64) -> Vec<Set> {
+    let fits = EXPONENTS.map(|exponent| 1u64 << exponent).filter(|file_bytes| *file_bytes <= budget_bytes);
+    fits.map(|file_bytes| Set { file_bytes, files: FILES.min(budget_bytes / file_bytes).min(files_max) })
+        .collect()
+}
+
+fn paths(wishes: &Wishes) -> Vec<PathWish> {
+    let path = |rtt: &Duration| PathWish { rtt: *rtt, ..path_wish(wishes, *rtt, RATE_BITS_PER_S) };
+    wishes.rtts.iter().map(path).collect()
 }
 
 /// Half of the line: what is measured is lag, not how fast a queue grows.
 fn writers_bits_per_s(wishes: &Wishes) -> f64 {
-    path(wishes).map_or(RATE_BITS_PER_S, |path| path.rate_bits_per_s) as f64 / 2.0
+    paths(wishes).first().map_or(RATE_BITS_PER_S, |path| path.rate_bits_per_s) as f64 / 2.0
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    let sets = sets(wishes);
+    let sets = sets(SUITE.budget_bytes(wishes), wishes.files_max);
     let Some(largest) = sets.last() else {
         let cause = "no file of this sweep has room in this --budget: at least 4MiB";
         return Err(Failure::new(FailureKind::Usage, "measure", cause));
     };
-    if wishes.rtts.len() > 1 {
-        return Err(Failure::new(FailureKind::Usage, "measure", "`sweep streaming` takes one --rtt"));
-    }
-    let path = path(wishes);
-    if path.is_some() {
+    let paths = paths(wishes);
+    if !paths.is_empty() {
         Testbed::check()?;
     }
     // Another one, given with --program, may be older.
@@ -91,7 +97,16 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         return Err(Failure::new(FailureKind::Unsupported, "measure", cause));
     }
     Ok(Prepared {
-        path: path.map_or(PathKind::Loopback, |path| testbed_kind(&path)),
+        path: match paths[..] {
+            [] => PathKind::Loopback,
+            [path] => testbed_kind(&path),
+            [first, ..] => PathKind::Testbed {
+                rtt_s: None,
+                rate_bits_per_s: Some(first.rate_bits_per_s),
+                loss: Some(first.loss),
+                mtu_bytes: first.mtu_bytes,
+            },
+        },
         encryption: encrypted(),
         verification: "a digest of every segment before it is written; whole files compared with their seed"
             .to_owned(),
@@ -101,21 +116,35 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
             }),
             scaled("files that grow at once", "as a detector makes them", format!("at most {FILES}")),
             scaled("how fast they grow, together", "as fast as the detector", {
-                format!("{} Gbit/s", writers_bits_per_s(wishes) / 1e9)
+                format!("{} Gbit/s, and as fast as the disk takes them", writers_bits_per_s(wishes) / 1e9)
             }),
         ],
     })
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let sets = sets(bench.wishes);
+    let sets = sets(bench.budget_bytes(), bench.wishes.files_max);
     bench.yard.needs(2 * FILES * bench.budget_bytes())?;
-    let testbed =
-        path(bench.wishes).map(|path| Testbed::up(&bench.yard, "streaming", &path, TUNED)).transpose()?;
+    let mut paths: Vec<Option<PathWish>> = paths(bench.wishes).into_iter().map(Some).collect();
+    let first = paths.first().copied().flatten();
+    let testbed = first.map(|path| Testbed::up(&bench.yard, "streaming", &path, TUNED)).transpose()?;
+    if paths.is_empty() {
+        paths.push(None);
+    }
     let (client, server) = testbed.as_ref().map(|testbed| (&testbed.left, &testbed.right)).unzip();
     let daemon = bench.yard.daemon(server)?;
     let seed = bench.wishes.seed;
-    bench.take_turns(sets, |bench, _, set| {
+    let mut cases = Vec::new();
+    for set in 0..sets.len() {
+        for &path in &paths {
+            cases.extend([true, false].map(|is_steady| Case { set, path, is_steady }));
+        }
+    }
+    bench.take_turns(cases, |bench, _, case| {
+        let set = &sets[case.set];
+        if let (Some(testbed), Some(path)) = (&testbed, &case.path) {
+            testbed.set(path)?;
+        }
         let spec = DatasetSpec {
             files: set.files,
             sizes: vec![(set.file_bytes, 1)],
@@ -131,12 +160,13 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             "--until-marker".into(),
         ];
         let words = [&words[..], &[MARKER.to_owned()]].concat();
-        let rate = writers_bits_per_s(bench.wishes) / 8.0;
+        let rate = if case.is_steady { writers_bits_per_s(bench.wishes) / 8.0 } else { f64::INFINITY };
         let measure = || -> Result<Sample> {
             let (copied, grown) = grow_beside(&source, &daemon, &spec, rate, || {
                 bench.yard.copy(client, Some(&daemon), &words)
             })?;
-            let sample = of_copy("files that grow", &copied, spec.bytes(), spec.files);
+            let series = if case.is_steady { STEADY } else { AT_ONCE };
+            let sample = of_copy(series, &copied, spec.bytes(), spec.files);
             let lag = Distribution { unit: "s".into(), values: grown.lags_s };
             let mut sample = sample
                 .with("file_size", bytes(set.file_bytes))
@@ -145,12 +175,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             sample.distributions.insert("lag".to_owned(), lag);
             Ok(sample)
         };
-        let sample = match &testbed {
-            Some(testbed) => {
-                let rtt = path(bench.wishes).map_or(Duration::ZERO, |path| path.rtt);
-                super::over(testbed, measure)?.with("rtt", seconds(rtt.as_secs_f64()))
+        let sample = match (&testbed, case.path) {
+            (Some(testbed), Some(path)) => {
+                super::over(testbed, measure)?.with("rtt", seconds(path.rtt.as_secs_f64()))
             }
-            None => measure()?,
+            _ => measure()?,
         };
         super::sound(&daemon.path("copy"), &spec)?;
         bench.yard.remove(&source)?;
@@ -266,6 +295,14 @@ fn lag(history: &[(f64, u64)], arrived: u64, now: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_budget_the_sets_are_those_of_the_paper() {
+        let sets = sets(1 << 40, 1 << 20);
+        let sizes: Vec<u64> = sets.iter().map(|set| set.file_bytes).collect();
+        assert_eq!((sizes.len(), sizes[0], sizes[18]), (19, 4 * MIB, 1 << 40));
+        assert!(sizes.windows(2).all(|pair| pair[1] == 2 * pair[0]));
+    }
 
     #[test]
     fn a_lag_is_the_age_of_the_oldest_byte_that_has_not_arrived() {

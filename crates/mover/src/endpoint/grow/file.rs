@@ -3,16 +3,18 @@
 use super::{Pushed, Taker};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
-use thalweg_sys::{File, Stat};
+use thalweg_sys::{File, Stat, Time};
 use thalweg_wire::message::{FlowMark, Origin};
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{EntryId, RelativePath};
+use thalweg_wire::{Digest, EntryId, RelativePath};
 
 /// Bytes in front of the position that are read again when a file grows: a file that was cut and written anew beyond
 /// where we were shows here, unless it is the same there.
 const TAIL_BYTES: usize = 4 << 10;
 /// Pieces of one file before others have their turn.
 const PIECES_AT_A_TURN: usize = 16;
+/// Read at once of what is compared.
+const COMPARE_BYTES: usize = 1 << 20;
 
 /// A file under way.
 pub(super) struct Growing {
@@ -27,6 +29,10 @@ pub(super) struct Growing {
     pub(super) is_ended: bool,
     tail: Vec<u8>,
     tail_end: u64,
+    /// Up to where everything was read when it was looked at last, and when it had been changed last by then.
+    rested: Option<(u64, Time)>,
+    /// It was changed while it did not grow: maybe in what was read before, maybe only its times were set.
+    is_suspect: bool,
 }
 
 /// What tells a file from others, whatever its name. An inode number may be used again after a file is gone; with another
@@ -77,7 +83,18 @@ pub(super) enum Seen {
 
 impl Growing {
     pub(super) fn new(path: RelativePath, file: File, flow: EntryId, cuts: u32) -> Growing {
-        Growing { path, file, flow, cuts, is_replaced: false, is_ended: false, tail: Vec::new(), tail_end: 0 }
+        Growing {
+            path,
+            file,
+            flow,
+            cuts,
+            is_replaced: false,
+            is_ended: false,
+            tail: Vec::new(),
+            tail_end: 0,
+            rested: None,
+            is_suspect: false,
+        }
     }
 
     /// Hands on what it has, up to `limit`; a bounded part of it.
@@ -91,11 +108,14 @@ impl Growing {
             let read = self.file.read_at(&mut buffer[..most], position);
             let read = read.map_err(|error| of_io(error, position, &self.path))?;
             if read == 0 {
-                let size = self.file.stat().map_err(|error| of_io(error, position, &self.path))?.size;
-                return Ok(match size {
+                let stat = self.file.stat().map_err(|error| of_io(error, position, &self.path))?;
+                return Ok(match stat.size {
                     size if size < position => Seen::Cut,
                     size if size > position && position < limit => Seen::More,
-                    _ => Seen::AtEnd(position),
+                    _ => {
+                        self.rest(position, stat.mtime);
+                        Seen::AtEnd(position)
+                    }
                 });
             }
             if !self.tail_is_same(position).map_err(|error| of_io(error, position, &self.path))? {
@@ -112,6 +132,57 @@ impl Growing {
             self.tail_end = position;
         }
         Ok(Seen::More)
+    }
+
+    /// All of it was read, and it was last changed then.
+    fn rest(&mut self, position: u64, changed: Time) {
+        self.is_suspect |= self.rested.is_some_and(|(at, before)| at == position && before != changed);
+        self.rested = Some((position, changed));
+    }
+
+    /// It is complete. What was changed while it did not grow is read once more before that, all of it, and compared: a
+    /// writer that changes what it wrote is told, and never passed as good.
+    pub(super) fn end(&mut self, taker: &dyn Taker) {
+        self.is_ended = true;
+        let read = taker.position(self.flow).zip(taker.digest(self.flow));
+        if let Ok(stat) = self.file.stat()
+            && let Some((position, _)) = read
+            && stat.size == position
+        {
+            self.rest(position, stat.mtime);
+        }
+        let is_same = |(bytes, digest): (u64, Digest)| {
+            let mut buffer = vec![0; COMPARE_BYTES];
+            let found = self.hash(bytes, &mut buffer, taker)?;
+            Ok(found.is_some_and(|hasher| hasher.finalize().as_bytes() == &digest.0))
+        };
+        match read.filter(|_| self.is_suspect).map_or(Ok(true), is_same) {
+            Ok(true) => taker.end(self.flow),
+            Ok(false) if taker.is_over() => {}
+            Ok(false) => {
+                let cause =
+                    "bytes that had been sent were changed afterwards; what arrived is what they were";
+                taker.give_up(self.flow, Failure::new(FailureKind::Changed, "complete the stream", cause));
+            }
+            Err(failure) => taker.give_up(self.flow, failure),
+        }
+    }
+
+    /// What hashed the first bytes; `None` if there are not so many, or it is over.
+    fn hash(&self, bytes: u64, buffer: &mut [u8], taker: &dyn Taker) -> Result<Option<blake3::Hasher>> {
+        let mut hasher = blake3::Hasher::new();
+        let mut position = 0;
+        while position < bytes && !taker.is_over() {
+            let most = (bytes - position).min(buffer.len() as u64) as usize;
+            let read = self.file.read_at(&mut buffer[..most], position);
+            let read = read.map_err(|error| failure::of_io("read", &error).at(&self.path))?;
+            if read == 0 {
+                break;
+            }
+            hasher.update(&buffer[..read]);
+            position += read as u64;
+        }
+        Ok((position == bytes).then_some(hasher))
     }
 
     /// Whether what stands in front of the position is still what was read there.
@@ -132,19 +203,8 @@ impl Growing {
         buffer: &mut [u8],
         taker: &dyn Taker,
     ) -> Result<blake3::Hasher> {
-        let mut hasher = blake3::Hasher::new();
-        let mut position = 0;
-        while position < at.bytes && !taker.is_over() {
-            let most = (at.bytes - position).min(buffer.len() as u64) as usize;
-            let read = self.file.read_at(&mut buffer[..most], position);
-            let read = read.map_err(|error| failure::of_io("read", &error).at(&self.path))?;
-            if read == 0 {
-                break;
-            }
-            hasher.update(&buffer[..read]);
-            position += read as u64;
-        }
-        if position == at.bytes && hasher.finalize().as_bytes() == &at.digest.0 {
+        let found = self.hash(at.bytes, buffer, taker)?;
+        if let Some(hasher) = found.filter(|hasher| hasher.finalize().as_bytes() == &at.digest.0) {
             return Ok(hasher);
         }
         Err(match is_ours {

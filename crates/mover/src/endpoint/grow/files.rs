@@ -8,7 +8,9 @@
 //! file that is cut is two flows: what was read of it, and what it has from then on. A file with several names is
 //! one flow, under the first that was seen.
 //!
-//! Not seen: bytes that are changed after they were read, and bytes that come and are cut between two looks.
+//! Bytes that are changed after they were read: seen where the file was changed while it did not grow; then all of it is
+//! read again before it is said to be complete, and it is not if it differs. Not seen where it grew at the same time, nor
+//! bytes that come and are cut between two looks.
 
 use super::file::{Growing, Identity, Seen};
 use super::{Feed, Taker, Wanted};
@@ -418,8 +420,7 @@ impl FilesFeed {
                             self.busy.insert(identity);
                             continue;
                         }
-                        taker.end(file.flow);
-                        file.is_ended = true;
+                        file.end(taker);
                     }
                 }
             }
@@ -444,8 +445,7 @@ impl FilesFeed {
                 if taker.position(file.flow).is_none() {
                     return;
                 }
-                taker.end(file.flow);
-                file.is_ended = true;
+                file.end(taker);
             }
         }
         if idle || (is_ending && all_ended && self.busy.is_empty()) || single {

@@ -6,7 +6,7 @@
 use crate::failure::{Failure, Result};
 use std::time::Duration;
 use thalweg_wire::message::{FlowMark, Origin};
-use thalweg_wire::{EntryId, RelativePath};
+use thalweg_wire::{Digest, EntryId, RelativePath};
 
 /// One pipe.
 pub mod pipe;
@@ -53,6 +53,8 @@ pub trait Taker: Send + Sync {
     fn begin(&self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId>;
     /// Where a flow goes on; `None`: not now.
     fn position(&self, flow: EntryId) -> Option<u64>;
+    /// BLAKE3 of what was handed on of a flow so far.
+    fn digest(&self, flow: EntryId) -> Option<Digest>;
     /// The next bytes, which begin at `offset`. Waits while there is no room or no link.
     fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed;
     /// The flow has no more bytes.

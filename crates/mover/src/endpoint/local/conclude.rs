@@ -25,6 +25,7 @@ impl LocalDestination {
             return conclusion;
         }
         self.delete_all(complete, &mut conclusion);
+        self.remove_aside(&mut conclusion);
         loop {
             let popped = lock(&self.spool).pop();
             match popped {

@@ -3,27 +3,18 @@
 use super::conclude::RESTORE;
 use super::destination::{LocalDestination, Place, Seen, Spot};
 use super::metadata::{Has, Named, Target, Wanted, apply, differs};
-use super::partial::{Caching, LocalPartial};
+use super::partial::Caching;
 use super::spool::Spooled;
-use super::staging::{Abilities, Grain, Staging, partial_name};
-use super::{conflict, evidence_of, failed, is_no_room, lock, wire_time};
-use crate::endpoint::{Decision, Left, PartialFile};
+use super::staging::{Abilities, Grain, Staging};
+use super::{conflict, evidence_of, failed, lock, wire_time};
+use crate::endpoint::Decision;
 use crate::failure::{Failure, FailureKind};
 use crate::journal::catalogue::{Remembered, bind};
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_sys::{Advice, Dir, File, Links, Stat, usage};
-use thalweg_wire::digest::{self, Rule};
+use std::sync::atomic::Ordering;
+use thalweg_sys::{Advice, Dir, File, Links, Stat};
 use thalweg_wire::message::{Check, Loss, Outcome, VerifyLevel};
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
-
-/// Read at once when a partial is digested again.
-const READ_BYTES: usize = 1 << 20;
-/// A partial with more than this is digested by several threads.
-const PARALLEL_BYTES: u64 = 64 << 20;
-const THREADS_MAX: usize = 4;
 
 impl LocalDestination {
     pub(super) fn decide_entry(&self, entry: &Entry) -> Decision {
@@ -112,6 +103,11 @@ impl LocalDestination {
         let path = &entry.path;
         let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(done(false)) };
         let mut stat = self.look(&place, &name, entry, false)?;
+        let mut aside = None;
+        if let Some(found) = stat.as_ref().filter(|found| found.kind != thalweg_sys::Kind::Dir) {
+            aside = self.make_way_for_directory(&place, &name, found, path)?;
+            stat = None;
+        }
         if stat.is_none() && !self.terms.dry_run {
             match place.dir.make_dir(&name, (entry.mode & 0o777) | 0o700) {
                 Ok(()) => {
@@ -125,15 +121,19 @@ impl LocalDestination {
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     stat = self.look(&place, &name, entry, true)?;
+                    if stat.as_ref().is_some_and(|stat| stat.kind != thalweg_sys::Kind::Dir) {
+                        return Err(conflict(path, "it appeared at the destination while it was copied"));
+                    }
                 }
-                Err(error) => return Err(failed("make the directory", path, &error)),
+                Err(error) => {
+                    if let Some(aside) = aside {
+                        self.put_back(&aside, &place, &name);
+                    }
+                    return Err(failed("make the directory", path, &error));
+                }
             }
         }
         let Some(stat) = stat else { return Ok(done(false)) };
-        if stat.kind != thalweg_sys::Kind::Dir {
-            let cause = "something that is not a directory stands where the source has one";
-            return Err(conflict(path, cause));
-        }
         let xattrs =
             self.terms.preserve.xattrs.then(|| self.with_descriptors(|| place.dir.xattrs(&name))).transpose();
         let xattrs = xattrs.map_err(|error| failed("read the attributes", path, &error))?;
@@ -183,7 +183,7 @@ impl LocalDestination {
             return Ok(skipped);
         }
         match stat.kind {
-            thalweg_sys::Kind::Dir => self.check_empty(&place.dir, &name, path)?,
+            thalweg_sys::Kind::Dir => self.check_way(&place, &name, path)?,
             // As root a copy to `/dev/null` would take it away from everybody.
             thalweg_sys::Kind::Fifo
             | thalweg_sys::Kind::Socket
@@ -229,15 +229,6 @@ impl LocalDestination {
             return None;
         };
         Some(settled(Outcome::Skipped(reason.to_owned()), false))
-    }
-
-    fn check_empty(&self, dir: &Dir, name: &[u8], path: &RelativePath) -> Result<(), Failure> {
-        let first = dir.open_beneath(name, Links::Refuse).and_then(|dir| dir.entries()?.next().transpose());
-        match first {
-            Ok(None) => Ok(()),
-            Ok(Some(_)) => Err(conflict(path, "a directory that is not empty stands there")),
-            Err(error) => Err(failed("look", path, &error)),
-        }
     }
 
     /// Whether size, time and what the catalogue remembers say that it is the same content. `Some(None)` without
@@ -374,7 +365,7 @@ impl LocalDestination {
                 return Ok(skipped);
             }
             if stat.kind == thalweg_sys::Kind::Dir {
-                return Err(conflict(path, "a directory stands there"));
+                self.check_way(&place, &name, path)?;
             }
             if self.is_same_special(entry, &place, &name, stat) {
                 return Ok(unchanged(None, false));
@@ -455,10 +446,15 @@ impl LocalDestination {
                 || place.dir.xattrs(name).is_ok_and(|found| found.len() == entry.xattrs.len()))
     }
 
-    /// Where the entry is; `None` in a dry run whose directory is not there.
-    fn parent_or_dry(&self, path: &RelativePath) -> Result<Option<Spot>, Failure> {
+    /// Where the entry is; `None` in a dry run whose directory is not there, or not yet one.
+    pub(super) fn parent_or_dry(&self, path: &RelativePath) -> Result<Option<Spot>, Failure> {
         match self.parent_of(path) {
-            Err(failure) if self.terms.dry_run && failure.kind == FailureKind::NotFound => Ok(None),
+            Err(failure)
+                if self.terms.dry_run
+                    && (failure.kind == FailureKind::NotFound || self.is_below_future_directory(path)) =>
+            {
+                Ok(None)
+            }
             other => other.map(Some),
         }
     }
@@ -513,116 +509,6 @@ impl LocalDestination {
         staging.map(|staging| staging.abilities()).unwrap_or_default()
     }
 
-    /// A partial of the same content from an earlier attempt, as far as it is sound, and what may be there in the
-    /// file that stands there; else everything is wanted.
-    fn resume(&self, entry: &Entry, place: &Place, candidate: Option<u64>) -> Result<Decision, Failure> {
-        let without_partial = || match candidate {
-            Some(_) => Decision::Wanted { left: None, candidate },
-            None => Decision::Fresh,
-        };
-        let (found, other) = match &*lock(&self.journal) {
-            Some(journal) => {
-                let found = journal.find(&entry.path, &entry.evidence);
-                (found, journal.find_path(&entry.path).filter(|number| Some(*number) != found))
-            }
-            None => return Ok(without_partial()),
-        };
-        if let Some(number) = other {
-            self.drop_partial(number, place);
-        }
-        let Some(number) = found else { return Ok(without_partial()) };
-        match self.resumed(number, entry, place) {
-            Ok(Some(left)) => return Ok(Decision::Wanted { left: Some(left), candidate }),
-            Ok(None) => {}
-            // It got its name, and that was not recorded any more.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                tracing::warn!(%error, path = %entry.path, "what an earlier attempt left cannot be read");
-            }
-        }
-        self.drop_partial(number, place);
-        Ok(without_partial())
-    }
-
-    fn drop_partial(&self, number: u64, place: &Place) {
-        lock(&self.partials).remove(&number);
-        if let Ok(staging) = self.staging_at(place) {
-            let _ = staging.dir.remove_file(partial_name(number).as_bytes());
-        }
-        if let Some(journal) = &mut *lock(&self.journal) {
-            journal.end(number);
-        }
-    }
-
-    /// `None` if nothing of it is of use.
-    fn resumed(&self, number: u64, entry: &Entry, place: &Place) -> io::Result<Option<Left>> {
-        let recorded = match &*lock(&self.journal) {
-            Some(journal) => journal.chunks(number).map_err(|failure| io::Error::other(failure.cause))?,
-            None => return Ok(None),
-        };
-        let open = lock(&self.partials).get(&number).cloned();
-        let partial = match open {
-            Some(partial) => partial,
-            None => {
-                let staging = self.staging_at(place)?;
-                let file = staging.dir.open_read_write(partial_name(number).as_bytes())?;
-                let sparse = self.is_sparse(entry);
-                Arc::new(LocalPartial::new(
-                    number,
-                    entry.path.clone(),
-                    file,
-                    sparse,
-                    self.caching(entry, &staging),
-                    &staging,
-                    place.territory.clone(),
-                ))
-            }
-        };
-        if recorded.is_empty() || partial.file.stat()?.size != entry.evidence.size {
-            return Ok(None);
-        }
-        let marked = matches!(entry.kind, Kind::File { marked: true, .. });
-        let rule = Rule {
-            file_bytes: entry.evidence.size,
-            segment_bytes: u64::from(self.terms.segment_bytes),
-            marked,
-        };
-        let present = sound_chunks(&partial.file, &rule, self.terms.chunk_bytes, recorded)?;
-        if present.is_empty() {
-            return Ok(None);
-        }
-        self.clear_gaps(&partial.file, &rule, &present, self.is_sparse(entry))?;
-        lock(&self.partials).insert(number, partial.clone());
-        let partial: Arc<dyn PartialFile> = partial;
-        Ok(Some(Left { partial, present }))
-    }
-
-    /// Makes zeros of everything that is not present: holes are never written, so nothing may show through.
-    fn clear_gaps(
-        &self,
-        file: &File,
-        rule: &Rule,
-        present: &[(u64, Digest)],
-        sparse: bool,
-    ) -> io::Result<()> {
-        let chunk_bytes = self.terms.chunk_bytes;
-        let mut at = 0;
-        let ends = [(digest::chunk_count(rule.file_bytes, chunk_bytes), Digest::default())];
-        for (chunk, _) in present.iter().chain(&ends) {
-            let start = at * chunk_bytes;
-            let end = (chunk * chunk_bytes).min(rule.file_bytes);
-            file.punch_hole(start, end.saturating_sub(start))?;
-            at = chunk + 1;
-        }
-        if !sparse {
-            match file.preallocate(0, rule.file_bytes) {
-                Err(error) if is_no_room(&error) => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
     /// Whether zeros of this entry become holes.
     pub(super) fn is_sparse(&self, entry: &Entry) -> bool {
         self.terms.preserve.holes && matches!(entry.kind, Kind::File { sparse: true, .. })
@@ -634,70 +520,6 @@ impl LocalDestination {
         let asked = self.terms.disk.destination.direct;
         Caching::choose(asked, kind, entry.evidence.size, self.is_sparse(entry))
     }
-}
-
-/// The chunks of `recorded` whose bytes on the medium still have their digest, in order.
-fn sound_chunks(
-    file: &File,
-    rule: &Rule,
-    chunk_bytes: u64,
-    recorded: BTreeMap<u64, Digest>,
-) -> io::Result<Vec<(u64, Digest)>> {
-    let count = digest::chunk_count(rule.file_bytes, chunk_bytes);
-    let recorded: Vec<_> = recorded.into_iter().filter(|(chunk, _)| *chunk < count).collect();
-    let _ = file.advise(Advice::DontNeed, 0, 0);
-    let next = AtomicU64::new(0);
-    let check = || -> io::Result<Vec<(u64, Digest)>> {
-        let mut sound = Vec::new();
-        let mut buffer = vec![0; READ_BYTES.max(rule.segment_bytes as usize)];
-        while let Some((chunk, digest)) = recorded.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-            if digest_of_chunk(file, rule, chunk_bytes, *chunk, &mut buffer)? == Some(*digest) {
-                sound.push((*chunk, *digest));
-            }
-        }
-        Ok(sound)
-    };
-    let bytes = (recorded.len() as u64).saturating_mul(chunk_bytes);
-    let threads = if bytes > PARALLEL_BYTES { usage::cores().min(THREADS_MAX) } else { 1 };
-    let mut sound = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(check)).collect();
-        let mut sound = check()?;
-        for other in others {
-            sound.extend(other.join().map_err(|_| io::Error::other("a thread that digests broke"))??);
-        }
-        Ok::<_, io::Error>(sound)
-    })?;
-    sound.sort_unstable_by_key(|(chunk, _)| *chunk);
-    Ok(sound)
-}
-
-/// `None` if the file is shorter than it must be.
-fn digest_of_chunk(
-    file: &File,
-    rule: &Rule,
-    chunk_bytes: u64,
-    chunk: u64,
-    buffer: &mut [u8],
-) -> io::Result<Option<Digest>> {
-    let start = chunk * chunk_bytes;
-    let length = digest::chunk_length(chunk, rule.file_bytes, chunk_bytes);
-    let mut digests = Vec::new();
-    let mut at = start;
-    while at < start + length || digests.is_empty() {
-        let wanted = (start + length - at).min(rule.segment_bytes);
-        let is_hole = wanted > 0 && file.next_data(at)?.is_none_or(|data| data >= at + wanted);
-        let digest = if is_hole {
-            rule.zeros(at, wanted)
-        } else {
-            let bytes = &mut buffer[..wanted as usize];
-            let read = file.read_at(bytes, at)?;
-            rule.segment(at, &bytes[..read])
-        };
-        let Some(digest) = digest else { return Ok(None) };
-        digests.push(digest);
-        at += wanted;
-    }
-    Ok(Some(digest::join(&digests, length == rule.file_bytes)))
 }
 
 fn wanted_mtime(wanted: &Wanted, stat: &Stat, times: bool) -> thalweg_sys::Time {

@@ -6,7 +6,7 @@
 
 use super::decide::as_directory;
 use super::destination::{LocalDestination, Offered};
-use super::staging::key_of;
+use super::staging::{TerritoryKey, key_of};
 use super::walk::{Step, Walk};
 use super::{STAGING_NAME, failed, lock};
 use crate::endpoint::Conclusion;
@@ -14,13 +14,15 @@ use crate::failure::{self, Failure, FailureKind};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use thalweg_sys::{Kind, Links};
+use thalweg_sys::{Dir, Kind, Links};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
 
 impl LocalDestination {
     pub(super) fn delete_all(&self, complete: bool, conclusion: &mut Conclusion) {
         let Some(delete_max) = self.terms.delete_max else { return };
+        let replaced = std::mem::take(&mut *lock(&self.replaced));
+        (conclusion.deleted, conclusion.deleted_names) = (replaced.count, replaced.names);
         if self.root.is_none() {
             return;
         }
@@ -50,20 +52,41 @@ impl LocalDestination {
             conclusion.troubles.push(refuse(FailureKind::Usage, cause));
             return;
         }
-        if count > delete_max {
-            let cause =
-                format!("nothing was deleted: {count} entries would be, and {delete_max} are allowed");
+        let left_max = delete_max.saturating_sub(conclusion.deleted);
+        if count > left_max {
+            let cause = match conclusion.deleted {
+                0 => format!("nothing was deleted: {count} entries would be, and {delete_max} are allowed"),
+                made_way => format!(
+                    "no more was deleted: {count} entries would be, {made_way} made way for others, and \
+                     {delete_max} are allowed"
+                ),
+            };
             conclusion.troubles.push(refuse(FailureKind::Usage, cause));
             return;
         }
         if self.terms.dry_run {
-            (conclusion.deleted, conclusion.deleted_names) = (count, names);
+            add(conclusion, (count, names));
             return;
         }
-        match self.sweep(&offered, Some(delete_max), &mut conclusion.troubles) {
-            Ok(deleted) => (conclusion.deleted, conclusion.deleted_names) = deleted,
+        match self.sweep(&offered, Some(left_max), &mut conclusion.troubles) {
+            Ok(deleted) => add(conclusion, deleted),
             Err(error) => conclusion.troubles.push(failure::of_io("delete", &error)),
         }
+    }
+
+    /// Counts a directory with all that is in it; `None` if something in it has to stay.
+    pub(super) fn count_tree(
+        &self,
+        path: &RelativePath,
+        dir: Arc<Dir>,
+        key: TerritoryKey,
+    ) -> io::Result<Option<Doomed>> {
+        let mut troubles = Vec::new();
+        let doomed = Level { is_doomed: true, keeps: false };
+        let mut sweep = self.sweeping(None, None, &mut troubles, key, doomed)?;
+        sweep.walk.enter(path.as_bytes(), dir)?;
+        sweep.run()?;
+        Ok((!sweep.keeps).then_some(Doomed { count: sweep.count, names: sweep.names }))
     }
 
     /// Counts what is to go, or removes up to `remove_max` of it; names the first of it.
@@ -74,35 +97,66 @@ impl LocalDestination {
         troubles: &mut Vec<Failure>,
     ) -> io::Result<(u64, Vec<RelativePath>)> {
         let root = self.root.clone().ok_or(io::ErrorKind::NotFound)?;
-        let reopen = {
-            let root = root.clone();
-            move |path: &[u8]| root.dir.open_beneath(path, Links::Refuse)
-        };
-        let mut sweep = Sweep {
-            destination: self,
-            offered,
-            remove_max,
-            troubles,
-            walk: Walk::new(Box::new(reopen)),
-            levels: vec![Level { is_doomed: false, keeps: false }],
-            count: 0,
-            names: Vec::new(),
-        };
+        let kept = Level { is_doomed: false, keeps: false };
+        let mut sweep = self.sweeping(Some(offered), remove_max, troubles, root.territory.key, kept)?;
         sweep.walk.enter(b"", root.dir.clone())?;
         sweep.run()?;
         Ok((sweep.count, sweep.names))
     }
+
+    /// Nothing is entered yet.
+    fn sweeping<'a>(
+        &'a self,
+        offered: Option<&'a Offered>,
+        remove_max: Option<u64>,
+        troubles: &'a mut Vec<Failure>,
+        key: TerritoryKey,
+        level: Level,
+    ) -> io::Result<Sweep<'a>> {
+        let root = self.root.clone().ok_or(io::ErrorKind::NotFound)?;
+        let reopen = move |path: &[u8]| root.dir.open_beneath(path, Links::Refuse);
+        Ok(Sweep {
+            destination: self,
+            offered,
+            remove_max,
+            troubles,
+            key,
+            walk: Walk::new(Box::new(reopen)),
+            levels: vec![level],
+            keeps: false,
+            count: 0,
+            names: Vec::new(),
+        })
+    }
+}
+
+fn add(conclusion: &mut Conclusion, (count, names): (u64, Vec<RelativePath>)) {
+    conclusion.deleted += count;
+    let room = DELETED_TOLD_MAX.saturating_sub(conclusion.deleted_names.len());
+    conclusion.deleted_names.extend(names.into_iter().take(room));
+}
+
+/// What goes, or would.
+pub(super) struct Doomed {
+    pub(super) count: u64,
+    /// The first of it, [`DELETED_TOLD_MAX`] at most.
+    pub(super) names: Vec<RelativePath>,
 }
 
 struct Sweep<'a> {
     destination: &'a LocalDestination,
-    offered: &'a Offered,
+    /// `None`: everything is doomed.
+    offered: Option<&'a Offered>,
     /// `None`: only count.
     remove_max: Option<u64>,
     troubles: &'a mut Vec<Failure>,
+    /// The file system that it stays on.
+    key: TerritoryKey,
     walk: Walk<'a>,
     /// For each directory on the way.
     levels: Vec<Level>,
+    /// Something stays somewhere.
+    keeps: bool,
     count: u64,
     names: Vec<RelativePath>,
 }
@@ -162,16 +216,17 @@ impl Sweep<'_> {
             }
         };
         let is_dir = stat.kind == Kind::Dir;
-        let is_foreign =
-            is_dir && self.destination.root.as_ref().is_some_and(|root| root.territory.key != key_of(&stat));
-        if !is_doomed && self.offered.contains(&path)? {
-            if is_dir && !is_foreign && self.offered.contains(&as_directory(&path))? {
+        let is_foreign = is_dir && self.key != key_of(&stat);
+        if let (false, Some(offered)) = (is_doomed, self.offered)
+            && offered.contains(&path)?
+        {
+            if is_dir && !is_foreign && offered.contains(&as_directory(&path))? {
                 self.enter(name, &path, false);
             }
             return Ok(());
         }
         let at_top = self.walk.depth() == 1;
-        if at_top && !self.destination.root_is_offered.load(Ordering::Relaxed) {
+        if at_top && !is_doomed && !self.destination.root_is_offered.load(Ordering::Relaxed) {
             // The root itself is not the source's: what else is in it is not our business.
             return Ok(());
         }
@@ -249,6 +304,7 @@ impl Sweep<'_> {
     }
 
     fn keep(&mut self) {
+        self.keeps = true;
         if let Some(level) = self.levels.last_mut() {
             level.keeps = true;
         }

@@ -17,6 +17,7 @@ use super::place::{self, Resolved};
 use super::scratch::Scratch;
 use super::spool::Spool;
 use super::staging::{Staging, Territory, TerritoryKey, key_of};
+use super::way::Replaced;
 use super::{STAGING_NAME, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
 use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, SourceFile, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -64,6 +65,8 @@ pub struct LocalDestination {
     /// Entries offered besides the root.
     pub(super) offered_entries: AtomicU64,
     pub(super) root_is_offered: AtomicBool,
+    /// Counted as deleted, because something of another kind took its name.
+    pub(super) replaced: Mutex<Replaced>,
     next_number: AtomicU64,
     /// The first sync that failed. Nothing is believed after it.
     pub(super) failed: Mutex<Option<Failure>>,
@@ -181,6 +184,7 @@ impl LocalDestination {
             offered: Mutex::default(),
             offered_entries: AtomicU64::new(0),
             root_is_offered: AtomicBool::new(false),
+            replaced: Mutex::default(),
             next_number: AtomicU64::new(1),
             failed: Mutex::default(),
             rights,

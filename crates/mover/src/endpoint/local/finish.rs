@@ -253,7 +253,15 @@ impl LocalDestination {
                     return Err(conflict(path, "it was changed at the destination while it was copied"));
                 }
                 // Nothing is renamed over a directory, not even an empty one.
-                Ok(_) if seen.kind == Kind::Dir => place.dir.remove_dir(name).map_err(of_io)?,
+                Ok(_) if seen.kind == Kind::Dir => match place.dir.remove_dir(name) {
+                    Err(error)
+                        if error.kind() == io::ErrorKind::DirectoryNotEmpty
+                            && self.terms.delete_max.is_some() =>
+                    {
+                        return self.replace_tree(from, temporary, place, name, path);
+                    }
+                    removed => removed.map_err(of_io)?,
+                },
                 Ok(_) => replace = Replace::Existing,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(of_io(error)),
@@ -317,10 +325,7 @@ impl LocalDestination {
         let thalweg_wire::Kind::HardLink { first, .. } = &entry.kind else {
             return Err(Failure::new(FailureKind::Internal, "link", "it is no hard link").at(path));
         };
-        let (place, name) = match self.parent_of(path) {
-            Err(failure) if self.terms.dry_run && failure.kind == FailureKind::NotFound => return Ok(done()),
-            other => other?,
-        };
+        let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(done()) };
         let first_place = self.parent_of(first);
         let first_stat = first_place.as_ref().ok().and_then(|(place, name)| place.dir.stat(name).ok());
         let there = self.look(&place, &name, entry, true)?;
@@ -333,7 +338,7 @@ impl LocalDestination {
             return Ok(Outcome::Skipped("it exists at the destination".to_owned()));
         }
         if there.as_ref().is_some_and(|there| there.kind == Kind::Dir) {
-            return Err(conflict(path, "a directory stands there"));
+            self.check_way(&place, &name, path)?;
         }
         if self.terms.dry_run {
             return Ok(done());

@@ -201,10 +201,11 @@ impl FlowDestination for LocalFlows {
             return Err(failure.at(&name).in_range(0, bytes));
         }
         let renamed = (name != path).then(|| format!("{}/{}", shown(&self.words), Escaped(name.as_bytes())));
+        let told = (name != begin.path).then(|| name.clone());
         let is_named = AtomicBool::new(made_in.is_none());
         let is_ours = marked.is_some();
         let grown = Grown { file, path: name, number, marks: self.marks.clone(), made_in, is_named };
-        Ok(Standing { number, bytes, hasher, is_ours, file: Arc::new(grown), renamed })
+        Ok(Standing { number, bytes, hasher, is_ours, file: Arc::new(grown), name: told, renamed })
     }
 
     fn record(&self, marks: &[(u64, u64, Digest)]) -> Result<()> {

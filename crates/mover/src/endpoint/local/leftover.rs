@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_sys::{Dir, File, Kind, Links};
+use thalweg_sys::{Dir, File, Kind, Links, Stat, usage};
 use thalweg_wire::RelativePath;
 
 /// What one job left in one directory.
@@ -79,7 +79,8 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
     let mut left = Vec::new();
     for (staging, dir, job) in &found {
         let path = staging.join(job).unwrap_or_else(|_| staging.clone());
-        let bytes = dir.open_beneath(job, Links::Refuse).and_then(|dir| sweep(&dir, false)).unwrap_or(0);
+        let bytes =
+            dir.open_beneath(job, Links::Refuse).and_then(|dir| sweep(&Arc::new(dir), false)).unwrap_or(0);
         let mut state = match (in_use.contains(job), held.contains_key(job)) {
             (true, _) => LeftoverState::InUse,
             (false, true) => LeftoverState::Left,
@@ -88,7 +89,7 @@ pub fn leftovers(path: &Path, remove: bool, trouble: &mut dyn FnMut(Failure)) ->
         if remove && state == LeftoverState::Left {
             let removed = dir
                 .open_beneath(job, Links::Refuse)
-                .and_then(|own| sweep(&own, true))
+                .and_then(|own| sweep(&Arc::new(own), true))
                 .and_then(|_| dir.remove_dir(job));
             match removed {
                 Ok(()) => {
@@ -138,34 +139,47 @@ fn find(root: &Arc<Dir>, trouble: &mut dyn FnMut(Failure)) -> io::Result<Vec<Rel
     }
 }
 
-/// Counts the bytes of a job's staging, or removes what is in it. Only a probe's is a tree; it is as deep as what was
-/// measured, and what is deeper than [`DEPTH_MAX`] stays.
-pub(super) fn sweep(dir: &Dir, remove: bool) -> io::Result<u64> {
-    sweep_below(dir, remove, DEPTH_MAX)
-}
-
-/// Directories that are held open at once, and calls on the stack.
-const DEPTH_MAX: usize = 200;
-
-fn sweep_below(dir: &Dir, remove: bool, depth_max: usize) -> io::Result<u64> {
+/// Counts the bytes of what is in a directory of ours, or removes it, however deep it is.
+///
+/// # Errors
+/// Of the first that cannot be listed, looked at or removed; the rest stays.
+pub(super) fn sweep(dir: &Arc<Dir>, remove: bool) -> io::Result<u64> {
+    let mut walk = Walk::new(Box::new(|path: &[u8]| dir.open_beneath(path, Links::Refuse)));
+    walk.enter(b"", dir.clone())?;
     let mut bytes = 0;
-    for entry in dir.entries()? {
-        let name = entry?.name;
-        let stat = dir.stat(&name)?;
-        if stat.kind == Kind::Dir {
-            let depth_max = depth_max.checked_sub(1).ok_or(io::ErrorKind::QuotaExceeded)?;
-            bytes += sweep_below(&dir.open_beneath(&name, Links::Refuse)?, remove, depth_max)?;
-            if remove {
-                dir.remove_dir(&name)?;
-            }
-        } else {
-            bytes += stat.blocks_512.saturating_mul(512);
-            if remove {
-                dir.remove_file(&name)?;
+    loop {
+        match walk.next() {
+            Step::End => return Ok(bytes),
+            Step::Trouble(error) => return Err(error),
+            Step::Left(name) if remove && walk.depth() > 0 => walk.dir()?.remove_dir(&name)?,
+            Step::Left(_) => {}
+            Step::Name(name, _) => {
+                let here = walk.dir()?;
+                let stat = here.stat(&name)?;
+                if stat.kind == Kind::Dir {
+                    if remove {
+                        open_for_us(&here, &name, &stat)?;
+                    }
+                    walk.enter(&name, Arc::new(here.open_beneath(&name, Links::Refuse)?))?;
+                } else {
+                    bytes += stat.blocks_512.saturating_mul(512);
+                    if remove {
+                        here.remove_file(&name)?;
+                    }
+                }
             }
         }
     }
-    Ok(bytes)
+}
+
+/// A directory of our own in which we may change nothing is opened, if it is to be emptied or moved. Returns whether it was.
+pub(super) fn open_for_us(parent: &Dir, name: &[u8], stat: &Stat) -> io::Result<bool> {
+    let us = usage::effective_uid();
+    let is_closed = us != 0 && stat.uid == us && stat.mode & 0o700 != 0o700;
+    if is_closed {
+        parent.set_mode(name, stat.mode | 0o700)?;
+    }
+    Ok(is_closed)
 }
 
 /// Removes a staging directory if no job is left in it.

@@ -3,7 +3,7 @@
 //! In the order in which a byte meets it: [`source`] is scanned ([`scan`], on top of [`walk`]) and read;
 //! [`destination`] looks at what stands there ([`decide`]), takes bytes into hidden files ([`staging`],
 //! [`partial`]), makes them durable ([`durable`]), gives them their names ([`finish`]) and metadata
-//! ([`metadata`]), and cleans up at the end ([`conclude`], [`delete`]). [`survey`] answers questions that need no
+//! ([`metadata`]), and cleans up at the end ([`conclude`], [`delete`], and [`way`] for what others stand in place of). [`survey`] answers questions that need no
 //! transfer.
 //!
 //! For all of it: inside a transfer's root nothing is reached but by a held directory and one name in it, so a
@@ -47,6 +47,8 @@ pub mod destination;
 
 mod decide;
 
+mod resume;
+
 pub mod flows;
 
 mod finish;
@@ -57,6 +59,8 @@ mod spool;
 
 mod delete;
 
+mod way;
+
 mod conclude;
 
 pub mod survey;
@@ -64,6 +68,7 @@ pub mod survey;
 pub mod leftover;
 
 pub use destination::{DestinationPlace, LocalDestination};
+pub use partial::DIRECT_BYTES;
 pub use source::{LocalSource, ScanOptions, SourceRoot};
 
 /// Directory in the root of a destination (and in the top directory of every other file system below it) that
@@ -73,10 +78,13 @@ pub const STAGING_NAME: &[u8] = b".thalweg-staging";
 /// Error numbers that `io::ErrorKind` does not tell apart (generic Linux; not MIPS, SPARC, Alpha).
 mod errno {
     pub const IO: i32 = 5;
+    pub const INVALID: i32 = 22;
     pub const TABLE_FULL: i32 = 23;
     pub const TOO_MANY_OPEN: i32 = 24;
+    pub const NO_SYSTEM_CALL: i32 = 38;
     pub const LOOP: i32 = 40;
     pub const NO_DATA: i32 = 61;
+    pub const NOT_SUPPORTED: i32 = 95;
 }
 
 fn is_errno(error: &io::Error, number: i32) -> bool {

@@ -14,6 +14,7 @@ use crate::manifest::Filter;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thalweg_sys::{Dir, File, Links, Time};
 use thalweg_wire::message::{SourceForm, Terms};
 
@@ -192,7 +193,7 @@ pub(super) fn open_lock(own: &Dir) -> io::Result<File> {
 fn remove(shared: &Dir, name: &[u8]) {
     let removed = shared
         .open_beneath(name, Links::Refuse)
-        .and_then(|own| sweep(&own, true))
+        .and_then(|own| sweep(&Arc::new(own), true))
         .and_then(|_| shared.remove_dir(name));
     if let Err(error) = removed {
         let failure = failure::of_io("remove", &error);

@@ -8,12 +8,14 @@
 //!   partial-<number>            large files
 //!   lane-<lane>/<number>        small files, a few in each directory: see [`lanes`](super::lanes)
 //!   made-<number>               links, FIFOs and devices on their way to their names
+//!   aside-<number>              what made way for an entry of another kind, until the end
 //! ```
 //!
 //! A staging directory must be ours and closed to others; another one is refused, because whoever can change
 //! names in it chooses what is renamed into place.
 
 use super::lanes::Lanes;
+use super::way::remove_tree;
 use super::{STAGING_NAME, lock};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
@@ -326,7 +328,7 @@ impl Staging {
         self.remove_small();
         let Ok(entries) = self.dir.entries() else { return };
         for entry in entries.flatten() {
-            let _ = self.dir.remove_file(&entry.name);
+            let _ = remove_tree(&self.dir, &entry.name);
         }
     }
 
@@ -370,6 +372,14 @@ pub(super) fn lane_name(lane: u32) -> String {
 
 pub(super) fn partial_name(number: u64) -> String {
     format!("partial-{number}")
+}
+
+pub(super) fn aside_name(number: u64) -> String {
+    format!("aside-{number}")
+}
+
+pub(super) fn is_aside(name: &[u8]) -> bool {
+    name.starts_with(b"aside-")
 }
 
 fn partial_number(name: &[u8]) -> Option<u64> {

@@ -7,7 +7,7 @@ use thalweg_wire::message::{Question, Reply};
 
 /// Short, so that tests of deadlines are.
 const SHORT: ControlLimits = ControlLimits {
-    stall_timeout: Duration::from_millis(400),
+    stall_timeout: Duration::from_millis(2500),
     heartbeat_interval: Duration::from_millis(50),
     queue_bytes_max: 8 << 20,
 };
@@ -88,14 +88,14 @@ fn heartbeats_say_what_the_callback_says_and_keep_an_idle_channel_alive() {
     let (one, two) = channels(SHORT);
     let began = Instant::now();
     let mut heartbeats = 0;
-    while began.elapsed() < 3 * SHORT.stall_timeout {
+    while began.elapsed() < 2 * SHORT.stall_timeout {
         match two.messages.recv_timeout(LONG).unwrap() {
             Message::Heartbeat(heartbeat) => assert_eq!(heartbeat.verified_bytes, 7),
             other => panic!("{other:?}"),
         }
         heartbeats += 1;
     }
-    assert!((10..40).contains(&heartbeats), "{heartbeats} in 1.2 s, one each 50 ms");
+    assert!((5..150).contains(&heartbeats), "{heartbeats} in 5 s, one each 50 ms");
     assert!(one.end.try_recv().is_err() && two.end.try_recv().is_err());
 }
 
@@ -106,8 +106,8 @@ fn a_silent_peer_is_given_up_after_the_stall_timeout_and_the_sentence_says_so() 
     let channel = Channel::over(client, SHORT);
     let failure = channel.failure();
     assert_eq!(failure.kind, FailureKind::Connection);
-    assert_eq!(failure.cause, "no sign of life from the peer for 0.4 s");
-    assert!(began.elapsed() >= SHORT.stall_timeout && began.elapsed() < 3 * SHORT.stall_timeout);
+    assert_eq!(failure.cause, "no sign of life from the peer for 2.5 s");
+    assert!(began.elapsed() >= SHORT.stall_timeout && began.elapsed() < LONG);
     assert_eq!(channel.handle.send(ask(1)).unwrap_err(), failure);
     assert_eq!(seconds(ControlLimits::default().stall_timeout), "30");
 }
@@ -127,7 +127,7 @@ fn a_peer_that_talks_and_does_not_listen_is_given_up_too() {
     let _ = (0..40).try_for_each(|number| channel.handle.send(large(number)));
     let failure = channel.failure();
     assert_eq!(failure.kind, FailureKind::Connection);
-    assert_eq!(failure.cause, "the peer has taken nothing for 0.4 s");
+    assert_eq!(failure.cause, "the peer has taken nothing for 2.5 s");
     stop.stop();
     talking.join().unwrap();
 }

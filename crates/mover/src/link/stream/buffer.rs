@@ -84,6 +84,16 @@ impl FrameBuffer {
     }
 }
 
+/// What a plan counts with is no less than what frames take, up to the largest.
+const _: () = {
+    let mut segment = limits::SEGMENT_BYTES_MIN;
+    while segment <= limits::SEGMENT_BYTES_MAX {
+        let takes = Buffer::memory_bytes(FrameBuffer::memory_bytes(segment as usize));
+        assert!(takes as u64 <= crate::plan::frame_bytes(segment));
+        segment *= 2;
+    }
+};
+
 /// Sizes; the content is the user's.
 impl fmt::Debug for FrameBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -396,7 +396,7 @@ fn a_reader_waits_no_longer_than_its_timeout_and_not_at_all_once_stopped() {
         });
         let began = Instant::now();
         assert!(matches!(reader.receive(&mut buffer), Ok(Received::Cut(_))));
-        assert!(began.elapsed() < Duration::from_secs(5));
+        assert!(began.elapsed() < Duration::from_secs(30));
         stopping.join().unwrap();
     }
 }

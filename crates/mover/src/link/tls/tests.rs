@@ -201,7 +201,8 @@ fn a_peer_that_drips_or_is_silent_is_cut_at_the_total_deadline() {
         let took = began.elapsed();
         assert_eq!(failure.kind, FailureKind::Connection);
         assert!(failure.cause.contains("within 0.3 s"), "{failure}");
-        assert!(took >= Duration::from_millis(290) && took < Duration::from_millis(1500), "{took:?}");
+        // The whole record would take almost three minutes.
+        assert!(took >= Duration::from_millis(290) && took < Duration::from_secs(30), "{took:?}");
         dripping.join().unwrap();
     }
 }

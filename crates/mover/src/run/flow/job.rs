@@ -3,9 +3,12 @@
 //! Both sides on this machine outlive the sessions that they ride in: what was read of a pipe, or delivered to a program,
 //! is not had a second time. So only the link is begun anew after an outage that a session did not survive.
 
+use super::lags::Lag;
 use super::local::LocalFlow;
 use super::receiver::FlowReceive;
 use super::sender::FlowSend;
+use super::slot::TakenSlot;
+use crate::admission::{SlotAsked, SlotHeld};
 use crate::basin::{self, Evidence, Verdict};
 use crate::endpoint::flow::{FlowDestination, NullFlows, PipeDestination};
 use crate::endpoint::grow::Feed;
@@ -35,10 +38,10 @@ use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::System;
 use thalweg_wire::message::{
-    Check, Direction, Disk, FlowTerms, Open, Place, Preserve, SourceForm, Terms, Totals, TransferNumber,
-    Until, VerifyLevel,
+    Check, Direction, Disk, FlowTerms, Open, Place, Preserve, Rhythm, SourceForm, Terms, Totals,
+    TransferNumber, Until, VerifyLevel,
 };
-use thalweg_wire::{Digest, RelativePath};
+use thalweg_wire::{Digest, RelativePath, limits};
 
 /// Name of standard input in messages and receipts.
 pub const PIPE_NAME: &[u8] = b"stdin";
@@ -80,6 +83,8 @@ pub struct FlowWishes {
     pub terms: FlowTerms,
     /// Send no more than so many bytes a second.
     pub rate_bytes_per_s: Option<u64>,
+    /// Send to a far place only in windows that its server promises; refused, nothing is sent.
+    pub slot: Option<SlotAsked>,
     /// The link.
     pub link: LinkSettings,
     /// Takes the lines of the receipt. Called whenever the receipt begins: its sink starts over.
@@ -95,6 +100,7 @@ impl FlowWishes {
             asked: Asked::default(),
             terms: FlowTerms { until, window_bytes: WINDOW_BYTES, mark_every_ms: MARK_EVERY_MS },
             rate_bytes_per_s: None,
+            slot: None,
             link: LinkSettings::default(),
             lines: None,
             header: None,
@@ -124,6 +130,10 @@ pub struct FlowReport {
     pub verdict: Option<Verdict>,
     /// How often it needed a new session.
     pub attempts: u32,
+    /// How late bytes were; where this side read them.
+    pub lag: Option<Lag>,
+    /// What the slot promised, if there was one.
+    pub slot: Option<SlotHeld>,
 }
 
 /// Streams, until the source is complete and all of it is durable (or delivered) at the destination.
@@ -147,6 +157,10 @@ pub fn stream(
         progress: (0, Instant::now()),
         told: None,
     };
+    if wishes.slot.is_some() && (matches!(from, FlowFrom::Far(..)) || !matches!(to, FlowTo::Far(..))) {
+        let cause = "slots are for streams from this machine to a daemon";
+        return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
+    }
     match (from, to) {
         (FlowFrom::Far(..), FlowTo::Far(..)) => {
             let cause = "both places are far: run thalweg at one of them";
@@ -206,17 +220,23 @@ impl Job<'_> {
         receiver.close();
         local.close();
         let (totals, agreed) = agreed.map_err(|failure| sender.read_failure().unwrap_or(failure))?;
-        Ok(self.report(totals, agreed, plan, rows, 1))
+        Ok(FlowReport { lag: Some(sender.lag()), ..self.report(totals, agreed, plan, rows, 1) })
     }
 
     fn push(&mut self, from: FlowFrom, far: &Arc<Far>, place: &Place) -> Result<FlowReport> {
         let mut from = Some(from);
         let mut begun: Option<(Arc<FlowSend>, SourceForm, Plan)> = None;
+        let mut held = None;
         let result = self.attempts(far, &mut |job, client, number| {
+            let ready = begun.as_ref().and_then(|(run, ..)| run.first_read(Duration::ZERO));
+            let mut slot = job.take_slot(client, ready)?;
             let (run, form, plan) = match &begun {
                 Some(begun) => begun.clone(),
                 None => {
-                    let plan = job.plan(client, Direction::Push);
+                    let mut plan = job.plan(client, Direction::Push);
+                    if let Some(slot) = &slot {
+                        fit_pieces(&mut plan, slot.held().slot.bytes);
+                    }
                     let key = job_key_of(Some((far, place)), &FlowTo::Null);
                     let terms = job.terms(&plan, key);
                     let from = from.take().ok_or_else(|| internal("the source is gone"))?;
@@ -228,10 +248,20 @@ impl Job<'_> {
                 }
             };
             client.open(job.opening(number, Direction::Push, place, form, &run.terms, &run.flow))?;
+            if let Some(slot) = &mut slot {
+                run.set_slot(Some((slot.gate(), slot.held().deadline)));
+                slot.keep(run.clone())?;
+            }
             run.attach(number, client.session.outbox(), job.lines());
             client.session.add(number, Transfer::SendFlows(run.clone()))?;
             want_streams(client, &plan);
             let ended = job.wait(client, |job| {
+                if let Some(slot) = &slot {
+                    job.tell_slot(slot, &mut held);
+                    if let Some(failure) = slot.failure() {
+                        return Some(Err(failure));
+                    }
+                }
                 job.measure_sender(&run);
                 job.tell_evidence(&plan, || (run.side(), run.peer_accounts()));
                 match run.wait(Duration::from_millis(100)) {
@@ -248,7 +278,33 @@ impl Job<'_> {
         if let (Err(failure), Some((run, ..))) = (&result, &begun) {
             run.abort(failure.clone());
         }
-        self.reported(result)
+        let lag = begun.as_ref().map(|(run, ..)| run.lag());
+        self.reported(result).map(|report| FlowReport { lag, slot: held, ..report })
+    }
+
+    fn take_slot(&self, client: &Arc<Client>, ready: Option<Instant>) -> Result<Option<TakenSlot>> {
+        let Some(asked) = self.wishes.slot else { return Ok(None) };
+        let stall = self.wishes.link.stall_timeout;
+        if let Rhythm::Bursts { period_micros, .. } = asked.rhythm
+            && Duration::from_micros(period_micros) * 2 > stall
+        {
+            let cause =
+                "between two bursts there is more than half of what counts as a stall (--stall-timeout)";
+            return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
+        }
+        let mark_every = Duration::from_millis(self.wishes.terms.mark_every_ms.into());
+        TakenSlot::take(client, asked, mark_every, ready).map(Some)
+    }
+
+    /// Tells what is promised, when that changes.
+    fn tell_slot(&self, slot: &TakenSlot, told: &mut Option<SlotHeld>) {
+        if slot.gate().next_opening().is_none() {
+            return;
+        }
+        let held = slot.held();
+        if told.replace(held).is_none_or(|told| told.slot.lease != held.slot.lease) {
+            (self.watch.events)(Event::Slot(Box::new(held)));
+        }
     }
 
     fn pull(&mut self, far: &Arc<Far>, place: &Place, to: FlowTo) -> Result<FlowReport> {
@@ -302,7 +358,7 @@ impl Job<'_> {
     fn attempts(
         &mut self,
         far: &Arc<Far>,
-        attempt: &mut dyn FnMut(&mut Self, &Client, TransferNumber) -> Result<Done>,
+        attempt: &mut dyn FnMut(&mut Self, &Arc<Client>, TransferNumber) -> Result<Done>,
     ) -> Result<(Done, u32)> {
         let mut attempts = 0;
         let mut had_link = false;
@@ -406,6 +462,7 @@ impl Job<'_> {
             only: Vec::new(),
             trial: None,
             flow: Some(flow.clone()),
+            frames: None,
         }
     }
 
@@ -414,7 +471,7 @@ impl Job<'_> {
             Direction::Push => (own_system(), client.system),
             Direction::Pull => (client.system, own_system()),
         };
-        self.planned(Path { rtt: Some(client.rtt), sender, receiver, learned: None })
+        self.planned(Path { rtt: Some(client.rtt), sender, receiver, ..Path::default() })
     }
 
     fn planned(&self, path: Path) -> Plan {
@@ -496,6 +553,7 @@ impl Job<'_> {
     fn evidence(&self, plan: &Plan, (sender, receiver): (SideAccounts, SideAccounts)) -> Evidence {
         let settings = Settings {
             is_linked: plan.streams.value > 0,
+            is_flow: true,
             streams: plan.streams.value,
             concurrency: 1,
             depth: None,
@@ -522,7 +580,17 @@ impl Job<'_> {
         let evidence = Evidence { entries: totals.done + totals.failed, ..self.evidence(&plan, sides) };
         let verdict = basin::judge(&evidence);
         (self.watch.events)(Event::Finished(totals));
-        FlowReport { totals, agreed, plan, elapsed: self.started.elapsed(), evidence, verdict, attempts }
+        FlowReport {
+            totals,
+            agreed,
+            plan,
+            elapsed: self.started.elapsed(),
+            evidence,
+            verdict,
+            attempts,
+            lag: None,
+            slot: None,
+        }
     }
 }
 
@@ -559,6 +627,16 @@ fn job_key_of(far: Option<(&Arc<Far>, &Place)>, to: &FlowTo) -> [u8; 16] {
     let mut key = [0; 16];
     key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     key
+}
+
+/// Pieces that a window has room for: a piece goes as a whole.
+fn fit_pieces(plan: &mut Plan, window_bytes: u64) {
+    let most = (window_bytes / 2).max(limits::SEGMENT_BYTES_MIN);
+    let segment = u64::from(plan.segment_bytes.value).min(1 << most.ilog2());
+    if segment != u64::from(plan.segment_bytes.value) {
+        plan.segment_bytes.value = segment as u32;
+        plan.segment_bytes.why = "a window of the slot has room for two of them".into();
+    }
 }
 
 fn want_streams(client: &Client, plan: &Plan) {

@@ -3,11 +3,11 @@
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::flow::receiver::{Action, Receiver, Slot};
+use crate::flow::receiver::{Action, Receiver, Slot, Stood};
 use crate::link::FrameBuffer;
 use crate::run::end::{self, End};
 use crate::run::expected::Expected;
-use crate::run::flow::sender::entry_of;
+use crate::run::flow::sender::{entry_of, settled_entry};
 use crate::run::ledger::Ledger;
 use crate::run::{Clock, Ended, LineSink, Outbox};
 use crate::stage::send::Outlet;
@@ -18,13 +18,13 @@ use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_wire::Digest;
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
     FlowBegin, FlowMessage, FlowTerms, Heartbeat, Terms, TransferMessage, TransferNumber, WaitingFor,
 };
 use thalweg_wire::receipt::Signed;
-use thalweg_wire::{Digest, Entry};
 
 /// See the module. Shared by the stream threads, the control thread and its own three.
 pub struct FlowReceive {
@@ -344,16 +344,16 @@ impl FlowReceive {
         while let Ok(Job::Open(slot, begin)) = queue.recv() {
             let opened = self.destination.open(&begin);
             let standing = match opened {
-                Ok(Standing { number, bytes, hasher, is_ours, file, renamed }) => {
-                    if let Some(name) = renamed {
+                Ok(Standing { number, bytes, hasher, is_ours, file, name, renamed }) => {
+                    if let Some(place) = renamed {
                         let text =
-                            format!("{} goes to {name}", thalweg_wire::path::Escaped(begin.path.as_bytes()));
+                            format!("{} goes to {place}", thalweg_wire::path::Escaped(begin.path.as_bytes()));
                         (self.events)(Event::Note(text));
                     }
                     self.files.lock().unwrap_or_else(|p| p.into_inner()).insert(slot, (number, file));
                     let digest = Digest(*hasher.finalize().as_bytes());
                     let _ = self.writes.send(Job::Begin(slot, Box::new(hasher)));
-                    Ok((bytes, digest, is_ours))
+                    Ok(Stood { bytes, digest, is_ours, name })
                 }
                 Err(failure) => Err(failure),
             };
@@ -488,8 +488,8 @@ impl FlowReceive {
                 Action::Sync(marks) => drop(self.rounds.send(Job::Sync(marks))),
                 Action::Complete(slot, bytes) => drop(self.rounds.send(Job::Complete(slot, bytes))),
                 Action::Settled(slot, flow, outcome) => {
-                    if let Some((begin, bytes)) = state.machine.flow(slot) {
-                        let entry: Entry = entry_of(flow, &begin.path, begin.mode, bytes);
+                    if let Some((begin, name, bytes)) = state.machine.flow(slot) {
+                        let entry = settled_entry(flow, begin, name, bytes, &outcome);
                         state.end.settled(&entry, &outcome);
                         (self.events)(Event::Settled(Arc::new(entry), outcome));
                     }

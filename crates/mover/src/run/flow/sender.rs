@@ -6,19 +6,25 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::flow::sender::{Action, Piece, Progress, Sender};
 use crate::link::FrameBuffer;
 use crate::run::end::{self, End};
+use crate::run::flow::lags::{Lag, Lags};
+use crate::run::flow::slot::SlotGate;
 use crate::run::ledger::Ledger;
 use crate::run::sender::Did;
 use crate::run::{Ended, LineSink, Outbox};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Stage, Stopwatch};
+use crate::stage::{Accounts, Booking, Stage, Stopwatch};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
-use thalweg_wire::message::{FlowTerms, Origin, Steer, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{
+    FlowBegin, FlowMark, FlowMessage, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage,
+    TransferNumber,
+};
 use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
@@ -40,6 +46,10 @@ pub struct FlowSend {
     changed: Condvar,
     /// What hashed each flow so far. Locked by the thread that reads, and never for long.
     hashers: Mutex<BTreeMap<EntryId, blake3::Hasher>>,
+    /// When the thread that reads had handed over what it last had, or could first hand over anything.
+    handed_at: Mutex<Option<Instant>>,
+    /// No more flows begin.
+    is_last: AtomicBool,
 }
 
 struct State {
@@ -48,6 +58,11 @@ struct State {
     number: TransferNumber,
     outbox: Option<Arc<dyn Outbox>>,
     wanted: VecDeque<Wanted>,
+    /// Holds pieces back until their window.
+    slot: Option<Arc<SlotGate>>,
+    lags: Lags,
+    /// When the first byte was read.
+    first_read: Option<Instant>,
     is_stopped: bool,
     /// Nobody reads any more.
     is_fed: bool,
@@ -69,12 +84,17 @@ impl FlowSend {
                 number: TransferNumber(0),
                 outbox: None,
                 wanted: VecDeque::new(),
+                slot: None,
+                lags: Lags::default(),
+                first_read: None,
                 is_stopped: false,
                 is_fed: false,
                 failed: None,
             }),
             changed: Condvar::new(),
             hashers: Mutex::default(),
+            handed_at: Mutex::default(),
+            is_last: AtomicBool::new(false),
             terms,
             flow,
         })
@@ -88,6 +108,7 @@ impl FlowSend {
         let run = self.clone();
         let work = move || {
             run.accounts.enter(Stage::Read);
+            run.wait_begins();
             let fed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| feed.run(&*run)));
             run.accounts.leave(Stage::Read);
             run.lock().is_fed = true;
@@ -126,6 +147,31 @@ impl FlowSend {
     /// The rate that it is held to now, in bytes a second.
     pub fn rate(&self) -> Option<u64> {
         self.pace.rate()
+    }
+
+    /// Has pieces wait for the windows of a slot, and counts what is later than its deadline; `None`: no more.
+    pub fn set_slot(&self, slot: Option<(Arc<SlotGate>, Duration)>) {
+        let mut state = self.lock();
+        if let Some((_, deadline)) = &slot {
+            state.lags.set_deadline(*deadline);
+        }
+        state.slot = slot.map(|(gate, _)| gate);
+    }
+
+    /// How late bytes were so far: from read to known to be durable.
+    pub fn lag(&self) -> Lag {
+        self.lock().lags.so_far()
+    }
+
+    /// When the first byte was read; waits for it, at most so long.
+    pub fn first_read(&self, patience: Duration) -> Option<Instant> {
+        end::wait_for(
+            &self.state,
+            &self.changed,
+            patience,
+            |state| state.first_read,
+            |state| state.end.ended.is_some(),
+        )
     }
 
     /// Counters so far.
@@ -178,6 +224,8 @@ impl FlowSend {
 
     /// Our accounts as they are now.
     pub fn side(&self) -> SideAccounts {
+        // A wait that is not over counts as far as it went.
+        self.book_wait(true);
         let outbox = self.lock().outbox.clone();
         self.ledger.side(&self.accounts, outbox.map(|outbox| outbox.streams()).unwrap_or_default())
     }
@@ -205,7 +253,17 @@ impl FlowSend {
             TransferMessage::Receipt(signed) => state.end.peer_receipt = Some(*signed),
             TransferMessage::Accounts(accounts) => state.end.peer_accounts = *accounts,
             TransferMessage::Abort(failure) => state.end.come(Ended::Failed(failure)),
-            message => state.machine.hear(message)?,
+            message => {
+                let marks = match &message {
+                    TransferMessage::Flow(FlowMessage::Mark(marks)) => marks.clone(),
+                    _ => Vec::new(),
+                };
+                state.machine.hear(message)?;
+                let now = Instant::now();
+                for FlowMark { flow, bytes, .. } in marks {
+                    state.lags.marked(flow, bytes, now);
+                }
+            }
         }
         self.pump(&mut state);
         drop(state);
@@ -251,18 +309,22 @@ impl FlowSend {
     /// # Errors
     /// When the stream is gone.
     pub fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did> {
-        let (piece, number) = {
+        let (piece, number, slot) = {
             let mut state = self.lock();
             if state.end.ended.is_some() {
                 return Ok(Did::Over);
             }
             let Some(piece) = state.machine.next_piece(stream) else { return Ok(Did::Nothing(None)) };
-            (piece, state.number)
+            (piece, state.number, state.slot.clone())
         };
         let bytes = piece.bytes.len() as u64;
         let mut watch = Stopwatch::start(&self.accounts);
         if self.pace.rate().is_some() {
             self.pace.wait(bytes, || self.ended().is_none());
+            watch.lap_out(Stage::Pace, bytes);
+        }
+        if let Some(slot) = slot {
+            slot.wait(bytes, || self.ended().is_none());
             watch.lap_out(Stage::Pace, bytes);
         }
         buffer.payload_mut()[..piece.bytes.len()].copy_from_slice(&piece.bytes);
@@ -297,10 +359,17 @@ impl FlowSend {
                     let failure = Failure::new(FailureKind::Damage, "go on with the stream", cause);
                     state.machine.rewound(at.flow, Err(failure));
                 }
-                Action::Rewind { at, is_ours } => state.wanted.push_back(Wanted::Rewind { at, is_ours }),
+                Action::Rewind { at, is_ours } => {
+                    state.lags.forget(at.flow);
+                    state.wanted.push_back(Wanted::Rewind { at, is_ours });
+                }
                 Action::Settled(flow, outcome) => {
-                    if let Some((begin, bytes)) = state.machine.flow(flow) {
-                        let entry = entry_of(flow, &begin.path, begin.mode, bytes);
+                    if matches!(outcome, Outcome::Done { .. }) {
+                        state.lags.marked(flow, u64::MAX, Instant::now());
+                    }
+                    state.lags.forget(flow);
+                    if let Some((begin, name, bytes)) = state.machine.flow(flow) {
+                        let entry = settled_entry(flow, begin, name, bytes, &outcome);
                         state.end.settled(&entry, &outcome);
                         (self.events)(Event::Settled(Arc::new(entry), outcome));
                     }
@@ -320,39 +389,22 @@ impl FlowSend {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn hashers(&self) -> MutexGuard<'_, BTreeMap<EntryId, blake3::Hasher>> {
-        self.hashers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-/// A complete flow as an entry of the receipt.
-pub(super) fn entry_of(id: EntryId, path: &RelativePath, mode: u32, bytes: u64) -> Entry {
-    Entry {
-        id,
-        path: path.clone(),
-        kind: Kind::File { sparse: false, marked: false },
-        mode,
-        uid: 0,
-        gid: 0,
-        evidence: Evidence { size: bytes, ..Evidence::default() },
-        xattrs: Vec::new(),
-    }
-}
-
-impl Taker for FlowSend {
-    fn begin(&self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
-        let mut state = self.lock();
-        let flow = state.machine.begin(path, origin, mode)?;
-        self.hashers().insert(flow, blake3::Hasher::new());
-        self.pump(&mut state);
-        Ok(flow)
+    /// What the thread that reads did since it handed over what it had: it waited for more, and read that.
+    fn book_wait(&self, goes_on: bool) {
+        let mut handed_at = self.handed_at.lock().unwrap_or_else(|p| p.into_inner());
+        if let Some(since) = *handed_at {
+            let now = Instant::now();
+            self.accounts.book(Stage::Read, Booking { input: now - since, ..Booking::default() });
+            *handed_at = goes_on.then_some(now);
+        }
     }
 
-    fn position(&self, flow: EntryId) -> Option<u64> {
-        self.lock().machine.position(flow)
+    fn wait_begins(&self) {
+        *self.handed_at.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
     }
 
-    fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
+    fn push_now(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
+        let read = Instant::now();
         let mut watch = Stopwatch::start(&self.accounts);
         let digest = Digest(*blake3::hash(bytes).as_bytes());
         let mut hasher = match self.hashers().get(&flow) {
@@ -382,8 +434,14 @@ impl Taker for FlowSend {
         if state.machine.push(piece).is_err() {
             return Pushed::Elsewhere;
         }
+        state.lags.read(flow, offset + bytes.len() as u64, read);
+        let is_first = state.first_read.is_none();
+        state.first_read.get_or_insert(read);
         let outbox = state.outbox.clone();
         drop(state);
+        if is_first {
+            self.changed.notify_all();
+        }
         self.hashers().insert(flow, hasher);
         if let Some(outbox) = outbox {
             outbox.work();
@@ -391,7 +449,65 @@ impl Taker for FlowSend {
         Pushed::Taken
     }
 
+    fn hashers(&self) -> MutexGuard<'_, BTreeMap<EntryId, blake3::Hasher>> {
+        self.hashers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A flow that is over as an entry of the receipt: under the name that it has at the destination, if it is whole there. Of one
+/// that failed one side may not know that name.
+pub(super) fn settled_entry(
+    id: EntryId,
+    begin: &FlowBegin,
+    name: Option<&RelativePath>,
+    bytes: u64,
+    outcome: &Outcome,
+) -> Entry {
+    let name = name.filter(|_| matches!(outcome, Outcome::Done { .. }));
+    entry_of(id, name.unwrap_or(&begin.path), begin.mode, bytes)
+}
+
+/// A flow as an entry.
+pub(super) fn entry_of(id: EntryId, path: &RelativePath, mode: u32, bytes: u64) -> Entry {
+    Entry {
+        id,
+        path: path.clone(),
+        kind: Kind::File { sparse: false, marked: false },
+        mode,
+        uid: 0,
+        gid: 0,
+        evidence: Evidence { size: bytes, ..Evidence::default() },
+        xattrs: Vec::new(),
+    }
+}
+
+impl Taker for FlowSend {
+    fn begin(&self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
+        let mut state = self.lock();
+        let flow = state.machine.begin(path, origin, mode)?;
+        self.hashers().insert(flow, blake3::Hasher::new());
+        self.pump(&mut state);
+        Ok(flow)
+    }
+
+    fn position(&self, flow: EntryId) -> Option<u64> {
+        self.lock().machine.position(flow)
+    }
+
+    fn digest(&self, flow: EntryId) -> Option<Digest> {
+        self.hashers().get(&flow).map(|hasher| Digest(*hasher.finalize().as_bytes()))
+    }
+
+    fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
+        self.book_wait(false);
+        let pushed = self.push_now(flow, offset, bytes);
+        self.wait_begins();
+        pushed
+    }
+
     fn end(&self, flow: EntryId) {
+        // Behind the last flow nothing is waited for.
+        self.book_wait(!self.is_last.load(Ordering::Acquire));
         let mut state = self.lock();
         state.machine.end(flow);
         self.pump(&mut state);
@@ -404,6 +520,7 @@ impl Taker for FlowSend {
     }
 
     fn last(&self) {
+        self.is_last.store(true, Ordering::Release);
         let mut state = self.lock();
         state.machine.last();
         self.pump(&mut state);

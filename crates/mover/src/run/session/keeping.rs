@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::TcpInfo;
 use thalweg_wire::account::StreamAccount;
-use thalweg_wire::message::Heartbeat;
+use thalweg_wire::message::{Heartbeat, WaitingFor};
 
 /// Time between two tellings of accounts.
 const ACCOUNTS_EVERY: Duration = Duration::from_secs(1);
@@ -29,6 +29,13 @@ impl Session {
             let (one, accounts) = match &transfer {
                 Transfer::Receive(run) => (run.progress(), &run.accounts),
                 Transfer::ReceiveFlows(run) => (run.progress(), &run.accounts),
+                Transfer::Frames(run) => {
+                    sum.verified_bytes = sum.verified_bytes.saturating_add(run.moved_bytes());
+                    if run.is_held_up() {
+                        sum.waiting_for = Some(WaitingFor::Consumer);
+                    }
+                    continue;
+                }
                 Transfer::Send(_) | Transfer::SendFlows(_) => continue,
             };
             {
@@ -75,6 +82,7 @@ impl Session {
                 Transfer::Send(run) if tell => run.tell_accounts(),
                 Transfer::SendFlows(run) if tell => run.tell_accounts(),
                 Transfer::ReceiveFlows(run) if tell => run.tell_accounts(),
+                Transfer::Frames(run) => run.tick(),
                 Transfer::Send(_) | Transfer::SendFlows(_) | Transfer::ReceiveFlows(_) => {}
             }
         }
@@ -175,7 +183,7 @@ impl Session {
             let one = match transfer {
                 Transfer::Send(run) => run.rate(),
                 Transfer::SendFlows(run) => run.rate(),
-                Transfer::Receive(_) | Transfer::ReceiveFlows(_) => continue,
+                Transfer::Receive(_) | Transfer::ReceiveFlows(_) | Transfer::Frames(_) => continue,
             };
             sends = true;
             rate = rate.and_then(|sum| Some(sum.saturating_add(one?)));

@@ -21,7 +21,7 @@ use thalweg_wire::message::TransferNumber;
 impl Session {
     pub(super) fn send_loop(&self, stream: u16, serial: u64, mut writer: FrameWriter) -> Result<()> {
         let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
-        let mut flow_buffer = None;
+        let mut shared_buffer = None;
         let broken = |error: io::Error| failure::of_io("send", &error);
         loop {
             if self.is_gone(stream, serial) {
@@ -45,13 +45,19 @@ impl Session {
                 }
             }
             let flows = self.flow_senders();
-            if let Some(bytes) = flows.iter().map(|run| payload_max(&run.terms)).max()
-                && flow_buffer.as_ref().is_none_or(|buffer: &FrameBuffer| buffer.payload_max() < bytes)
+            let frames: Vec<_> = self.frames().into_iter().filter(|run| run.sends()).collect();
+            let terms = flows.iter().map(|run| &run.terms).chain(frames.iter().map(|run| run.terms()));
+            if let Some(bytes) = terms.map(payload_max).max()
+                && shared_buffer.as_ref().is_none_or(|buffer: &FrameBuffer| buffer.payload_max() < bytes)
             {
-                flow_buffer = Some(FrameBuffer::new(bytes).map_err(broken)?);
+                shared_buffer = Some(FrameBuffer::new(bytes).map_err(broken)?);
             }
             for run in flows {
-                let Some(buffer) = &mut flow_buffer else { continue };
+                let Some(buffer) = &mut shared_buffer else { continue };
+                worked |= matches!(run.work(stream, buffer, &mut writer).map_err(broken)?, Did::Work);
+            }
+            for run in frames {
+                let Some(buffer) = &mut shared_buffer else { continue };
                 worked |= matches!(run.work(stream, buffer, &mut writer).map_err(broken)?, Did::Work);
             }
             if !worked && !self.bell.wait(seen, pause) {
@@ -75,6 +81,11 @@ impl Session {
             if let Some(run) = self.flow_receiver(inner.transfer) {
                 book_receive(&run.accounts, since, cpu_since, &inner);
                 run.take(&inner, buffer.payload())?;
+                continue;
+            }
+            if let Some(run) = self.frames_receiver(inner.transfer) {
+                book_receive(run.accounts(), since, cpu_since, &inner);
+                run.take(stream, &inner, buffer.payload())?;
                 continue;
             }
             let intakes = &mut intakes.0;

@@ -140,6 +140,7 @@ impl Sender {
                 let short =
                     if end == large.tree.chunks() { large.tree.chunks() * chunk_bytes - size } else { 0 };
                 self.progress.bytes_verified += (new * chunk_bytes).saturating_sub(short);
+                self.note_usual(id, run);
                 self.drop_handed(id, run);
                 self.ask_check(id);
             }

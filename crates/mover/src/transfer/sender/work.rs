@@ -46,6 +46,7 @@ impl Sender {
 
     /// What `stream` should do now.
     pub fn next_work(&mut self, stream: u16, now: Duration) -> Next {
+        self.clock = self.clock.max(now);
         if self.is_over() {
             return Next::Done;
         }
@@ -83,7 +84,7 @@ impl Sender {
             _ => task,
         };
         if let Some(handed) = self.streams.get_mut(&stream) {
-            // A copy is not copied again: with chunks slower than `hedge_after` all streams would send one.
+            // A copy is not copied again: with chunks that are all late all streams would send one.
             handed.push(Handed { task, at: now, sent: false, hedged: is_hedge, damaged: Vec::new() });
         }
         Next::Work(work)
@@ -286,7 +287,7 @@ impl Sender {
     /// Work that another stream sent long ago and the receiver has not verified: once, to a stream that
     /// has nothing else to do.
     fn take_hedge(&mut self, stream: u16, now: Duration) -> Hedge {
-        let after = self.limits.hedge_after;
+        let after = self.limits.hedge.after(self.usual);
         let mut soonest: Option<Duration> = None;
         let mut sealed = None;
         'streams: for (&other, handed) in &mut self.streams {
@@ -460,6 +461,25 @@ impl Sender {
             };
             if is_damaged {
                 handed.damaged.push(id);
+            }
+        }
+    }
+
+    /// These chunks were verified: how long that took. The time is that of the last question for work, which streams
+    /// that are busy ask often.
+    pub(super) fn note_usual(&mut self, id: EntryId, run: Run) {
+        /// Weight of what was before: the last few chunks count, and no single one decides.
+        const BEFORE: u32 = 7;
+        for handed in self.streams.values().flatten().filter(|handed| handed.sent && !handed.hedged) {
+            if let Task::Chunk(entry, chunk) = handed.task
+                && entry == id
+                && chunk >= run.first
+                && chunk - run.first < run.count
+            {
+                let took = self.clock.saturating_sub(handed.at);
+                self.usual = Some(
+                    self.usual.map_or(took, |usual| usual / (BEFORE + 1) * BEFORE + took / (BEFORE + 1)),
+                );
             }
         }
     }

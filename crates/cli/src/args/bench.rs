@@ -1,0 +1,153 @@
+//! The command line of `thalweg bench`.
+
+use crate::units;
+use clap::Subcommand;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to measure, or what to do with what was measured.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Throughput by size of file
+    #[command(subcommand)]
+    Sweep(SweepCommand),
+    /// Whether the emulated path keeps what it is asked to, and what it costs
+    Path(RunArgs),
+    /// What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)
+    Latency(RunArgs),
+    /// Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)
+    Cca(RunArgs),
+    /// Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)
+    Order(RunArgs),
+    /// Files at once, streams, depth (001 Figs 4 and 5)
+    Concurrency(RunArgs),
+    /// The same data in more and more files, for `thalweg model fit` (001 Fig 9)
+    Files(RunArgs),
+    /// Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)
+    Faults(RunArgs),
+    /// Reading by the place on the medium (002 Table II)
+    Layout(RunArgs),
+    /// Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)
+    Congest(RunArgs),
+    /// Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)
+    Slots(RunArgs),
+    /// A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)
+    Storage(RunArgs),
+    /// Make a result file of what another program measured: iperf3 --json, one run or several behind each other
+    Import(ImportArgs),
+    /// Show a result file as a table
+    Show(ShowResultArgs),
+}
+
+/// Which sizes.
+#[derive(Debug, Subcommand)]
+pub enum SweepCommand {
+    /// Files at rest (000 section III-B.2, Figs 5 and 8)
+    Bulk(RunArgs),
+    /// Files that grow while they move: how far behind is the copy? (000 section II-B, Figs 6 and 9)
+    Streaming(RunArgs),
+}
+
+impl BenchCommand {
+    /// Whether results are to be told as JSON.
+    pub fn wants_json(&self) -> bool {
+        match self {
+            BenchCommand::Import(args) => args.json,
+            BenchCommand::Show(args) => args.json,
+            _ => self.suite().is_some_and(|(_, args)| args.json),
+        }
+    }
+
+    /// Name and options, of those that measure.
+    pub fn suite(&self) -> Option<(&'static str, &RunArgs)> {
+        match self {
+            BenchCommand::Sweep(SweepCommand::Bulk(args)) => Some(("sweep bulk", args)),
+            BenchCommand::Sweep(SweepCommand::Streaming(args)) => Some(("sweep streaming", args)),
+            BenchCommand::Path(args) => Some(("path", args)),
+            BenchCommand::Latency(args) => Some(("latency", args)),
+            BenchCommand::Cca(args) => Some(("cca", args)),
+            BenchCommand::Order(args) => Some(("order", args)),
+            BenchCommand::Concurrency(args) => Some(("concurrency", args)),
+            BenchCommand::Files(args) => Some(("files", args)),
+            BenchCommand::Faults(args) => Some(("faults", args)),
+            BenchCommand::Layout(args) => Some(("layout", args)),
+            BenchCommand::Congest(args) => Some(("congest", args)),
+            BenchCommand::Slots(args) => Some(("slots", args)),
+            BenchCommand::Storage(args) => Some(("storage", args)),
+            BenchCommand::Import(_) | BenchCommand::Show(_) => None,
+        }
+    }
+}
+
+/// Options of a suite.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Most bytes of one data set [default: the suite's own, mostly 64MiB; see docs/guide/bench.md]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub budget: Option<u64>,
+    /// Most files of one data set
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub max_files: u64,
+    /// Counted runs of each case [default: the suite's own, 2 to 5]; five give its median an interval of 94 %
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: Option<u32>,
+    /// Where chance comes from: content of files, what is damaged, where stripes lie
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Write the result here [default: SUITE-DATE.jsonl in this directory]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Measure another thalweg, for instance another version
+    #[arg(long, value_name = "PROGRAM")]
+    pub program: Option<PathBuf>,
+    /// Round trip times of the emulated path; `sweep` goes over the loopback without
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::parse_time)]
+    pub rtt: Vec<Duration>,
+    /// Rate of the emulated line
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub rate: Option<u64>,
+    /// Shares of packets that the emulated path loses; only `cca` and `path` take more than one
+    #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = units::parse_share)]
+    pub loss: Vec<f64>,
+    /// How long traffic flows, in `latency`, `congest` and `slots`
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub time: Option<Duration>,
+    /// `storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the
+    /// storage rule of 000 section III-D)
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub target: Option<u64>,
+    /// Only the table, not each sample
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Tell the cases as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `thalweg bench import`.
+#[derive(Debug, clap::Args)]
+pub struct ImportArgs {
+    /// What `iperf3 --json` wrote
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Write the result here [default: FILE with the ending .jsonl]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Tell the cases as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `thalweg bench show`.
+#[derive(Debug, clap::Args)]
+pub struct ShowResultArgs {
+    /// A result file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Tell the cases as JSON
+    #[arg(long)]
+    pub json: bool,
+}

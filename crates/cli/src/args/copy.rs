@@ -1,0 +1,375 @@
+//! Options of cp and sync, and the values that they take.
+
+use super::link::{SshArgs, TlsArgs};
+use crate::args::and::AndArgs;
+use crate::args::filters::FilterArgs;
+use crate::exit;
+use crate::units;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use thalweg_mover::run::spread::Local;
+use thalweg_sys::priority::IoPriority;
+use thalweg_wire::limits;
+use thalweg_wire::message::{Direct, Order, VerifyLevel, is_congestion_name};
+
+/// Options of cp and sync.
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit::help())]
+pub struct CopyArgs {
+    /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
+    /// place of the configuration), zero:SIZE, data:files=9,size=1MiB,content=frames,seed=1 (as `thalweg dataset make`
+    /// has it), sim:seek=8ms,rate=100MB,devices=4 (a simulated array), null:.
+    /// A trailing slash on a source means its contents
+    #[arg(required = true, num_args = 1.., value_name = "PLACE")]
+    pub places: Vec<OsString>,
+    /// More copies.
+    #[command(flatten)]
+    pub and: AndArgs,
+
+    /// Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers
+    #[arg(short = 'a', long)]
+    pub archive: bool,
+    /// Copy directories. Always on; accepted for your fingers
+    #[arg(short = 'r', long)]
+    pub recursive: bool,
+    /// Keep hard links. Always on; accepted for your fingers
+    #[arg(short = 'H', long)]
+    pub hard_links: bool,
+    /// Keep holes. Always on; accepted for your fingers
+    #[arg(short = 'S', long)]
+    pub sparse: bool,
+    /// Also copy FIFOs and device nodes
+    #[arg(short = 'D', long)]
+    pub devices: bool,
+    /// Say what would be done, change nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Name each entry; twice: also those left alone
+    #[arg(short = 'v', long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Only errors
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Show progress even when stderr is no terminal
+    #[arg(short = 'P', long)]
+    pub progress: bool,
+    /// Compress where it pays
+    #[arg(short = 'z', long)]
+    pub compress: bool,
+    /// Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s).
+    /// `thalweg limit` changes it while the copy runs
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub bwlimit: Option<u64>,
+    /// scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19
+    /// and idle I/O priority on this machine
+    #[arg(long, value_enum, default_value_t = Class::Normal)]
+    pub class: Class,
+    /// Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63
+    #[arg(long, value_name = "DSCP", value_parser = units::parse_dscp)]
+    pub dscp: Option<u8>,
+    /// Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the
+    /// ticket names
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub via: Vec<String>,
+    /// Addresses or network cards of this machine over which data streams are spread
+    #[arg(long, value_name = "ADDRESS|CARD", value_delimiter = ',', value_parser = parse_local)]
+    pub bind: Vec<Local>,
+    /// Hold still: turn no knob while the copy runs, and do not begin with what earlier copies found best on this route
+    #[arg(long)]
+    pub no_tune: bool,
+    /// Neither predict the time from what earlier copies of this way took, nor remember what this one took
+    #[arg(long)]
+    pub no_profile: bool,
+    /// Take less of the CPU than others on this machine, up to 19
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(-20..=19), allow_negative_numbers = true)]
+    pub nice: Option<i32>,
+    /// Take the disk after others: idle, or best-effort[:0-7]
+    #[arg(long, value_name = "CLASS", value_parser = parse_io_priority)]
+    pub ionice: Option<IoPriority>,
+    /// Leave alone what is newer at the destination
+    #[arg(short = 'u', long)]
+    pub update: bool,
+    /// Leave alone what exists at the destination
+    #[arg(long)]
+    pub ignore_existing: bool,
+    /// Do not cross into other file systems
+    #[arg(short = 'x', long)]
+    pub one_file_system: bool,
+    /// sync: remove what the source does not have, and what stands where it has something of another kind
+    #[arg(long)]
+    pub delete: bool,
+    /// sync: refuse to remove more than this many entries
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub max_delete: u64,
+    /// Which names.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// How to recognise what is there already
+    #[arg(long, value_enum, default_value_t = CheckBy::Evidence)]
+    pub check: CheckBy,
+    /// How far to verify
+    #[arg(long, value_enum, default_value_t = Verify::Written)]
+    pub verify: Verify,
+    /// TCP connections (default: by round trip and cores)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: Option<u16>,
+    /// Files in flight at once
+    #[arg(long, value_name = "N", value_parser = parse_concurrency)]
+    pub concurrency: Option<u32>,
+    /// Chunks or packs of small files in flight in each stream (default: as many as the window takes)
+    #[arg(long, value_name = "N", value_parser = parse_depth)]
+    pub depth: Option<u32>,
+    /// Bytes of a chunk: a power of two from 64KiB to 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
+    pub chunk: Option<u64>,
+    /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)
+    #[arg(long, value_name = "SIZE", value_parser = parse_request)]
+    pub request: Option<u32>,
+    /// Requests to a disk in flight for each stream (default: 4)
+    #[arg(long, value_name = "N", value_parser = parse_io_depth)]
+    pub io_depth: Option<u16>,
+    /// Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far
+    /// side has a bound of its own: serve --memory)
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<u64>,
+    /// Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both
+    /// source=on,destination=off
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = parse_direct)]
+    pub direct: Sides<Direct>,
+    /// Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial,
+    /// for both source=layout,destination=serial. At the destination serial, loose or none (default:
+    /// source=loose,destination=none)
+    #[arg(long, value_name = "ORDER", value_parser = parse_order)]
+    pub order: Option<Sides<Order>>,
+    /// Helper threads for requests in flight, even where there is an io_uring
+    #[arg(long)]
+    pub no_io_uring: bool,
+    /// Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)
+    #[arg(long, value_name = "SIZE", value_parser = parse_window)]
+    pub window: Option<u64>,
+    /// Congestion control of the side that sends, for instance cubic or bbr
+    #[arg(long, value_name = "NAME", value_parser = parse_congestion)]
+    pub cca: Option<String>,
+    /// Protection of the data streams
+    #[arg(long, value_enum)]
+    pub cipher: Option<CipherArg>,
+    /// With `--cipher tls`.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+    /// What `thalweg serve` wrote: whom to expect and who we are
+    #[arg(long, value_name = "FILE")]
+    pub ticket: Option<PathBuf>,
+    /// Places that ssh reaches.
+    #[command(flatten)]
+    pub ssh: SshArgs,
+    /// Drop a link that acknowledges nothing for so long, and dial again
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    pub stall_timeout: Duration,
+    /// Give up without progress for so long
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
+    pub patience: Duration,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not
+    /// with --and
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "and"])]
+    pub receipt: Option<PathBuf>,
+    /// Write how each entry ended, as JSON lines, to a file
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Events as JSON, one a line, on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a copy stands to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Class {
+    /// As fast as the path carries, fair as TCP is
+    Normal,
+    /// What others leave
+    Scavenger,
+}
+
+/// How what is there already is recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CheckBy {
+    /// Size, time of change, and what is remembered of the last copy
+    Evidence,
+    /// Compare content
+    Digest,
+    /// Send everything again
+    Nothing,
+}
+
+/// How far a copy is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Verify {
+    /// Digest compared before each write, everything synced
+    Written,
+    /// Then read again from the medium
+    Readback,
+    /// And the source read twice
+    Paranoid,
+}
+
+impl Verify {
+    /// As it is agreed with the other side.
+    pub fn level(self) -> VerifyLevel {
+        match self {
+            Verify::Written => VerifyLevel::Written,
+            Verify::Readback => VerifyLevel::Readback,
+            Verify::Paranoid => VerifyLevel::Paranoid,
+        }
+    }
+}
+
+/// How data streams are protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum CipherArg {
+    /// Sealed frames, AES-128-GCM
+    Aes128,
+    /// Sealed frames, AES-256-GCM
+    Aes256,
+    /// Sealed frames, ChaCha20-Poly1305
+    Chacha20,
+    /// Plain TLS 1.3 records
+    Tls,
+}
+
+/// A value for each side; `None`: nothing was said of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sides<T> {
+    /// Of the source.
+    pub source: Option<T>,
+    /// Of the destination.
+    pub destination: Option<T>,
+}
+
+/// A bound for buffers, in bytes.
+pub fn parse_memory(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_size(text)?;
+    if bytes >= 8 << 20 { Ok(bytes) } else { Err("at least 8MiB".into()) }
+}
+
+fn parse_chunk(text: &str) -> Result<u64, String> {
+    use thalweg_wire::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
+    let bytes = units::parse_size(text)?;
+    if !bytes.is_power_of_two() || !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&bytes) {
+        return Err("a chunk is a power of two from 64KiB to 64MiB".into());
+    }
+    Ok(bytes)
+}
+
+fn parse_local(text: &str) -> Result<Local, String> {
+    match (text.parse(), text.len()) {
+        (Ok(address), _) => Ok(Local::Address(address)),
+        // IFNAMSIZ, the final NUL not counted.
+        (Err(_), 1..=15) => Ok(Local::Interface(text.to_owned())),
+        (Err(_), _) => Err("an address of this machine, or the name of a network card".into()),
+    }
+}
+
+fn parse_io_priority(text: &str) -> Result<IoPriority, String> {
+    let odd = || "idle, or best-effort:0 (first) to best-effort:7 (last)".to_owned();
+    match text.split_once(':') {
+        None if text == "idle" => Ok(IoPriority::Idle),
+        None if text == "best-effort" => Ok(IoPriority::BestEffort(4)),
+        Some(("best-effort", level)) => {
+            let level = level.parse().ok().filter(|level| *level <= 7);
+            level.map(IoPriority::BestEffort).ok_or_else(odd)
+        }
+        _ => Err(odd()),
+    }
+}
+
+fn parse_concurrency(text: &str) -> Result<u32, String> {
+    parse_count(text, limits::CONCURRENCY_MAX)
+}
+
+fn parse_depth(text: &str) -> Result<u32, String> {
+    parse_count(text, limits::DEPTH_MAX)
+}
+
+fn parse_count(text: &str, high: u32) -> Result<u32, String> {
+    let count = text.parse().ok().filter(|count| (1..=high).contains(count));
+    count.ok_or_else(|| format!("a number from 1 to {high}"))
+}
+
+fn parse_request(text: &str) -> Result<u32, String> {
+    let bytes = units::parse_size(text)?;
+    let sizes = limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX;
+    match bytes.is_power_of_two() && sizes.contains(&bytes) {
+        true => Ok(bytes as u32),
+        false => Err("a request is a power of two from 64KiB to 64MiB".into()),
+    }
+}
+
+fn parse_io_depth(text: &str) -> Result<u16, String> {
+    parse_count(text, u32::from(limits::IO_DEPTH_MAX)).map(|count| count as u16)
+}
+
+/// `VALUE` for both sides, or `source=VALUE`, `destination=VALUE`, with a comma between them.
+fn parse_sides<T: Copy>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Sides<T>, String> {
+    let mut sides = Sides { source: None, destination: None };
+    for part in text.split(',') {
+        let (place, value) = match part.split_once('=') {
+            Some(("source", value)) => (&mut sides.source, value),
+            Some(("destination", value)) => (&mut sides.destination, value),
+            Some((other, _)) => return Err(format!("`{other}` is no side: source or destination")),
+            None if part.len() == text.len() => {
+                let value = Some(parse(part)?);
+                return Ok(Sides { source: value, destination: value });
+            }
+            None => return Err(format!("`{part}`: of which side? source={part} or destination={part}")),
+        };
+        if place.replace(parse(value)?).is_some() {
+            return Err("a side is named twice".into());
+        }
+    }
+    Ok(sides)
+}
+
+fn parse_direct(text: &str) -> Result<Sides<Direct>, String> {
+    parse_sides(text, |word| match word {
+        "auto" => Ok(Direct::Auto),
+        "on" => Ok(Direct::On),
+        "off" => Ok(Direct::Off),
+        _ => Err(format!("`{word}`: auto, on or off")),
+    })
+}
+
+fn parse_order(text: &str) -> Result<Sides<Order>, String> {
+    let sides = parse_sides(text, |word| match word {
+        "strict" => Ok(Order::Strict),
+        "serial" => Ok(Order::Serial),
+        "loose" => Ok(Order::Loose),
+        "none" => Ok(Order::None),
+        "layout" => Ok(Order::Layout),
+        _ => Err(format!("`{word}`: strict, serial, loose, none or layout")),
+    })?;
+    // A destination writes what comes: which chunk next is the source's choice.
+    let is_of_source = |order| matches!(order, Some(Order::Strict | Order::Layout));
+    match (text.contains('='), is_of_source(sides.destination)) {
+        (true, true) => Err("strict and layout are orders of the source".into()),
+        (false, true) => Ok(Sides { destination: None, ..sides }),
+        _ => Ok(sides),
+    }
+}
+
+fn parse_window(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_size(text)?;
+    match (limits::WINDOW_BYTES_MIN..=limits::WINDOW_BYTES_MAX).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err("a window has from 4KiB to 1GiB".into()),
+    }
+}
+
+fn parse_congestion(text: &str) -> Result<String, String> {
+    match is_congestion_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a name of at most 15 letters, digits, `_` and `-`".into()),
+    }
+}

@@ -1,0 +1,252 @@
+//! The command line of `thalweg frames`.
+
+use crate::args::link::SshArgs;
+use crate::exit;
+use crate::units;
+use clap::Subcommand;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use thalweg_client::fars::{How, SshOptions};
+use thalweg_client::frames::{ChannelWishes, FrameFrom, FramePolicy};
+use thalweg_client::place::Places;
+use thalweg_wire::limits;
+
+/// Frames of detectors, from memory to memory by way of a channel at a daemon.
+#[derive(Debug, Subcommand)]
+pub enum FramesCommand {
+    /// Send files, or standard input, as frames
+    Push(FramesPushArgs),
+    /// Take frames, and write them into files as they come
+    Pull(FramesPullArgs),
+    /// How a channel stands: producers, consumers, how far they are behind, losses, tails
+    Status(FramesStatusArgs),
+}
+
+impl FramesCommand {
+    /// Whether events are to be told as JSON.
+    pub fn wants_json(&self) -> bool {
+        match self {
+            FramesCommand::Push(args) => args.link.json,
+            FramesCommand::Pull(args) => args.link.json,
+            FramesCommand::Status(args) => args.json,
+        }
+    }
+}
+
+/// The way to a channel, and how it is kept.
+#[derive(Debug, clap::Args)]
+pub struct ChannelArgs {
+    /// What `thalweg serve` wrote: whom to expect and who we are
+    #[arg(long, value_name = "FILE")]
+    pub ticket: Option<PathBuf>,
+    /// Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_window)]
+    pub window: u64,
+    /// TCP connections (default: by round trip and cores, at most 4)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: Option<u16>,
+    /// If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)
+    #[arg(long, value_name = "SIZE", value_parser = parse_window_min)]
+    pub memory: Option<u64>,
+    /// Have the hub write every frame to the spill log: late consumers replay it, and a hub that was killed goes on from it
+    #[arg(long)]
+    pub record: bool,
+    /// If this opens the spill log: the most that it may have (default: 16GiB); beyond, the oldest frames are forgotten
+    #[arg(long, value_name = "SIZE", value_parser = parse_spill)]
+    pub spill_size: Option<u64>,
+    /// If this opens the channel: frames that come while nobody consumes go nowhere, rather than wait
+    #[arg(long)]
+    pub unattended: bool,
+    /// Drop a link that acknowledges nothing for so long, and dial again
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    pub stall_timeout: Duration,
+    /// Give up when there was no link for so long
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
+    pub patience: Duration,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Only errors
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+    /// Events as JSON, one a line, on stdout; on stderr if stdout is the destination
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl ChannelArgs {
+    /// How the far mover is reached.
+    pub fn how(&self, places: &Places) -> How {
+        let how = How::to_ask(places, self.ticket.as_deref(), SshOptions::default());
+        How { patience: self.patience, stall_timeout: self.stall_timeout, ..how }
+    }
+
+    /// How the channel shall be kept.
+    pub fn wishes(&self) -> ChannelWishes {
+        ChannelWishes {
+            memory_bytes: self.memory,
+            is_recorded: self.record,
+            spill_bytes: self.spill_size,
+            is_unattended: self.unattended,
+        }
+    }
+}
+
+/// Options of frames push.
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit::help())]
+pub struct FramesPushArgs {
+    /// Files, - for standard input, then the channel: tw://HOST[:PORT]/EXPORT/NAME or @NAME/PATH
+    #[arg(value_name = "FILE... PLACE", required = true, num_args = 2..)]
+    pub places: Vec<OsString>,
+    /// Cut what is read into frames of so many bytes; the last may have fewer
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, required_unless_present = "index")]
+    pub frame_bytes: Option<u64>,
+    /// The files are indexes that `frames pull` wrote: send the frames that they name
+    #[arg(long, conflicts_with_all = ["frame_bytes", "dtype", "shape"])]
+    pub index: bool,
+    /// Type of an element, as NumPy writes it, for instance <u2
+    #[arg(long, value_name = "DTYPE", default_value = "")]
+    pub dtype: String,
+    /// Elements along each axis, slowest first, for instance 2048,2048
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    pub shape: Vec<u64>,
+    /// All of it is this set, and its consumers are told whether they got the whole
+    #[arg(long, value_name = "NUMBER")]
+    pub set: Option<u64>,
+    /// Name of this producer: one that comes again under its name goes on with its sequence (default: a random one)
+    #[arg(long, value_name = "NAME")]
+    pub producer: Option<String>,
+    /// A frame counts as sent when it is synced in the spill log of the hub, not when the hub holds it. Implies --record
+    #[arg(long)]
+    pub durable: bool,
+    /// Nanoseconds, micro- or milliseconds, ... in which a frame should be with its consumers
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub deadline: Option<Duration>,
+    /// Send so many frames a second, as far as they can be had
+    #[arg(long, value_name = "N", value_parser = parse_frames_per_s)]
+    pub frames_per_s: Option<f64>,
+    /// The way, and the channel.
+    #[command(flatten)]
+    pub link: ChannelArgs,
+}
+
+/// Options of frames pull.
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit::help())]
+pub struct FramesPullArgs {
+    /// The channel: tw://HOST[:PORT]/EXPORT/NAME or @NAME/PATH
+    #[arg(value_name = "PLACE")]
+    pub place: OsString,
+    /// Directory for the files, - for the bare payloads to standard output, or null:
+    #[arg(value_name = "DIR")]
+    pub directory: OsString,
+    /// Frames of a file (default: all in one)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub every: u64,
+    /// What the files are called: NAME-000000.raw, and NAME-000000.jsonl beside it
+    #[arg(long, value_name = "NAME", default_value = "frames", value_parser = parse_name)]
+    pub file_name: String,
+    /// When this is slower than the producers: block (they wait), spill (the hub writes what its memory does not hold),
+    /// drop-oldest, drop-oldest:N (at most N frames behind), latest-only
+    #[arg(long, value_name = "POLICY", default_value = "block", value_parser = parse_policy)]
+    pub policy: FramePolicy,
+    /// Share the frames with all others of this group: each goes to one
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
+    /// Begin with everything that is there (start), with what comes (now), or with this sequence of each producer
+    #[arg(long, value_name = "start|now|SEQUENCE", default_value = "start", value_parser = parse_from)]
+    pub from: FrameFrom,
+    /// End when so many producers have finished, and all that are known
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub producers: u32,
+    /// End after so many frames
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// A name to come back under: who was killed goes on behind what it took, within --keep
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// For so long the hub keeps the place of a consumer whose link is gone
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    pub keep: Duration,
+    /// What the link could carry, for instance 10Gbit/s: with it the end has a Streaming Speed Score
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub link_rate: Option<u64>,
+    /// The way, and the channel.
+    #[command(flatten)]
+    pub link: ChannelArgs,
+}
+
+/// Options of frames status.
+#[derive(Debug, clap::Args)]
+pub struct FramesStatusArgs {
+    /// The channel
+    #[arg(value_name = "PLACE")]
+    pub place: OsString,
+    /// What `thalweg serve` wrote: whom to expect and who we are
+    #[arg(long, value_name = "FILE")]
+    pub ticket: Option<PathBuf>,
+    /// Places that ssh reaches.
+    #[command(flatten)]
+    pub ssh: SshArgs,
+    /// As JSON, one object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_window(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_size(text)?;
+    match (limits::LANE_BYTES_MIN..=limits::LANE_BYTES_MAX).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err("from 64KiB to 256MiB".to_owned()),
+    }
+}
+
+fn parse_window_min(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_size(text)?;
+    if bytes >= limits::LANE_BYTES_MIN { Ok(bytes) } else { Err("64KiB or more".to_owned()) }
+}
+
+fn parse_spill(text: &str) -> Result<u64, String> {
+    let bytes = units::parse_size(text)?;
+    if bytes >= limits::SPILL_BYTES_MIN { Ok(bytes) } else { Err("1MiB or more".to_owned()) }
+}
+
+fn parse_name(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_plain = !text.is_empty() && text.len() <= 100 && !text.starts_with('.') && text.chars().all(plain);
+    if is_plain {
+        Ok(text.to_owned())
+    } else {
+        Err("letters, digits, `-`, `_` and `.`, and no `.` first".into())
+    }
+}
+
+fn parse_policy(text: &str) -> Result<FramePolicy, String> {
+    match text {
+        "block" => Ok(FramePolicy::Block),
+        "spill" => Ok(FramePolicy::Spill),
+        "drop-oldest" => Ok(FramePolicy::DropOldest { depth: 0 }),
+        "latest-only" => Ok(FramePolicy::LatestOnly),
+        _ => {
+            let depth = text.strip_prefix("drop-oldest:").and_then(|depth| depth.parse().ok());
+            let depth = depth.filter(|&depth| depth > 0);
+            let known = "block, spill, drop-oldest, drop-oldest:N or latest-only";
+            depth.map(|depth| FramePolicy::DropOldest { depth }).ok_or_else(|| known.to_owned())
+        }
+    }
+}
+
+fn parse_from(text: &str) -> Result<FrameFrom, String> {
+    match text {
+        "start" => Ok(FrameFrom::Start),
+        "now" => Ok(FrameFrom::Now),
+        _ => text.parse().map(FrameFrom::Sequence).map_err(|_| "start, now, or a sequence number".to_owned()),
+    }
+}
+
+fn parse_frames_per_s(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "a number of frames a second".to_owned())?;
+    if rate.is_finite() && rate > 0.0 { Ok(rate) } else { Err("more than nothing".to_owned()) }
+}

@@ -1,0 +1,206 @@
+//! The command line: the commands, and a file for the options of each.
+
+pub mod copy;
+
+pub mod and;
+
+pub mod filters;
+
+pub mod stream;
+
+pub mod frames;
+
+pub mod slots;
+
+pub mod watch;
+
+pub mod places;
+
+pub mod running;
+
+pub mod way;
+
+pub mod tune;
+
+pub mod serve;
+
+pub mod link;
+
+pub mod testbed;
+
+pub mod model;
+
+pub mod doctor;
+
+pub mod bench;
+
+pub mod dataset;
+
+pub mod report;
+
+use crate::args::filters::ExplainArgs;
+use crate::config;
+use crate::exit;
+use bench::BenchCommand;
+use clap::{Parser, Subcommand};
+use copy::CopyArgs;
+use dataset::DatasetCommand;
+use doctor::DoctorArgs;
+use frames::FramesCommand;
+use model::{AdviseArgs, ModelCommand};
+use places::{CatArgs, CheckArgs, DuArgs, GcArgs, LsArgs, RmArgs, VerifyArgs};
+use report::{PlotArgs, ReportArgs};
+use running::{LimitArgs, WhyArgs};
+use serve::{MoverArgs, ServeArgs};
+use slots::SlotsArgs;
+use std::path::PathBuf;
+use stream::{MarkArgs, StreamArgs};
+use testbed::TestbedCommand;
+use tune::TuneArgs;
+use watch::{KeepRunArgs, WatchArgs};
+use way::{PredictArgs, ProbeArgs};
+
+/// Moves huge data sets: encrypted, verified, durable, resumable, and says which stage is the narrowest.
+#[derive(Debug, Parser)]
+#[command(
+    name = "thalweg",
+    version,
+    max_term_width = 100,
+    after_help = format!("{}\n\n{}", exit::help(), config::help())
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml
+    #[arg(long, value_name = "FILE", global = true, env = "THALWEG_CONFIG", hide_env_values = true)]
+    pub config: Option<PathBuf>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Copy files and trees
+    Cp(CopyArgs),
+    /// Make a destination the same as a source
+    Sync(CopyArgs),
+    /// Move what is still being made: files that grow, directories in which they do, pipes (`-`)
+    Stream(StreamArgs),
+    /// How much of a file that a stream writes is durable
+    Mark(MarkArgs),
+    /// Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed
+    #[command(subcommand)]
+    Frames(FramesCommand),
+    /// Who may send to a daemon when: the slots that it gave away
+    Slots(SlotsArgs),
+    /// Check that what a receipt says is still there, and undamaged
+    Verify(VerifyArgs),
+    /// Compare two places by content, changing nothing
+    Check(CheckArgs),
+    /// List what is at a place
+    Ls(LsArgs),
+    /// Sum up the bytes below a place
+    Du(DuArgs),
+    /// Print files, compared with their digests
+    Cat(CatArgs),
+    /// Remove files and trees
+    Rm(RmArgs),
+    /// Find and remove what unfinished copies left behind
+    Gc(GcArgs),
+    /// Give copies that run another rate
+    Limit(LimitArgs),
+    /// Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn
+    Why(WhyArgs),
+    /// Say how long a transfer would take, with a range, before it begins
+    Predict(PredictArgs),
+    /// Measure each part of a way alone and in company: which stage is the narrowest
+    Probe(ProbeArgs),
+    /// Find settings for a way by trial, one knob at a time; later copies start with them
+    Tune(TuneArgs),
+    /// Say which rule takes a path in or leaves it out
+    ExplainFilter(ExplainArgs),
+    /// Serve directories to other machines
+    Serve(ServeArgs),
+    /// Copy what becomes complete in a directory, and run a program on arrival, each item once
+    Watch(WatchArgs),
+    /// Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program
+    #[command(subcommand)]
+    Testbed(TestbedCommand),
+    /// Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it
+    Advise(AdviseArgs),
+    /// Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files
+    #[command(subcommand)]
+    Model(ModelCommand),
+    /// What of this machine stands in the way of moving data: what is, what should be, why, how to take it back
+    Doctor(DoctorArgs),
+    /// Measure: throughput by size, distance, loss, order, damage, load; raw samples kept, laws beside
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// Files made from a seed, to measure and to try with, and checked by it
+    #[command(subcommand)]
+    Dataset(DatasetCommand),
+    /// Draw the figures of results: SVG or PNG, with their data as CSV
+    Plot(PlotArgs),
+    /// One page about results: figures beside the papers' own, tables, what was measured where; HTML that stands alone
+    Report(ReportArgs),
+    /// The far side of a copy by ssh; not for people
+    #[command(hide = true)]
+    Mover(MoverArgs),
+    /// The keeper of a command that watch runs; not for people
+    #[command(hide = true)]
+    KeepRun(KeepRunArgs),
+}
+
+impl Command {
+    /// Whether files are copied in this process: it meets the limits of the shell with an error, and gives copies the
+    /// modes of their sources. All others, and the programs that they become or start, find what the shell gave them.
+    pub fn makes_copies(&self) -> bool {
+        matches!(
+            self,
+            Command::Cp(_)
+                | Command::Sync(_)
+                | Command::Probe(_)
+                | Command::Tune(_)
+                | Command::Stream(_)
+                | Command::Watch(_)
+                | Command::Serve(_)
+                | Command::Mover(_)
+        )
+    }
+
+    /// Whether events are to be told as JSON.
+    pub fn wants_json(&self) -> bool {
+        match self {
+            Command::Cp(args) | Command::Sync(args) => args.json,
+            Command::Stream(args) => args.json,
+            Command::Mark(args) => args.json,
+            Command::Frames(command) => command.wants_json(),
+            Command::Slots(args) => args.ask.json,
+            Command::Verify(args) => args.ask.json,
+            Command::Check(args) => args.ask.json,
+            Command::Ls(args) => args.ask.json,
+            Command::Du(args) => args.ask.json,
+            Command::Cat(args) => args.ask.json,
+            Command::Rm(args) => args.ask.json,
+            Command::Gc(args) => args.json,
+            Command::Why(args) => args.json,
+            Command::Probe(args) => args.ask.json,
+            Command::Tune(args) => args.ask.json,
+            Command::Predict(args) => args.ask.json,
+            Command::Testbed(command) => command.wants_json(),
+            Command::Advise(args) => args.json,
+            Command::Model(command) => command.wants_json(),
+            Command::Doctor(args) => args.json,
+            Command::Bench(command) => command.wants_json(),
+            Command::Dataset(command) => command.wants_json(),
+            Command::Watch(args) => args.json,
+            Command::Plot(_)
+            | Command::Report(_)
+            | Command::Limit(_)
+            | Command::ExplainFilter(_)
+            | Command::Serve(_)
+            | Command::Mover(_)
+            | Command::KeepRun(_) => false,
+        }
+    }
+}

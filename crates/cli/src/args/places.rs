@@ -1,0 +1,135 @@
+//! Options of what looks at places: ls, du, cat, rm, check, verify, gc.
+
+use super::link::SshArgs;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Options of everything that only asks.
+#[derive(Debug, clap::Args)]
+pub struct AskArgs {
+    /// What `thalweg serve` wrote: whom to expect and who we are
+    #[arg(long, value_name = "FILE")]
+    pub ticket: Option<PathBuf>,
+    /// Places that ssh reaches.
+    #[command(flatten)]
+    pub ssh: SshArgs,
+    /// Events as JSON, one a line, on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of ls.
+#[derive(Debug, clap::Args)]
+pub struct LsArgs {
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "PLACE", default_value = ".")]
+    pub place: OsString,
+    /// With kind, mode, owner, bytes and time
+    #[arg(short = 'l', long)]
+    pub long: bool,
+    /// All levels
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of du.
+#[derive(Debug, clap::Args)]
+pub struct DuArgs {
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "PLACE", default_value = ".")]
+    pub place: OsString,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of cat.
+#[derive(Debug, clap::Args)]
+pub struct CatArgs {
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "PLACE", required = true)]
+    pub places: Vec<OsString>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of rm.
+#[derive(Debug, clap::Args)]
+pub struct RmArgs {
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "PLACE", required = true)]
+    pub places: Vec<OsString>,
+    /// Directories, with everything in them
+    #[arg(short = 'r', long)]
+    pub recursive: bool,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of check.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exits with 0 if both are the same, with 2 if not.")]
+pub struct CheckArgs {
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "SRC")]
+    pub source: OsString,
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "DST")]
+    pub destination: OsString,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of verify.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exits with 0 if everything is as the receipt says, with 2 if something is missing (or \
+extra, with --strict), with 4 if something is damaged or the receipt is not what was signed."
+)]
+pub struct VerifyArgs {
+    /// What `--receipt` wrote
+    #[arg(value_name = "RECEIPT")]
+    pub receipt: PathBuf,
+    /// Where it was copied to: PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "PLACE")]
+    pub place: OsString,
+    /// Also report what is there and not in the receipt
+    #[arg(long)]
+    pub strict: bool,
+    /// Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or
+    /// Ed25519 public keys, in hexadecimal
+    #[arg(long, value_name = "FINGERPRINT", value_delimiter = ',', value_parser = parse_key)]
+    pub keys: Vec<String>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of gc.
+#[derive(Debug, clap::Args)]
+pub struct GcArgs {
+    /// A directory of this machine
+    #[arg(value_name = "DIR", required = true)]
+    pub places: Vec<OsString>,
+    /// Remove what no copy uses; without it only list. Copies that would resume from it begin anew
+    #[arg(long)]
+    pub yes: bool,
+    /// Events as JSON, one a line, on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_key(text: &str) -> Result<String, String> {
+    // openssl puts colons between the bytes.
+    let digits = text.replace(':', "").to_ascii_lowercase();
+    match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(digits),
+        false => Err("a fingerprint or public key has 64 hexadecimal digits".into()),
+    }
+}

@@ -1,0 +1,58 @@
+//! Options of the far sides: serve, and mover, which ssh starts.
+
+use super::link::TlsArgs;
+use super::slots::{SlotRate, parse_slot_rate};
+use crate::units;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of serve.
+#[derive(Debug, clap::Args)]
+pub struct ServeArgs {
+    /// Where to listen, ADDRESS:PORT; port 0 lets the kernel choose. May be given several times
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:8487")]
+    pub listen: Vec<String>,
+    /// A directory that clients may use: NAME=DIR, or NAME=DIR:ro. May be given several times
+    #[arg(long, value_name = "NAME=DIR[:ro]", required = true)]
+    pub export: Vec<String>,
+    /// Where the server keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Write what a client needs (addresses, fingerprint, key) here, readable by you only
+    #[arg(long, value_name = "FILE")]
+    pub ticket_file: Option<PathBuf>,
+    /// Address that the ticket names instead of those listened at. May be given several times
+    #[arg(long, value_name = "HOST:PORT")]
+    pub advertise: Vec<String>,
+    /// Keep a session without a link for so long
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_time)]
+    pub patience: Duration,
+    /// Without a sign of life for so long, a link counts as lost
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
+    pub stall_timeout: Duration,
+    /// Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused
+    #[arg(long, value_name = "SIZE", value_parser = super::copy::parse_memory)]
+    pub memory: Option<u64>,
+    /// Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no
+    /// other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this
+    /// machine takes in, measured for some seconds at the start. What is sent without a slot is not held back
+    #[arg(long, value_name = "RATE|measure", value_parser = parse_slot_rate)]
+    pub slots: Option<SlotRate>,
+    /// Bytes of frames that all channels together may hold in memory
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
+    pub frames_memory: u64,
+    /// For clients that ask for TLS records.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+}
+
+/// Options of mover. Nothing secret is among them.
+#[derive(Debug, clap::Args)]
+pub struct MoverArgs {
+    /// Bridge stdin and stdout to this port of the loopback
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub bridge: Option<u16>,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+}

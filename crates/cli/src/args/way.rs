@@ -1,0 +1,94 @@
+//! Options of what measures a way before anything is moved: probe, predict.
+
+use super::copy::Verify;
+use super::places::AskArgs;
+use crate::units;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of probe.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Reads files of SRC and changes none. Below DST it writes into a hidden directory, at most a quarter of the \
+room that is left, and removes it; what a killed probe leaves, the next one there removes, or `thalweg gc`.\n\n\
+Exits with 0 if everything was measured, with 2 if something could not be, which is said."
+)]
+pub struct ProbeArgs {
+    /// What would be read: PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "SRC")]
+    pub source: OsString,
+    /// Where it would be written; need not be there yet
+    #[arg(value_name = "DST")]
+    pub destination: OsString,
+    /// Take about so long, from 4 s to 1 min: less says less
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_probe_time)]
+    pub seconds: Duration,
+    /// Draw the basin into a file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// TCP connections (default: as a copy would choose)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: Option<u16>,
+    /// With the accounts of the whole way
+    #[arg(short = 'v', long)]
+    pub verbose: bool,
+    /// Do not remember the result for `thalweg predict`
+    #[arg(long)]
+    pub no_profile: bool,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+/// Options of predict.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Goes by what earlier transfers and probes of the same way took; without any it measures for some seconds, as \
+`thalweg probe` does. Counts everything at SRC as to be sent: `thalweg cp -n` says what is there already.\n\n\
+Exits with 0; with 2 if --deadline is not kept at P99, or if too little is known to say."
+)]
+pub struct PredictArgs {
+    /// What would be read: PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "SRC")]
+    pub source: OsString,
+    /// Where it would be written; need not be there yet
+    #[arg(value_name = "DST")]
+    pub destination: OsString,
+    /// Will it be done in this time, in 99 of 100 cases?
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub deadline: Option<Duration>,
+    /// Count what is at SRC for so long; of what is larger a sample is taken for as long again
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::parse_time)]
+    pub scan: Duration,
+    /// Measure for so long where nothing is known, from 4 s to 1 min
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = parse_probe_time)]
+    pub measure: Duration,
+    /// Do not measure: only what is remembered counts
+    #[arg(long)]
+    pub no_measure: bool,
+    /// As in cp
+    #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
+    pub bwlimit: Option<u64>,
+    /// As in cp
+    #[arg(long, value_enum, default_value_t = Verify::Written)]
+    pub verify: Verify,
+    /// As in cp
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub streams: Option<u16>,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
+}
+
+fn parse_probe_time(text: &str) -> Result<Duration, String> {
+    let time = units::parse_time(text)?;
+    let times = Duration::from_secs(4)..=Duration::from_secs(60);
+    if times.contains(&time) { Ok(time) } else { Err("from 4s to 1min".into()) }
+}

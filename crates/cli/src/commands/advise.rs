@@ -1,0 +1,285 @@
+//! `thalweg advise`: local, stream or files?
+
+use crate::commands::model;
+use crate::exit::Exit;
+use crate::{json, out, units};
+use serde_json::json;
+use thalweg_cli::args::model::{AdviseArgs, StartsArg};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::model::ModelError;
+use thalweg_mover::model::advice::{self, Advice, Files, Ground, Question, Tail, Way, WayTimes};
+use thalweg_mover::model::congestion::Starts;
+use thalweg_mover::model::files::Optimum;
+use thalweg_mover::model::fit::{Prediction, fit};
+use thalweg_mover::model::path::{BoundBy, Carried, Path};
+use thalweg_mover::model::score::Tier;
+
+const OPERATION: &str = "advise";
+
+/// `thalweg advise …`.
+///
+/// # Errors
+/// If the question makes no sense, or a file of measurements cannot be read.
+pub fn advise(args: &AdviseArgs) -> Result<Exit> {
+    let of = |error: ModelError| model::of_model(OPERATION, &error);
+    let carried = carried(args)?;
+    let files = best_files(args)?;
+    let tail = tail(args)?;
+    let (local_s, remote_s) = analysis(args);
+    let question = Question {
+        bytes: args.data as f64,
+        period_s: args.every.map(|every| every.as_secs_f64()),
+        bandwidth_bits_per_s: args.bandwidth as f64,
+        efficiency: args.efficiency.unwrap_or(carried.rate_bits_per_s / args.bandwidth as f64),
+        local_s,
+        remote_s,
+        files: match &files {
+            Some(files) => Some(Files::Timed(files.prediction)),
+            None => args.io_overhead.map(Files::Overhead),
+        },
+        tail,
+        deadline_s: args.deadline.map(|deadline| deadline.as_secs_f64()),
+    };
+    let advice = advice::advise(&question).map_err(of)?;
+    if args.json {
+        json::line(&json!({
+            "event": "advice", "efficiency": question.efficiency,
+            "path": args.efficiency.is_none().then_some(carried),
+            "files": files.as_ref().map(|files| json!({
+                "concurrency": files.concurrency, "optimum": files.optimum, "time": files.prediction,
+            })),
+            "advice": advice,
+        }))?;
+    } else {
+        tell(args, &question, &advice, carried, files.as_ref())?;
+    }
+    out::flush()?;
+    Ok(match advice.best {
+        Some((_, Ground::Quickest | Ground::InTime)) => Exit::Done,
+        Some((_, Ground::InTimeAsExpected | Ground::TooLate)) | None => Exit::Partial,
+    })
+}
+
+/// What windows and loss leave of the bandwidth.
+fn carried(args: &AdviseArgs) -> Result<Carried> {
+    let path = Path {
+        bandwidth_bits_per_s: args.bandwidth as f64,
+        rtt_s: args.rtt.map(|rtt| rtt.as_secs_f64()),
+        window_bytes: args.path.window.map(|bytes| bytes as f64),
+        loss: args.loss.unwrap_or_default(),
+        control: model::control(args.path.cca),
+        segment_bytes: model::segment_bytes(args.path.mtu),
+        streams: f64::from(args.path.streams.unwrap_or(1)),
+    };
+    path.carried().map_err(|error| model::of_model(OPERATION, &error))
+}
+
+/// Seconds of the analysis, here (if it can be done here) and there.
+fn analysis(args: &AdviseArgs) -> (Option<f64>, f64) {
+    let at = |speed: Option<f64>| args.work.zip(speed).map(|(work, speed)| work / speed);
+    let local = args.local_time.map(|time| time.as_secs_f64()).or_else(|| at(args.local_speed));
+    let remote = args.remote_time.map(|time| time.as_secs_f64()).or_else(|| at(args.remote_speed));
+    (local, remote.unwrap_or_default())
+}
+
+fn tail(args: &AdviseArgs) -> Result<Option<Tail>> {
+    Ok(match (&args.times, args.score, args.starts) {
+        (Some(file), ..) => Some(Tail::Measured(model::read_tail(file)?.p99_s)),
+        (_, Some(score), _) => Some(Tail::Score(score)),
+        (_, _, Some(StartsArg::Scheduled)) => Some(Tail::Like003(Starts::Scheduled)),
+        (_, _, Some(StartsArg::Simultaneous)) => Some(Tail::Like003(Starts::Simultaneous)),
+        // A load is known only of data that come again and again.
+        _ => args.every.map(|_| Tail::Like003(Starts::Simultaneous)),
+    })
+}
+
+/// The number of files with the least time, of all concurrencies that were measured.
+struct BestFiles {
+    concurrency: u64,
+    optimum: Optimum,
+    prediction: Prediction,
+}
+
+fn best_files(args: &AdviseArgs) -> Result<Option<BestFiles>> {
+    let Some(file) = &args.fit else { return Ok(None) };
+    let of = |error: ModelError| model::of_model("fit measurements", &error);
+    let mut best: Option<BestFiles> = None;
+    let mut failed = None;
+    for (&concurrency, measurements) in &model::read_measurements(file)?.groups {
+        let fitted = match fit(measurements) {
+            Ok(fitted) => fitted,
+            Err(error) => {
+                failed = Some(of(error));
+                continue;
+            }
+        };
+        let bytes = args.data as f64;
+        let optimum = model::best_files(&fitted, bytes, args.files_max).map_err(of)?;
+        let prediction = fitted.predict(bytes, optimum.files).map_err(of)?;
+        if best.as_ref().is_none_or(|best| prediction.time_s < best.prediction.time_s) {
+            best = Some(BestFiles { concurrency, optimum, prediction });
+        }
+    }
+    let none = || Failure::new(FailureKind::Usage, "fit measurements", "there are none");
+    match best {
+        Some(best) => Ok(Some(best)),
+        None => Err(failed.unwrap_or_else(none)),
+    }
+}
+
+fn tell(
+    args: &AdviseArgs,
+    question: &Question,
+    advice: &Advice,
+    carried: Carried,
+    files: Option<&BestFiles>,
+) -> Result<()> {
+    out::line(&verdict(question, advice))?;
+    out::line("")?;
+    out::line(&format!(
+        "{:<8} {:>10} {:>10} {:>10}   of it: path, files, analysis",
+        "", "expected", "P99", "left"
+    ))?;
+    for way in &advice.ways {
+        let or_unknown = |time: Option<f64>| time.map_or_else(|| "-".to_owned(), units::time);
+        let tier = way.tier.map(|tier| format!("   {}", tier_words(tier))).unwrap_or_default();
+        let late = if way.keeps_up { "" } else { "   falls behind the data" };
+        out::line(&format!(
+            "{:<8} {:>10} {:>10} {:>10}   {}, {}, {}{tier}{late}",
+            name(way.way),
+            units::time(way.time_s),
+            or_unknown(way.p99_s),
+            or_unknown(way.left_s),
+            units::time(way.transfer_s),
+            units::time(way.io_s),
+            units::time(way.analysis_s),
+        ))?;
+    }
+    out::line("")?;
+    if let Some(load) = advice.utilisation {
+        out::line(&format!("The data need {} of the path.", units::share(load)))?;
+    }
+    out::line(&path_words(args, question, carried))?;
+    out::line(&tail_words(question))?;
+    for way in advice.ways.iter().filter(|way| way.way != Way::Local) {
+        for line in what_would_change(question, advice.utilisation, way) {
+            out::line(&line)?;
+        }
+    }
+    match files {
+        Some(files) => {
+            let words = model::optimum_words(&files.optimum);
+            out::line(&format!("Best with files, {} at once: {words}.", files.concurrency))?;
+        }
+        None if args.io_overhead.is_none() => out::line(
+            "Of files nothing is known: measure some transfers and give --fit FILE, or give --io-overhead.",
+        )?,
+        None => {}
+    }
+    Ok(())
+}
+
+fn verdict(question: &Question, advice: &Advice) -> String {
+    let deadline = units::time(question.deadline_s.unwrap_or_default());
+    let Some((way, ground)) = advice.best else {
+        let load = units::share(advice.utilisation.unwrap_or_default());
+        let alpha = units::share(question.efficiency);
+        return format!("IMPOSSIBLE: the data need {load} of the path, and a transfer gets {alpha} of it.");
+    };
+    let times = advice.ways.iter().find(|times| times.way == way);
+    let (time_s, p99_s) = times.map_or((0.0, None), |times| (times.time_s, times.p99_s));
+    let surely = units::time(p99_s.unwrap_or(time_s));
+    let word = name(way).to_uppercase();
+    match ground {
+        Ground::Quickest => {
+            let others = advice.ways.iter().filter(|other| other.way != way && other.keeps_up);
+            let next = others.map(|other| (other.p99_s.unwrap_or(other.time_s), other.way));
+            let next = next.min_by(|a, b| a.0.total_cmp(&b.0));
+            let beside =
+                next.map(|(next_s, next)| format!(", before {} with {}", name(next), units::time(next_s)));
+            format!("{word}: it is the quickest, {surely}{}.", beside.unwrap_or_default())
+        }
+        Ground::InTime => format!("{word}: it holds the deadline of {deadline} at P99, {surely}."),
+        Ground::InTimeAsExpected => format!(
+            "{word}, perhaps: {surely} is expected, within {deadline}; of the slowest transfers nothing is known."
+        ),
+        Ground::TooLate => {
+            format!("TOO LATE: the nearest is {} with {surely}, and {deadline} are allowed.", name(way))
+        }
+    }
+}
+
+fn path_words(args: &AdviseArgs, question: &Question, carried: Carried) -> String {
+    let rate = units::bit_rate(question.efficiency * question.bandwidth_bits_per_s);
+    let why = match (args.efficiency, args.rtt, carried.by) {
+        (Some(_), ..) => "as you say",
+        (None, None, _) => "nothing else is known; give --efficiency, or --rtt with --window and --loss",
+        (None, Some(_), BoundBy::Line) => "the line binds, neither windows nor loss",
+        (None, Some(_), BoundBy::Window) => "the window binds: a larger --window or more --streams",
+        (None, Some(_), BoundBy::Loss) => "loss binds: more --streams, or another --cca",
+    };
+    format!("A transfer gets {rate}, alpha {:.3}: {why}.", question.efficiency)
+}
+
+fn tail_words(question: &Question) -> String {
+    let words = match question.tail {
+        None => "nothing is known; give --times, --score, or --every",
+        Some(Tail::Measured(_)) => "as measured",
+        Some(Tail::Score(_)) => "not above the worst, from the score",
+        Some(Tail::Like003(Starts::Scheduled)) => "as 003 measured in slots on its testbed",
+        Some(Tail::Like003(Starts::Simultaneous)) => {
+            "as 003 measured at this load on its testbed; better give --times or --score"
+        }
+    };
+    format!("P99 of transfers: {words}.")
+}
+
+/// Break-evens of a way, in words.
+fn what_would_change(question: &Question, load: Option<f64>, way: &WayTimes) -> Vec<String> {
+    let name = name(way.way);
+    if !way.keeps_up {
+        let bandwidth = load.unwrap_or_default() * question.bandwidth_bits_per_s / question.efficiency;
+        return vec![format!("To keep up, {name} needs a bandwidth of {}.", units::bit_rate(bandwidth))];
+    }
+    let mut lines = Vec::new();
+    let targets = [("To beat local", way.to_beat_local), ("To be in time as expected", way.to_be_in_time)];
+    for (what, even) in targets {
+        let Some(even) = even else { continue };
+        let mut needs = Vec::new();
+        needs.extend(even.efficiency.map(|alpha| format!("alpha >= {alpha:.3}")));
+        needs.extend(even.io_overhead.map(|theta| format!("theta <= {theta:.2}")));
+        // Without analysis there is no machine to be quicker.
+        if question.remote_s > 0.0 && question.local_s.is_some() {
+            needs.extend(even.ratio.map(|ratio| format!("r >= {ratio:.2}")));
+        }
+        let bandwidth = even.bandwidth_bits_per_s.map(units::bit_rate);
+        needs.extend(bandwidth.map(|rate| format!("bandwidth >= {rate}")));
+        let words = match needs.is_empty() {
+            true => "no single parameter is enough".to_owned(),
+            false => format!("{}; each with the others as they are", needs.join(", ")),
+        };
+        lines.push(format!("{what}, {name}: {words}."));
+    }
+    lines.extend(
+        way.score_allowed.map(|score| {
+            format!("To be in time, {name}: the worst transfer <= {score:.1} x data / bandwidth.")
+        }),
+    );
+    lines
+}
+
+fn name(way: Way) -> &'static str {
+    match way {
+        Way::Local => "local",
+        Way::Stream => "stream",
+        Way::File => "files",
+    }
+}
+
+fn tier_words(tier: Tier) -> &'static str {
+    match tier {
+        Tier::RealTime => "tier 1, real time",
+        Tier::NearRealTime => "tier 2, near real time",
+        Tier::QuasiRealTime => "tier 3, quasi real time",
+    }
+}

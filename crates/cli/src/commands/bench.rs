@@ -1,0 +1,196 @@
+//! `thalweg bench`.
+
+use crate::exit::Exit;
+use crate::{json, out, units};
+use serde_json::{Value, json};
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_cli::args::bench::{BenchCommand, ImportArgs, RunArgs};
+use thalweg_lab::bench::record::{RESULT_BYTES_MAX, Results, partial};
+use thalweg_lab::bench::statistics::Summary;
+use thalweg_lab::bench::{Suite, Wishes, import, run, table, write};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+
+/// `thalweg bench …`.
+///
+/// # Errors
+/// If it cannot be done here, with the reason.
+pub fn bench(command: &BenchCommand) -> Result<Exit> {
+    let exit = match command {
+        BenchCommand::Import(args) => import_file(args),
+        BenchCommand::Show(args) => {
+            let results =
+                Results::read(&args.file).map_err(|error| about("read a result file", &args.file, &error))?;
+            show(&results, None, args.json)
+        }
+        _ => match command.suite() {
+            Some((name, args)) => measure(name, args),
+            None => Err(Failure::new(FailureKind::Internal, "find a suite", "it has no name")),
+        },
+    }?;
+    out::flush()?;
+    Ok(exit)
+}
+
+fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
+    let suite = Suite::find(name).ok_or_else(|| {
+        Failure::new(FailureKind::Internal, "find a suite", format!("there is no `{name}`"))
+    })?;
+    if args.loss.len() > 1 && !["cca", "path"].contains(&name) {
+        let cause = format!("`{name}` takes one --loss");
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())
+            .map_err(|error| of_io("listen for signals", &error))?;
+    }
+    let date = units::moment(now());
+    let out_file = args.out.clone().unwrap_or_else(|| {
+        let plain: String = date.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+        format!("{}-{plain}.jsonl", name.replace(' ', "-")).into()
+    });
+    let (program, version) = match &args.program {
+        Some(program) => {
+            // It is also started from other directories.
+            let absolute = std::fs::canonicalize(program)
+                .map_err(|error| about("find the program to measure", program, &error))?;
+            let version = version_of(&absolute)?;
+            (absolute, version)
+        }
+        None => {
+            let own = std::env::current_exe().map_err(|error| of_io("find the program thalweg", &error))?;
+            (own, format!("thalweg {}", env!("CARGO_PKG_VERSION")))
+        }
+    };
+    let wishes = Wishes {
+        program,
+        version,
+        command: typed(),
+        date,
+        directory: args.dir.clone(),
+        budget_bytes: args.budget,
+        files_max: args.max_files,
+        runs: args.runs,
+        seed: args.seed,
+        rtts: args.rtt.clone(),
+        rate_bits_per_s: args.rate,
+        losses: args.loss.clone(),
+        time: args.time,
+        target_bits_per_s: args.target,
+        stop,
+    };
+    let is_quiet = args.quiet || args.json;
+    let mut hear = |line: &str| {
+        if !is_quiet {
+            eprintln!("{}", json::inert(line));
+        }
+    };
+    let results = run(suite, &wishes, &out_file, &mut hear).map_err(|mut failure| {
+        let kept = partial(&out_file);
+        if kept.exists() {
+            failure.cause = format!("{}; samples until then are in {}", failure.cause, kept.display());
+        }
+        failure
+    })?;
+    show(&results, Some(&out_file), args.json)
+}
+
+fn import_file(args: &ImportArgs) -> Result<Exit> {
+    let mut text = String::new();
+    let opened = std::fs::File::open(&args.file);
+    // What is longer ends in the middle, and is refused as no JSON.
+    opened
+        .and_then(|file| file.take(RESULT_BYTES_MAX).read_to_string(&mut text))
+        .map_err(|error| about("import results", &args.file, &error))?;
+    let results = import::iperf3(&text, units::moment).map_err(|why| {
+        let cause = format!("{}: {why}", args.file.display());
+        Failure::new(FailureKind::Usage, "import results", cause)
+    })?;
+    let out_file = args.out.clone().unwrap_or_else(|| args.file.with_extension("jsonl"));
+    if out_file == args.file {
+        let cause = "the result would replace what is imported: name another --out";
+        return Err(Failure::new(FailureKind::Usage, "import results", cause));
+    }
+    let results = write(&results, &out_file)?;
+    show(&results, Some(&out_file), args.json)
+}
+
+fn show(results: &Results, written: Option<&Path>, wants_json: bool) -> Result<Exit> {
+    if wants_json {
+        json::line(&described(results, written))?;
+        return Ok(Exit::Done);
+    }
+    for line in table::of(results).lines() {
+        out::line(&json::inert(line))?;
+    }
+    if let Some(path) = written {
+        out::line(&json::inert(&format!("raw samples: {}", path.display())))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// All cases with the statistics of their times and rates.
+fn described(results: &Results, written: Option<&Path>) -> Value {
+    let cases: Vec<Value> = results
+        .cases()
+        .iter()
+        .map(|case| {
+            let of = |figure: fn(&thalweg_lab::bench::record::Sample) -> f64| {
+                Summary::of(&case.iter().map(|sample| figure(sample)).collect::<Vec<_>>())
+            };
+            json!({
+                "series": case[0].series, "parameters": case[0].parameters,
+                "rate_bits_per_s": of(|sample| sample.rate_bits_per_s()), "wall_s": of(|sample| sample.wall_s),
+            })
+        })
+        .collect();
+    json!({
+        "event": "bench", "out": written.map(|path| path.display().to_string()), "about": results.about,
+        "cases": cases, "left_out": results.left_out,
+    })
+}
+
+/// What another thalweg calls itself.
+fn version_of(program: &Path) -> Result<String> {
+    let asked = std::process::Command::new(program).arg("--version").output();
+    let output = asked.map_err(|error| about("ask the program for its version", program, &error))?;
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match output.status.success() && version.starts_with("thalweg ") {
+        true => Ok(version),
+        false => {
+            let cause = format!("{}: is no thalweg", program.display());
+            Err(Failure::new(FailureKind::Usage, "ask the program for its version", cause))
+        }
+    }
+}
+
+/// The command line, so that a shell understands it again.
+fn typed() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=%+@".contains(c);
+    let words = std::env::args_os().skip(1).map(|word| {
+        let word = word.to_string_lossy().into_owned();
+        match !word.is_empty() && word.chars().all(plain) {
+            true => word,
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    });
+    std::iter::once("thalweg".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+fn about(operation: &str, file: &Path, error: &std::io::Error) -> Failure {
+    let mut failure = of_io(operation, error);
+    if error.kind() == std::io::ErrorKind::InvalidData {
+        failure.kind = FailureKind::Usage;
+    }
+    failure.cause = format!("{}: {error}", file.display());
+    failure
+}

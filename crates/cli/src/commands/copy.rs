@@ -1,0 +1,269 @@
+//! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
+
+use crate::args::copy::{CheckBy, CipherArg, Class, CopyArgs};
+use crate::exit::Exit;
+use crate::place::Places;
+use crate::running::Running;
+use crate::tell::{Listener, Teller};
+use crate::{show, signals};
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use thalweg_client::fars::{Fars, How};
+use thalweg_client::identity;
+use thalweg_client::job::{Asked, Job};
+use thalweg_client::receipt::{self, ReceiptFile};
+use thalweg_mover::event::{self, Event};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::plan;
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::copy::{Meter, Report, Stop, Watch, Wishes};
+use thalweg_mover::run::steer::Rate;
+use thalweg_sys::priority::{self, IoPriority};
+use thalweg_sys::socket;
+use thalweg_wire::hello::Cipher;
+use thalweg_wire::message::{Check, Disk, DiskSide};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{RelativePath, limits};
+
+/// `thalweg cp`.
+///
+/// # Errors
+/// What is wrong with the command line; when no place could be reached.
+pub fn cp(args: &CopyArgs, places: &Places) -> Result<Exit> {
+    if args.delete {
+        let cause = "`cp` never deletes: use `thalweg sync --delete`";
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
+    run(args, places)
+}
+
+/// `thalweg sync`.
+///
+/// # Errors
+/// What is wrong with the command line; when no place could be reached.
+pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
+    run(args, places)
+}
+
+fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
+    let only = args.filter.only()?;
+    let all = std::iter::once(&args.places).chain(&args.and.copies);
+    let read = |typed: &Vec<OsString>| Asked::read(typed, only.as_deref(), places);
+    let asked = all.map(read).collect::<Result<Vec<_>>>()?;
+    if asked.len() > limits::TRANSFERS_MAX {
+        return Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX)));
+    }
+    let state = identity::state_directory(args.state.as_deref())?;
+    // Before there are threads: they inherit it.
+    stand_back(args)?;
+    let held_before = priority::held();
+    bound_memory(args.memory);
+    let mut fars = Fars::new(How {
+        places: places.clone(),
+        ticket: args.ticket.clone(),
+        ssh: args.ssh.options(),
+        patience: args.patience,
+        stall_timeout: args.stall_timeout,
+        state: Some(state.clone()),
+        events: if args.quiet { event::nobody() } else { show::notes() },
+        via: args.via.clone(),
+        bind: args.bind.clone(),
+    });
+    let jobs = asked.into_iter().map(|asked| asked.reach(&mut fars, &state)).collect::<Result<Vec<Job>>>()?;
+    let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
+    let not_permitted = match &args.cca {
+        Some(name) if jobs.iter().any(Job::is_push) => check_congestion(name)?,
+        _ => None,
+    };
+    if not_permitted.is_some() {
+        wishes.link.congestion = None;
+    }
+    let _running = listen(&state, &wishes.rate);
+
+    let stop = Arc::new(Stop::default());
+    let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
+    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &header(args))).transpose()?;
+    wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
+    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
+    let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
+    let teller = Arc::new(Teller::start(args, &meters)?);
+    if let Some(text) = not_permitted {
+        teller.hear_link(&Event::Note(text));
+    }
+    let listeners: Vec<Arc<Listener>> =
+        (1..=jobs.len()).map(|number| Arc::new(Listener::new(teller.clone(), number))).collect();
+    let exit_of = |failure: &Failure| match failure.kind {
+        FailureKind::Stopped => signal.exit(),
+        kind => Exit::of(kind),
+    };
+    let copy_one = |job: &Job, meter: &Arc<Meter>, listener: &Arc<Listener>| {
+        let (hears, hears_link) = (listener.clone(), teller.clone());
+        let watch = Watch {
+            events: Arc::new(move |event| hears.hear(&event)),
+            link_events: Arc::new(move |event| hears_link.hear_link(&event)),
+            meter: meter.clone(),
+            evidence: None,
+        };
+        let result = job.run(&wishes, &state, &watch, &stop);
+        result.map_err(|failure| listener.failed(&failure, exit_of(&failure)))
+    };
+    let results: Vec<std::result::Result<Report, Exit>> = std::thread::scope(|scope| {
+        let copies: Vec<_> = jobs
+            .iter()
+            .zip(&meters)
+            .zip(&listeners)
+            .map(|((job, meter), listener)| scope.spawn(move || copy_one(job, meter, listener)))
+            .collect();
+        copies.into_iter().map(|copy| copy.join().unwrap_or(Err(Exit::Nothing))).collect()
+    });
+    let is_kept: Vec<bool> = jobs.iter().map(Job::is_kept).collect();
+    // Ends links in order, and what ssh started.
+    drop(fars);
+    teller.tell_held(held_before, priority::held());
+    let mut exit = teller.stop();
+    if let (Some(receipt), [Ok(report)]) = (receipt, &results[..]) {
+        receipt.finish(&report.agreed)?;
+    }
+    for ((result, listener), is_kept) in results.iter().zip(&listeners).zip(is_kept) {
+        exit = exit.worst(match result {
+            Ok(report) => listener.finish(args, report, is_kept),
+            Err(exit) => *exit,
+        });
+    }
+    Ok(exit)
+}
+
+fn header(args: &CopyArgs) -> receipt::Asked {
+    let places: Vec<String> =
+        args.places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
+    let (to, from) = places.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
+    receipt::Asked { from, to, compress: args.compress, delete: args.delete }
+}
+
+fn usage(cause: &str) -> Failure {
+    Failure::new(FailureKind::Usage, "read the command line", cause)
+}
+
+/// Streams take what they are told as advice; a name that this machine does not have is told before. (For what comes
+/// from a far side, that side says so.) What it has and does not permit to us is said, with what is used instead.
+fn check_congestion(name: &str) -> Result<Option<String>> {
+    let refused = |error: std::io::Error| failure::of_io("choose the congestion control", &error);
+    let probe = std::net::TcpListener::bind("127.0.0.1:0").map_err(refused)?;
+    match socket::set_congestion(&probe, name) {
+        Ok(()) => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let permitted = socket::allowed_congestion().unwrap_or_default().join(", ");
+            let used = socket::congestion(&probe).unwrap_or_else(|_| "the system's choice".to_owned());
+            Ok(Some(format!(
+                "the congestion control `{name}` is not permitted to this user (permitted: {permitted}): {used} is used instead"
+            )))
+        }
+        Err(_) => {
+            let there = socket::available_congestion().unwrap_or_default().join(", ");
+            Err(usage(&format!("the congestion control `{name}` is not to be had here; there are: {there}")))
+        }
+    }
+}
+
+/// For all buffers of this process.
+pub fn bound_memory(bytes: Option<u64>) {
+    if let Some(bytes) = bytes {
+        thalweg_sys::buffer::bound(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+}
+
+fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
+    if let (Some(request), Some(chunk)) = (args.request, args.chunk)
+        && u64::from(request) > chunk
+    {
+        return Err(usage("--request: a request is at most a chunk (--chunk)"));
+    }
+    let mut wishes = Wishes {
+        asked: plan::Asked {
+            streams: args.streams,
+            chunk_bytes: args.chunk,
+            concurrency: args.concurrency,
+            depth: args.depth,
+            request_bytes: args.request,
+            window_bytes: args.window,
+            memory_bytes: args.memory,
+            ..plan::Asked::default()
+        },
+        disk: Disk {
+            source: DiskSide {
+                direct: args.direct.source.unwrap_or_default(),
+                order: args.order.and_then(|order| order.source),
+            },
+            destination: DiskSide {
+                direct: args.direct.destination.unwrap_or_default(),
+                order: args.order.and_then(|order| order.destination),
+            },
+            depth: args.io_depth,
+            no_io_uring: args.no_io_uring,
+        },
+        verify: args.verify.level(),
+        check: match args.check {
+            CheckBy::Evidence => Check::Evidence,
+            CheckBy::Digest => Check::Digest,
+            CheckBy::Nothing => Check::Nothing,
+        },
+        delete_max: args.delete.then_some(args.max_delete),
+        compress: args.compress,
+        rate: Arc::new(Rate::new(args.bwlimit.map(|bits| (bits / 8).max(1)))),
+        yields: args.class == Class::Scavenger,
+        holds_still: args.no_tune,
+        dry_run: args.dry_run,
+        no_profile: args.no_profile,
+        ignore_existing: args.ignore_existing,
+        update: args.update,
+        one_file_system: args.one_file_system,
+        filter: args.filter.rules()?,
+        only,
+        link: LinkSettings {
+            stall_timeout: args.stall_timeout,
+            patience: args.patience,
+            congestion: args.cca.clone(),
+            tls_form: args.tls.form(),
+            // The class says it to every queue on the way as well (RFC 8622).
+            dscp: args.dscp.or((args.class == Class::Scavenger).then_some(LOWER_EFFORT)),
+            ..LinkSettings::default()
+        },
+        state: Some(state.to_owned()),
+        ..Wishes::default()
+    };
+    wishes.preserve.devices = args.devices;
+    if let Some(cipher) = args.cipher {
+        wishes.link.cipher = match cipher {
+            CipherArg::Aes128 => Cipher::Aes128Gcm,
+            CipherArg::Aes256 => Cipher::Aes256Gcm,
+            CipherArg::Chacha20 => Cipher::ChaCha20Poly1305,
+            CipherArg::Tls => Cipher::Tls,
+        };
+    }
+    Ok(wishes)
+}
+
+/// DSCP of the Lower Effort behaviour (RFC 8622).
+const LOWER_EFFORT: u8 = 1;
+
+/// Takes less of this machine than others do, as asked.
+fn stand_back(args: &CopyArgs) -> Result<()> {
+    let is_scavenger = args.class == Class::Scavenger;
+    if let Some(nice) = args.nice.or(is_scavenger.then_some(19)) {
+        priority::set_nice(nice).map_err(|error| failure::of_io("set --nice", &error))?;
+    }
+    if let Some(io) = args.ionice.or(is_scavenger.then_some(IoPriority::Idle)) {
+        priority::set_io_priority(io).map_err(|error| failure::of_io("set --ionice", &error))?;
+    }
+    Ok(())
+}
+
+const STOPPING: &str = "stopping: what was written becomes durable first; once more to stop at once";
+
+/// For `thalweg limit`. Where no socket can be had the copy goes on without.
+fn listen(state: &Path, rate: &Arc<Rate>) -> Option<Running> {
+    Running::begin(state, rate.clone())
+        .inspect_err(|failure| tracing::info!(%failure, "this copy cannot be asked"))
+        .ok()
+}

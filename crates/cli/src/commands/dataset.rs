@@ -1,0 +1,67 @@
+//! `thalweg dataset`.
+
+use crate::exit::Exit;
+use crate::{json, out, units};
+use serde_json::json;
+use thalweg_cli::args::dataset::{CheckSetArgs, DatasetCommand, MakeArgs};
+use thalweg_client::dataset::words;
+use thalweg_lab::dataset;
+use thalweg_mover::failure::Result;
+
+/// `thalweg dataset …`.
+///
+/// # Errors
+/// If it cannot be done.
+pub fn dataset(command: &DatasetCommand) -> Result<Exit> {
+    let exit = match command {
+        DatasetCommand::Make(args) => make(args),
+        DatasetCommand::Check(args) => check(args),
+    }?;
+    out::flush()?;
+    Ok(exit)
+}
+
+fn make(args: &MakeArgs) -> Result<Exit> {
+    let spec = args.spec.spec();
+    let made = dataset::make(&args.directory, &spec)?;
+    if args.json {
+        json::line(&json!({"event": "dataset-made", "dataset": words(&spec), "made": made,
+            "core_bytes_per_s": made.bytes_per_s_of_a_core()}))?;
+        return Ok(Exit::Done);
+    }
+    out::line(&format!(
+        "{} in {} files made and written in {}: {}; one core makes {:.2} GB/s",
+        units::size(made.bytes),
+        units::count(made.files),
+        units::time(made.wall_s),
+        units::rate(made.made_bytes, made.wall_s),
+        made.bytes_per_s_of_a_core() / 1e9
+    ))?;
+    Ok(Exit::Done)
+}
+
+fn check(args: &CheckSetArgs) -> Result<Exit> {
+    let spec = dataset::described(&args.directory)?;
+    let checked = dataset::check(&args.directory, &spec)?;
+    let exit = if checked.damaged == 0 { Exit::Done } else { Exit::Damage };
+    if args.json {
+        json::line(&json!({"event": "dataset-checked", "dataset": words(&spec), "checked": checked,
+            "exit": exit.code()}))?;
+        return Ok(exit);
+    }
+    for damage in &checked.damage {
+        out::line(&json::inert(&damage.to_string()))?;
+    }
+    let damaged = match checked.damaged {
+        0 => "all as they were made".to_owned(),
+        damaged => format!("{} NOT as they were made", units::count(damaged)),
+    };
+    out::line(&format!(
+        "{} in {} files ({}) compared with their seed in {}: {damaged}",
+        units::size(checked.bytes),
+        units::count(checked.files),
+        words(&spec),
+        units::time(checked.wall_s)
+    ))?;
+    Ok(exit)
+}

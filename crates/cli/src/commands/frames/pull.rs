@@ -1,0 +1,237 @@
+//! `thalweg frames pull`.
+
+use super::{Teller, clock_json, clock_text, latency_json, latency_text, link_settings, lost_json};
+use crate::exit::Exit;
+use crate::place::Places;
+use crate::{signals, units};
+use serde_json::json;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_cli::args::frames::FramesPullArgs;
+use thalweg_client::frames::files::FrameFiles;
+use thalweg_client::frames::{
+    ConsumerReport, Delivery, Frame, FramePolicy, LossReason, LostRange, Receiver, ReceiverWishes, SetReport,
+    reason_name,
+};
+use thalweg_mover::failure::{self, FailureKind, Result};
+use thalweg_mover::run::copy::Stop;
+
+/// Between two looks whether it shall stop.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Takes frames until the end.
+///
+/// # Errors
+/// When it could not begin.
+pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
+    let teller = Teller::of(&args.link, args.directory == OsStr::new("-"));
+    let mut to = To::open(args)?;
+    let stop = Arc::new(Stop::default());
+    let telling = "stopping: what was taken is put away first; once more to stop at once";
+    let signal = signals::stop_on(stop.clone(), (!args.link.quiet).then_some(telling))?;
+    let wishes = ReceiverWishes {
+        policy: args.policy,
+        group: args.group.clone(),
+        from: args.from,
+        name: args.name.clone(),
+        producers: args.producers,
+        keep: args.keep,
+        link_bits_per_s: args.link_rate,
+        window_bytes: args.link.window,
+        channel: args.link.wishes(),
+        streams: args.link.streams,
+        link: link_settings(&args.link),
+        events: teller.events(),
+    };
+    let began = Instant::now();
+    let receiver = Receiver::open(&args.place, args.link.how(places), wishes)?;
+    let mut sets = 0;
+    let ended = loop {
+        if stop.is_asked() {
+            break Ok(None);
+        }
+        match receiver.next(Some(LOOK_AGAIN)) {
+            Err(failure) => break Err(failure),
+            Ok(None) => {}
+            Ok(Some(Delivery::Frame(frame))) => {
+                to.frame(&frame)?;
+                if args.count.is_some_and(|count| to.frames() >= count) {
+                    break Ok(Some(receiver.close()));
+                }
+            }
+            Ok(Some(Delivery::Lost(lost))) => {
+                to.lost(&lost)?;
+                tell_lost(teller, &lost);
+            }
+            Ok(Some(Delivery::Set(set))) => {
+                sets += u64::from(!set.is_complete());
+                to.set_over(&set)?;
+                tell_set(teller, &set);
+            }
+            Ok(Some(Delivery::End(report))) => break Ok(Some(*report)),
+        }
+    };
+    // What came is whole, whatever ended it.
+    let files = to.close()?;
+    let report = match &ended {
+        Ok(Some(report)) => report.clone(),
+        Ok(None) | Err(_) => receiver.close(),
+    };
+    drop(receiver);
+    let exit = match &ended {
+        Err(failure) => return Ok(teller.failed(failure, Exit::of(failure.kind))),
+        Ok(None) => signal.exit(),
+        Ok(Some(_)) => exit_of(args.policy, &report, sets),
+    };
+    tell_end(teller, &report, files, began.elapsed(), exit);
+    Ok(exit)
+}
+
+/// Losses that the policy asked for are no failure; all others are.
+fn exit_of(policy: FramePolicy, report: &ConsumerReport, incomplete: u64) -> Exit {
+    let drops = matches!(policy, FramePolicy::DropOldest { .. } | FramePolicy::LatestOnly);
+    let was_asked = |reason| drops && matches!(reason, LossReason::Dropped | LossReason::Superseded);
+    let has_lost = report.figures.lost.iter().any(|(reason, _)| !was_asked(*reason));
+    match has_lost || !report.producers_gone.is_empty() || (incomplete > 0 && !drops) {
+        true => Exit::Partial,
+        false => Exit::Done,
+    }
+}
+
+fn tell_lost(teller: Teller, lost: &LostRange) {
+    let reason = reason_name(lost.reason);
+    let event = json!({
+        "event": "lost", "producer": lost.producer.as_str(), "first": lost.first, "end": lost.end, "reason": reason,
+    });
+    teller
+        .tell(&event, || format!("lost of {}: {} to {} ({reason})", lost.producer, lost.first, lost.end - 1));
+}
+
+fn tell_set(teller: Teller, set: &SetReport) {
+    let event = json!({
+        "event": "set", "set": set.set, "frames": set.frames, "delivered": set.delivered, "taken": set.taken,
+        "complete": set.is_complete(), "missing": set.missing,
+    });
+    teller.tell(&event, || match set.is_complete() {
+        true => format!("set {} is complete: {} frames", set.set, set.frames),
+        false => {
+            let missing: Vec<String> =
+                set.missing.iter().take(20).map(|(a, b)| format!("{a}..{b}")).collect();
+            let more = if set.missing.len() > 20 { ", ..." } else { "" };
+            let (delivered, frames) = (set.delivered, set.frames);
+            format!(
+                "set {} has {delivered} of {frames} frames; missing: {}{more}",
+                set.set,
+                missing.join(", ")
+            )
+        }
+    });
+}
+
+fn tell_end(teller: Teller, report: &ConsumerReport, files: u64, took: Duration, exit: Exit) {
+    let figures = &report.figures;
+    let event = json!({
+        "event": "finished", "exit": exit.code(), "frames": figures.frames, "bytes": figures.bytes,
+        "lost": lost_json(&figures.lost), "sets_complete": figures.sets.0, "sets_incomplete": figures.sets.1,
+        "again": figures.again, "damaged": figures.damaged, "late": figures.late,
+        "with_deadline": figures.with_deadline, "latency": latency_json(figures.latency),
+        "clock": clock_json(figures.clock), "outages": figures.outages, "files": files,
+        "producers_finished": report.producers_finished, "producers_gone": report.producers_gone,
+        "seconds": took.as_secs_f64(),
+    });
+    teller.tell(&event, || {
+        let mut line = format!(
+            "{} frames, {} in {:.2} s; verified",
+            units::count(figures.frames),
+            units::size(figures.bytes),
+            took.as_secs_f64(),
+        );
+        match figures.lost_frames() {
+            0 => line.push_str("; none lost"),
+            lost => line.push_str(&format!("; {} lost, each named", units::count(lost))),
+        }
+        if figures.with_deadline > 0 {
+            line.push_str(&format!("; {} of {} late", figures.late, figures.with_deadline));
+        }
+        if let Some(latency) = figures.latency {
+            line.push_str(&format!("; {}; clock {}", latency_text(latency), clock_text(figures.clock)));
+        }
+        if !report.producers_gone.is_empty() {
+            line.push_str(&format!("; went away without finishing: {}", report.producers_gone.join(", ")));
+        }
+        line
+    });
+}
+
+/// Where frames go.
+enum To {
+    Files(FrameFiles, u64),
+    Pipe(std::io::Stdout, u64),
+    Null(u64),
+}
+
+impl To {
+    fn open(args: &FramesPullArgs) -> Result<To> {
+        if args.directory == OsStr::new("-") {
+            return Ok(To::Pipe(std::io::stdout(), 0));
+        }
+        if args.directory == OsStr::new("null:") {
+            return Ok(To::Null(0));
+        }
+        Ok(To::Files(FrameFiles::new(Path::new(&args.directory), &args.file_name, args.every)?, 0))
+    }
+
+    fn frame(&mut self, frame: &Frame) -> Result<()> {
+        match self {
+            To::Files(files, count) => {
+                *count += 1;
+                files.frame(frame)
+            }
+            To::Pipe(out, count) => {
+                *count += 1;
+                let written = out.write_all(&frame.payload).and_then(|()| out.flush());
+                written.map_err(|error| {
+                    let mut failure = failure::of_io("write frames", &error);
+                    if error.kind() == std::io::ErrorKind::BrokenPipe {
+                        failure.kind = FailureKind::Stopped;
+                    }
+                    failure
+                })
+            }
+            To::Null(count) => {
+                *count += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn lost(&mut self, lost: &LostRange) -> Result<()> {
+        match self {
+            To::Files(files, _) => files.lost(lost),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_over(&mut self, set: &SetReport) -> Result<()> {
+        match self {
+            To::Files(files, _) => files.set_over(set),
+            _ => Ok(()),
+        }
+    }
+
+    fn frames(&self) -> u64 {
+        match self {
+            To::Files(_, count) | To::Pipe(_, count) | To::Null(count) => *count,
+        }
+    }
+
+    fn close(&mut self) -> Result<u64> {
+        match self {
+            To::Files(files, _) => files.close().map(|()| files.finished()),
+            _ => Ok(0),
+        }
+    }
+}

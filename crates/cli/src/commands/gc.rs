@@ -1,0 +1,40 @@
+//! `thalweg gc`: what unfinished copies left behind.
+
+use crate::args::places::GcArgs;
+use crate::commands::places::Troubles;
+use crate::exit::Exit;
+use crate::place::{Named, Places};
+use crate::{json, out, units};
+use thalweg_mover::endpoint::local::leftover::{LeftoverState, leftovers};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+
+/// `thalweg gc`.
+///
+/// # Errors
+/// When a place cannot be listed.
+pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
+    let mut troubles = Troubles::new(args.json);
+    for place in &args.places {
+        let Named::Local(path) = Named::parse(place, places)? else {
+            let cause = "only directories of this machine are cleaned up: run `thalweg gc` where they are";
+            return Err(Failure::new(FailureKind::Unsupported, "clean up", cause));
+        };
+        for left in leftovers(&path, args.yes, &mut |failure| troubles.add(&failure))? {
+            let (word, more) = match left.state {
+                LeftoverState::InUse => ("in-use", "a copy uses it"),
+                LeftoverState::Unknown => ("unknown", "its lock is not below this directory"),
+                LeftoverState::Left => ("left", "remove it with --yes"),
+                LeftoverState::Removed => ("removed", "nothing uses it"),
+            };
+            if args.json {
+                let mut object = json::about("leftover", &left.path);
+                object.insert("state".into(), word.into());
+                object.insert("bytes".into(), left.bytes.into());
+                json::tell(&serde_json::Value::Object(object));
+            } else {
+                out::tell(&format!("{word}  {}  {}  ({more})", units::size(left.bytes), left.path));
+            }
+        }
+    }
+    troubles.end(Ok(()))
+}

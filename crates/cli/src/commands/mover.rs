@@ -1,0 +1,299 @@
+//! `thalweg mover`: the far side of a copy by ssh.
+//!
+//! 1. Read the client's line: whom to admit, and nobody else.
+//! 2. Load the identity of this user, listen, and say where, on one line.
+//! 3. Serve everything that this user may reach, until the session is over.
+//!
+//! ssh may end at any time without harm: a mover with a session outlives it, because the network that took ssh away comes
+//! back. It ends when its session has ended in order and ssh's channel is closed, when nobody was there for
+//! [`IDLE`], when the client did not come back within its patience, and soon when client and ssh vanished together: that
+//! is a client that was killed, and its next attempt needs the lock that we hold.
+//!
+//! With `--bridge PORT`, stdin and stdout are carried to that port of the loopback instead.
+
+use crate::args::serve::MoverArgs;
+use crate::exit::Exit;
+use crate::identity;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::link::ssh::{BRIDGE_MAGIC, DialBack, LINE_BYTES_MAX, Order, Ready};
+use thalweg_mover::link::{ClientTrust, Identity};
+use thalweg_service::accept::{self, Listening};
+use thalweg_service::export::Exports;
+use thalweg_service::host::{Host, HostLimits};
+use thalweg_wire::limits;
+
+/// Without a session for so long, it ends.
+const IDLE: Duration = Duration::from_secs(10);
+/// Link and ssh that ended within so short a time ended together.
+const TOGETHER: Duration = Duration::from_secs(10);
+/// Time between two looks whether it is over: the user waits for our end.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How long a client that vanished together with its ssh may take to come back. Clients dial again within 2 s.
+const COMES_BACK: Duration = Duration::from_secs(3);
+/// Time for the client's first line.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for what was received to be put away at the end.
+const CONCLUDE_TIMEOUT: Duration = Duration::from_secs(30);
+/// A bridge of which one direction has ended lives so long, at most.
+const HALF_OPEN: Duration = Duration::from_secs(60);
+/// Read and written at once in a bridge; a channel of ssh has packets of 32 KiB.
+const BRIDGE_PIECE_BYTES: usize = 128 << 10;
+/// Connections that are being dialled back at the same time.
+const DIALS_MAX: usize = 64;
+
+/// Serves one client until it is done.
+///
+/// # Errors
+/// If it cannot begin.
+pub fn mover(args: &MoverArgs) -> Result<Exit> {
+    if let Some(port) = args.bridge {
+        return bridge(port);
+    }
+    let hung_up = Arc::new(AtomicBool::new(false));
+    let ended = Arc::new(AtomicBool::new(false));
+    // A hang-up is not ours to obey, see the head.
+    for (signal, flag) in [(SIGHUP, &hung_up), (SIGINT, &ended), (SIGTERM, &ended)] {
+        signal_hook::flag::register(signal, flag.clone())
+            .map_err(|error| failure::of_io("listen for signals", &error))?;
+    }
+    if let Some(home) = std::env::var_os("HOME") {
+        // Where it cannot be entered, relative paths are relative to where sshd put us.
+        let _ = std::env::set_current_dir(home);
+    }
+    let stdin = Stdin::start()?;
+    let order = Order::of_line(&stdin.line(ORDER_TIMEOUT)?)?;
+
+    let trust = ClientTrust::default();
+    trust.pinned.insert(order.client.parse()?);
+    let limits = HostLimits {
+        patience: Duration::from_millis(order.patience_ms),
+        stall_timeout: Duration::from_millis(order.stall_timeout_ms),
+        ..HostLimits::default()
+    };
+    // What is remembered of destinations and who we are outlive this run, if there is a place for them.
+    let state = identity::state_directory(args.state.as_deref()).ok();
+    let identity = match state.as_deref().map(identity::own) {
+        Some(Ok(own)) => own,
+        _ => Identity::generate("thalweg mover")?,
+    };
+    let fingerprint = identity.fingerprint();
+    let host = Host::new(Identity::from_pem(&identity.to_pem())?, Exports::User, state, limits);
+    let reached_at = SshConnection::of_environment();
+    let listening = listen(&host, &identity, &trust, reached_at.ours, order.ports)?;
+    let public = listening.addresses[0];
+    let ready = Ready {
+        port: public.port(),
+        addresses: if public.ip().is_unspecified() { Vec::new() } else { vec![public.ip()] },
+        bridge_port: listening.addresses.last().map_or(0, SocketAddr::port),
+        dials_back: reached_at.theirs.is_some(),
+        fingerprint: fingerprint.to_string(),
+        versions: (limits::VERSION_MIN, limits::VERSION_MAX),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let mut stdout = std::io::stdout();
+    stdout
+        .write_all(ready.to_line().as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(|error| failure::of_io("say where we listen", &error))?;
+
+    serve(&host, &listening, &stdin, reached_at.theirs, &ended);
+    listening.stop();
+    let until = Instant::now() + CONCLUDE_TIMEOUT;
+    while host.is_at_work() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(Exit::Done)
+}
+
+/// Until it is over, see the head.
+fn serve(host: &Host, listening: &Listening, stdin: &Stdin, client: Option<IpAddr>, ended: &AtomicBool) {
+    let begun = Instant::now();
+    let mut was_there = false;
+    while !ended.load(Ordering::Acquire) {
+        while let Ok(line) = stdin.lines.try_recv() {
+            match (DialBack::of_line(&line), client) {
+                (Ok(request), Some(client)) => dial_back(listening, client, &request),
+                (Err(failure), _) => tracing::warn!(%failure, "not understood"),
+                (Ok(_), None) => tracing::warn!("nobody knows where the client is"),
+            }
+        }
+        let stdin_ended = stdin.ended_at();
+        let is_idle = host.session_count() == 0 && !host.is_at_work();
+        was_there |= !is_idle;
+        if is_idle {
+            let idle = if was_there { host.idle_for() } else { begun.elapsed() };
+            if stdin_ended.is_some() || idle > IDLE {
+                return;
+            }
+        }
+        if let (Some(stdin), Some(link)) = (stdin_ended, host.linkless_since()) {
+            let (first, last) = (stdin.min(link), stdin.max(link));
+            if last - first < TOGETHER && last.elapsed() > COMES_BACK {
+                tracing::info!("client and ssh vanished together");
+                return;
+            }
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// At the address that ssh reached us at (or all of them), and at the loopback for bridges.
+fn listen(
+    host: &Arc<Host>,
+    identity: &Identity,
+    trust: &ClientTrust,
+    at: Option<IpAddr>,
+    ports: Option<(u16, u16)>,
+) -> Result<Listening> {
+    let (low, high) = ports.unwrap_or((0, 0));
+    let everywhere = [IpAddr::V6(Ipv6Addr::UNSPECIFIED), IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+    let mut last = None;
+    for address in at.into_iter().chain(everywhere) {
+        for port in low..=high {
+            let public = SocketAddr::new(address, port).to_string();
+            let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).to_string();
+            match accept::listen(host.clone(), identity, trust, &[public, loopback]) {
+                Ok(listening) => return Ok(listening),
+                Err(failure) => last = Some(failure),
+            }
+        }
+    }
+    Err(last.unwrap_or_else(|| Failure::new(FailureKind::Usage, "listen", "there is no port to listen at")))
+}
+
+/// Connects to the client and serves it as if it had dialled.
+fn dial_back(listening: &Listening, client: IpAddr, request: &DialBack) {
+    let address = SocketAddr::new(client, request.port);
+    let dialled = TcpStream::connect_timeout(&address, Duration::from_secs(3)).and_then(|mut stream| {
+        stream.write_all(request.token.as_bytes())?;
+        Ok(stream)
+    });
+    let adopted = dialled
+        .map_err(|error| failure::of_io("dial back", &error))
+        .and_then(|stream| listening.adopt(stream));
+    if let Err(failure) = adopted {
+        tracing::info!(%failure, %address, "dialled back in vain");
+    }
+}
+
+/// What sshd says of the connection that started us.
+struct SshConnection {
+    theirs: Option<IpAddr>,
+    ours: Option<IpAddr>,
+}
+
+impl SshConnection {
+    /// `SSH_CONNECTION`: client address, client port, server address, server port.
+    fn of_environment() -> SshConnection {
+        let text = std::env::var("SSH_CONNECTION").unwrap_or_default();
+        let mut fields = text.split(' ');
+        let mut address = |skip: usize| fields.nth(skip).and_then(|field| field.parse::<IpAddr>().ok());
+        SshConnection { theirs: address(0), ours: address(1) }
+    }
+}
+
+/// Reads stdin on a thread of its own.
+struct Stdin {
+    lines: Receiver<String>,
+    ended: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Stdin {
+    fn start() -> Result<Stdin> {
+        let (told, lines) = mpsc::sync_channel(DIALS_MAX);
+        let ended: Arc<Mutex<Option<Instant>>> = Arc::default();
+        let at_end = ended.clone();
+        let read = move || {
+            let mut stdin = std::io::stdin().lock();
+            let mut line = Vec::new();
+            let mut byte = [0];
+            // Lines are few; an endless one ends the reading, and so does anything that is not text.
+            while line.len() <= LINE_BYTES_MAX && matches!(stdin.read(&mut byte), Ok(1)) {
+                if byte[0] != b'\n' {
+                    line.push(byte[0]);
+                    continue;
+                }
+                let Ok(text) = String::from_utf8(std::mem::take(&mut line)) else { break };
+                if told.send(text).is_err() {
+                    break;
+                }
+            }
+            *at_end.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
+        };
+        std::thread::Builder::new()
+            .name("stdin".into())
+            .spawn(read)
+            .map_err(|error| failure::of_io("start a thread", &error))?;
+        Ok(Stdin { lines, ended })
+    }
+
+    fn line(&self, patience: Duration) -> Result<String> {
+        self.lines.recv_timeout(patience).map_err(|_| {
+            let cause = "the client's line did not come; this command is started by `thalweg cp` through ssh";
+            Failure::new(FailureKind::Usage, "read the order", cause)
+        })
+    }
+
+    fn ended_at(&self) -> Option<Instant> {
+        *self.ended.lock().unwrap_or_else(|p| p.into_inner())
+    }
+}
+
+/// Carries stdin and stdout to a port of the loopback until both directions have ended.
+fn bridge(port: u16) -> Result<Exit> {
+    let of_io = |error: std::io::Error| failure::of_io("bridge", &error);
+    let duplicate = |fd: std::io::Result<std::os::fd::OwnedFd>| fd.map(File::from).map_err(of_io);
+    let mut stdin = duplicate(std::io::stdin().as_fd().try_clone_to_owned())?;
+    let mut stdout = duplicate(std::io::stdout().as_fd().try_clone_to_owned())?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let said = |stdout: &mut File, word| stdout.write_all(format!("\n{BRIDGE_MAGIC}{word}\n").as_bytes());
+    let socket = match TcpStream::connect_timeout(&address, Duration::from_secs(5)) {
+        Ok(socket) => socket,
+        Err(error) => {
+            said(&mut stdout, "gone").map_err(of_io)?;
+            return Err(of_io(error));
+        }
+    };
+    socket.set_nodelay(true).map_err(of_io)?;
+    said(&mut stdout, "up").map_err(of_io)?;
+    let mut to_mover = socket.try_clone().map_err(of_io)?;
+    let (told, hears) = mpsc::channel();
+    let inward = told.clone();
+    std::thread::spawn(move || {
+        carry(&mut stdin, &mut to_mover);
+        let _ = to_mover.shutdown(Shutdown::Write);
+        let _ = inward.send(());
+    });
+    let mut from_mover = socket;
+    std::thread::spawn(move || {
+        carry(&mut from_mover, &mut stdout);
+        // ssh hears of the end when this process ends.
+        let _ = told.send(());
+    });
+    let _ = hears.recv();
+    // The other direction ends soon or never: no chapter of ours goes on in one direction only.
+    let _ = hears.recv_timeout(HALF_OPEN);
+    Ok(Exit::Done)
+}
+
+/// Until one of the two has ended. (With `std::io::copy`, which splices, handshakes through a bridge stood still.)
+fn carry(from: &mut impl Read, to: &mut impl Write) {
+    let mut piece = vec![0; BRIDGE_PIECE_BYTES];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return,
+            Ok(read) if to.write_all(&piece[..read]).is_ok() => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => return,
+        }
+    }
+}

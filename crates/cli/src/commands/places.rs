@@ -1,0 +1,232 @@
+//! `thalweg ls`, `du`, `cat` and `rm`.
+
+use crate::args::places::{CatArgs, DuArgs, LsArgs, RmArgs};
+use crate::exit::Exit;
+use crate::place::Places;
+use crate::reach::{self, Reach};
+use crate::{json, out, show, units};
+use std::collections::HashSet;
+use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_wire::path::Escaped;
+use thalweg_wire::{Digest, Entry, Kind};
+
+/// `thalweg ls`.
+///
+/// # Errors
+/// When the place cannot be listed at all.
+pub fn ls(args: &LsArgs, places: &Places) -> Result<Exit> {
+    let mut troubles = Troubles::new(args.ask.json);
+    let mut fars = reach::fars(&args.ask, places);
+    let reach = Reach::open(&args.place, &mut fars)?;
+    let listed = reach.list(args.recursive, &mut |found| {
+        let entry = match found {
+            Found::Entry(entry) if entry.path.is_root() && !args.ask.json => return Ok(()),
+            Found::Entry(entry) => entry,
+            Found::Trouble(failure) => {
+                troubles.add(&failure);
+                return Ok(());
+            }
+        };
+        match (args.ask.json, args.long) {
+            (true, _) => json::line(&json::listed(&entry)),
+            (false, true) => out::line(&long(&entry)),
+            (false, false) => {
+                out::line(&format!("{}{}", entry.path, if is_directory(&entry) { "/" } else { "" }))
+            }
+        }
+    });
+    troubles.end(listed)
+}
+
+/// `thalweg du`.
+///
+/// # Errors
+/// When the place cannot be listed at all.
+pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
+    /// Files whose inodes are remembered, so that a second name is not counted again: 64 MiB.
+    const INODES_MAX: usize = 2 << 20;
+    let mut troubles = Troubles::new(args.ask.json);
+    let mut fars = reach::fars(&args.ask, places);
+    let reach = Reach::open(&args.place, &mut fars)?;
+    let mut seen = HashSet::new();
+    let (mut bytes, mut files, mut entries) = (0u64, 0u64, 0u64);
+    let listed = reach.list(true, &mut |found| {
+        match found {
+            Found::Entry(entry) => {
+                entries += 1;
+                let known = seen.len() < INODES_MAX;
+                if matches!(entry.kind, Kind::File { .. })
+                    && (!known || seen.insert((entry.evidence.device, entry.evidence.inode)))
+                {
+                    files += 1;
+                    bytes = bytes.saturating_add(entry.content_bytes());
+                }
+            }
+            Found::Trouble(failure) => troubles.add(&failure),
+        }
+        Ok(())
+    });
+    let exit = troubles.end(listed)?;
+    let told = match args.ask.json {
+        true => json::line(
+            &serde_json::json!({"event": "usage", "bytes": bytes, "files": files, "entries": entries}),
+        ),
+        false => out::line(&format!(
+            "{} ({} bytes) in {} files, {} entries",
+            units::size(bytes),
+            units::count(bytes),
+            units::count(files),
+            units::count(entries)
+        )),
+    };
+    printed(told, exit)
+}
+
+/// `thalweg cat`: prints a file, and compares what it printed with what the other side digests.
+///
+/// # Errors
+/// `Damage` if they differ; when the file cannot be read.
+pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
+    let mut fars = reach::fars(&args.ask, places);
+    for place in &args.places {
+        let reach = Reach::open(place, &mut fars)?;
+        let mut hasher = blake3::Hasher::new();
+        let read = reach.read(&mut |bytes| {
+            hasher.update(bytes);
+            out::write(bytes)
+        });
+        let read = read.and_then(|()| out::flush());
+        if out::is_closed() {
+            return Ok(Exit::Done);
+        }
+        read?;
+        let printed = Digest(*hasher.finalize().as_bytes());
+        let (_, theirs) = reach.digest_of_file(DigestAs::Plain)?;
+        if printed != theirs {
+            let cause = format!(
+                "what was printed has the digest {printed}, the file {theirs}: it changed, or was damaged"
+            );
+            return Err(Failure::new(FailureKind::Damage, "compare digests", cause));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// `thalweg rm`.
+///
+/// # Errors
+/// When nothing could be removed.
+pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
+    let mut troubles = Troubles::new(args.ask.json);
+    let mut removed = 0;
+    let mut fars = reach::fars(&args.ask, places);
+    for place in &args.places {
+        let reach = Reach::open(place, &mut fars)?;
+        removed += reach.remove(args.recursive, &mut |failure| troubles.add(&failure))?;
+    }
+    let exit = troubles.end(Ok(()))?;
+    let told = match args.ask.json {
+        true => json::line(&serde_json::json!({"event": "removed", "entries": removed, "exit": exit.code()})),
+        false => out::line(&format!("{} removed", units::entries(removed))),
+    };
+    printed(told, exit)
+}
+
+/// What went wrong on the way, told as it comes.
+pub struct Troubles {
+    json: bool,
+    count: u64,
+}
+
+impl Troubles {
+    /// None so far.
+    pub fn new(json: bool) -> Troubles {
+        Troubles { json, count: 0 }
+    }
+
+    /// One more.
+    pub fn add(&mut self, failure: &Failure) {
+        self.count += 1;
+        if self.json {
+            json::tell(&json::error(failure, None));
+        }
+        show::failure(failure);
+    }
+
+    /// The end of a command that only prints.
+    ///
+    /// # Errors
+    /// Those of the result.
+    pub fn end(&self, result: Result<()>) -> Result<Exit> {
+        let exit = if self.count > 0 { Exit::Partial } else { Exit::Done };
+        printed(result, exit)
+    }
+}
+
+/// Nobody reading the output any more is no failure.
+fn printed(result: Result<()>, exit: Exit) -> Result<Exit> {
+    match result.and_then(|()| out::flush()) {
+        Err(_) if out::is_closed() => Ok(Exit::Done),
+        Err(failure) => Err(failure),
+        Ok(()) => Ok(exit),
+    }
+}
+
+fn is_directory(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::Directory)
+}
+
+/// `drwxr-xr-x 1000 1000 4096 2026-11-20T17:55:54Z name`.
+fn long(entry: &Entry) -> String {
+    let letter = match entry.kind {
+        Kind::File { .. } | Kind::HardLink { .. } => '-',
+        Kind::Directory => 'd',
+        Kind::Symlink { .. } => 'l',
+        Kind::Fifo => 'p',
+        Kind::Device { block: true, .. } => 'b',
+        Kind::Device { block: false, .. } => 'c',
+    };
+    let mut line = format!(
+        "{letter}{} {:>5} {:>5} {:>14} {} {}",
+        permissions(entry.mode),
+        entry.uid,
+        entry.gid,
+        entry.content_bytes(),
+        units::moment(entry.evidence.mtime.seconds),
+        entry.path
+    );
+    if let Kind::Symlink { target } = &entry.kind {
+        line.push_str(&format!(" -> {}", Escaped(target)));
+    }
+    line
+}
+
+fn permissions(mode: u32) -> String {
+    let special = [(0o4000, 's'), (0o2000, 's'), (0o1000, 't')];
+    let mut text = String::with_capacity(9);
+    for (at, (bit, letter)) in special.into_iter().enumerate() {
+        let three = mode >> (6 - 3 * at);
+        text.push(if three & 4 != 0 { 'r' } else { '-' });
+        text.push(if three & 2 != 0 { 'w' } else { '-' });
+        text.push(match (mode & bit != 0, three & 1 != 0) {
+            (false, false) => '-',
+            (false, true) => 'x',
+            (true, true) => letter,
+            (true, false) => letter.to_ascii_uppercase(),
+        });
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_look_as_in_ls() {
+        assert_eq!(permissions(0o755), "rwxr-xr-x");
+        assert_eq!(permissions(0o4750), "rwsr-x---");
+        assert_eq!(permissions(0o1666), "rw-rw-rwT");
+    }
+}

@@ -1,0 +1,127 @@
+//! `thalweg probe`: which stage of a way is the narrowest, before anything is moved.
+//!
+//! 1. Each part alone, on the side that does it: read, digest, encrypt; decrypt, verify, write and sync.
+//! 2. In company, by real transfers over the real link: noise to nowhere, the source to nowhere, noise to the destination,
+//!    the source to the destination (002, section VI-C.2). Each gets so much time and is stopped then.
+//! 3. [`thalweg_lab::probe`] makes one answer of it.
+//!
+//! The source is only read, and the page cache left as it was. At the destination everything happens in a scratch directory
+//! that its mover removes. What could not be measured is told with its reason, and the rest is measured all the same.
+
+use crate::args::places::AskArgs;
+use crate::args::way::ProbeArgs;
+use crate::exit::Exit;
+use crate::place::Places;
+use crate::{json, show};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_client::fars::{Fars, How};
+use thalweg_client::identity;
+use thalweg_client::job::Asked;
+use thalweg_client::profiles::Profiles;
+use thalweg_lab::probe::{self, Finding, Measurements, Rate, svg};
+use thalweg_mover::basin::terms::{self, Passage};
+use thalweg_mover::event;
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::model::history::Probed;
+use thalweg_mover::run::copy::{From, To};
+use thalweg_wire::path::Escaped;
+
+mod stand;
+
+mod run;
+
+mod told;
+
+pub use stand::Stand;
+
+/// A link that is silent for so long is lost: nobody waits for more than a probe takes.
+const STALL: Duration = Duration::from_secs(8);
+
+/// `thalweg probe`.
+///
+/// # Errors
+/// What is wrong with the command line; when the far place cannot be reached; when nothing could be measured.
+pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
+    let state = identity::state_directory(args.state.as_deref())?;
+    let typed = [args.source.clone(), args.destination.clone()];
+    let asked = Asked::read(&typed, None, places)?;
+    let mut fars = Fars::new(how(&args.ask, places, &state));
+    let job = asked.reach(&mut fars, &state)?;
+    if !matches!(job.from, From::Local(_) | From::Far(..)) || !matches!(job.to, To::Local(_) | To::Far(..)) {
+        let cause = "a probe measures real places; `thalweg cp zero:1GiB null:` measures others";
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
+    let stand = Stand::new(&job, args.streams, args.seconds, &state, args.ask.json)?;
+    let measured = stand.measure()?;
+    let finding = probe::find(&measured);
+    drop(stand);
+    if !args.no_profile {
+        Profiles::probed(&state, &job.from, &job.to, remembered(&measured, &finding));
+    }
+    drop(fars);
+    if let Some(path) = &args.svg {
+        let title = format!("{} \u{2192} {}", job.names.0, job.names.1);
+        let drawn = svg::draw(&finding, &title, &told::note(&measured, args.seconds));
+        write_whole(path, drawn.as_bytes())?;
+    }
+    if args.ask.json {
+        json::tell(&told::as_json(&job, &measured, &finding));
+    } else {
+        told::tell(&job, args, &measured, &finding);
+    }
+    Ok(if told::missing(&measured).is_empty() { Exit::Done } else { Exit::Partial })
+}
+
+/// How the far side is reached, which transfers are measured with.
+pub fn how(ask: &AskArgs, places: &Places, state: &Path) -> How {
+    How {
+        patience: STALL,
+        stall_timeout: STALL,
+        state: Some(state.to_owned()),
+        events: if ask.json { event::nobody() } else { show::notes() },
+        ..How::to_ask(places, ask.ticket.as_deref(), ask.ssh.options())
+    }
+}
+
+/// What `thalweg predict` may go by.
+pub fn remembered(measured: &Measurements, finding: &Finding) -> Probed {
+    let full = measured.ways.full.rate();
+    let shared = full.zip(measured.evidence.as_ref()).map(|(rate, evidence)| {
+        let seconds = evidence.bytes as f64 * 8.0 / rate.bits_per_s;
+        let passage = Passage { last_s: seconds, seconds, ..Passage::default() };
+        (terms::taken(evidence, &passage), evidence.bytes as f64, evidence.entries as f64)
+    });
+    Probed {
+        stages: finding
+            .rows
+            .iter()
+            .filter_map(|row| Some((row.stage.name().to_owned(), row.capacity_bits_per_s()?)))
+            .collect(),
+        byte_s: shared.map(|(taken, bytes, _)| taken.bytes_s / bytes.max(1.0)),
+        entry_s: shared
+            .filter(|(_, _, entries)| *entries >= Probed::ENTRIES_MIN)
+            .map(|(taken, _, entries)| taken.entries_s / entries),
+        spread: full.map_or(1.0, Rate::spread),
+        narrowest: finding.narrowest.map(|stage| stage.name().to_owned()),
+        at: since_1970(),
+    }
+}
+
+fn since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// A file that is there as a whole, or as it was.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(format!(".{}", std::process::id()));
+    let written = std::fs::write(&fresh, bytes).and_then(|()| std::fs::rename(&fresh, path));
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&fresh);
+        let mut failure = failure::of_io("write the drawing", &error);
+        failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_bytes()), failure.cause);
+        failure
+    })
+}

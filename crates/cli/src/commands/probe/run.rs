@@ -1,0 +1,220 @@
+//! One transfer of so much time.
+
+use super::STALL;
+use super::stand::{Stand, WAY};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use thalweg_lab::probe::Rate;
+use thalweg_mover::basin::Evidence;
+use thalweg_mover::event;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::plan;
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::copy::{self, EvidenceSink, From, Meter, Stop, To, Watch, Wishes};
+use thalweg_wire::message::{Check, Preserve, Trial};
+
+/// Bytes of noise to nowhere: more than any transfer of a probe moves.
+pub(super) const ENDLESS: u64 = 1 << 40;
+const ENDLESS_NOISE: Trial = Trial::Noise { bytes: ENDLESS, file_bytes: ENDLESS };
+/// A transfer that ends by itself may take so many times its time, for the sync at its end.
+const PATIENT: f64 = 2.0;
+/// A far side tells its accounts once a second.
+const ACCOUNTS: Duration = Duration::from_millis(1300);
+/// For what was written to be removed.
+const SETTLING: Duration = Duration::from_millis(200);
+/// Over so long each rate of a transfer's series is taken.
+const SLICE: Duration = Duration::from_millis(250);
+/// Between two looks at a transfer.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+/// What a transfer did.
+pub(super) type Way = Result<(Rate, Evidence)>;
+
+/// One transfer of so much time.
+pub(super) struct Run<'a> {
+    stand: &'a Stand<'a>,
+    from: From,
+    to: To,
+    wishes: Wishes,
+    time: Duration,
+}
+
+impl<'a> Run<'a> {
+    /// From and to as they are meant; the far one becomes a trial of itself.
+    pub(super) fn new(stand: &'a Stand<'a>, from: From, to: To, bytes_max: u64) -> Run<'a> {
+        let job = stand.job;
+        // A way always has the far mover in it, if there is one.
+        let (from, to, trial) = match (&job.from, &job.to) {
+            (From::Far(..), _) => {
+                let trial = match from {
+                    From::Noise(bytes, file_bytes) => Trial::Noise { bytes, file_bytes },
+                    _ => Trial::Source { bytes_max },
+                };
+                (job.from.clone(), to, Some(trial))
+            }
+            (_, To::Far(..)) => {
+                let trial = if matches!(to, To::Null) { Trial::Null } else { Trial::Scratch { bytes_max } };
+                (from, job.to.clone(), Some(trial))
+            }
+            _ => (from, to, None),
+        };
+        let to = match to {
+            To::Local(path) => To::Scratch(path, bytes_max),
+            to => to,
+        };
+        let wishes = Wishes {
+            asked: plan::Asked { streams: stand.asked, ..plan::Asked::default() },
+            // What lies in the scratch directory is to be removable, and nobody's business.
+            preserve: Preserve { mode: false, owner: false, xattrs: false, ..Preserve::default() },
+            check: Check::Nothing,
+            holds_still: true,
+            link: LinkSettings { stall_timeout: STALL, patience: STALL, ..LinkSettings::default() },
+            state: Some(stand.state.clone()),
+            trial,
+            trial_bytes_max: Some(bytes_max),
+            ..Wishes::default()
+        };
+        let time = Duration::from_secs_f64(stand.seconds * WAY);
+        Run { stand, from, to, wishes, time }
+    }
+
+    /// The same with other settings, and for another time.
+    pub(super) fn with(mut self, time: Duration, change: impl FnOnce(&mut Wishes)) -> Run<'a> {
+        self.time = time;
+        change(&mut self.wishes);
+        self
+    }
+
+    fn is_kept(&self) -> bool {
+        !matches!(self.to, To::Null) && self.wishes.trial != Some(Trial::Null)
+    }
+
+    /// Runs it, and gives the side that wrote it time to remove that.
+    pub(super) fn run_and_settle(&self) -> Way {
+        let way = self.run();
+        if self.is_kept() {
+            std::thread::sleep(SETTLING);
+        }
+        way
+    }
+
+    fn run(&self) -> Way {
+        let mut time = self.time;
+        if matches!(self.from, From::Noise(ENDLESS, _)) || self.wishes.trial == Some(ENDLESS_NOISE) {
+            // Until the far side has told its accounts once more.
+            time = time.max(ACCOUNTS);
+        }
+        let patience = if self.is_kept() { time.mul_f64(PATIENT) } else { time };
+        let meter: Arc<Meter> = Arc::default();
+        let last: Arc<Mutex<Option<Evidence>>> = Arc::default();
+        let told = last.clone();
+        let sink: EvidenceSink = Arc::new(move |evidence: &Evidence| {
+            *told.lock().unwrap_or_else(|p| p.into_inner()) = Some(evidence.clone());
+        });
+        let watch = Watch {
+            events: event::nobody(),
+            link_events: event::nobody(),
+            meter: meter.clone(),
+            evidence: Some(sink),
+        };
+        let stop = Stop::default();
+        let job = self.stand.job;
+        let mut series = Series::default();
+        let result = std::thread::scope(|scope| {
+            let copy =
+                scope.spawn(|| copy::copy(&self.from, &self.to, &self.wishes, &job.signer, &watch, &stop));
+            // What is dialled and opened first is no part of the time.
+            let mut began: Option<Instant> = None;
+            while !copy.is_finished() {
+                std::thread::sleep(LOOK_EVERY);
+                let bytes = meter.bytes_verified.load(Ordering::Relaxed);
+                if bytes > 0 {
+                    began.get_or_insert_with(Instant::now);
+                }
+                series.look(Instant::now(), bytes);
+                let is_late = began.is_some_and(|began| began.elapsed() > patience);
+                // A way on which nothing arrives at all.
+                let is_stuck =
+                    began.is_none() && series.began.is_some_and(|at| at.elapsed() > STALL + patience);
+                if is_late || is_stuck || self.stand.stop.load(Ordering::Acquire) {
+                    stop.stop();
+                }
+            }
+            copy.join().unwrap_or_else(|_| {
+                Err(Failure::new(FailureKind::Internal, "probe", "a thread of the transfer panicked"))
+            })
+        });
+        let streams = |evidence: &Evidence| evidence.streams.max(1);
+        match result {
+            Ok(report) if report.evidence.bytes > 0 => {
+                // As a whole, with the sync at its end; the series says how even it was.
+                let seconds = report.evidence.seconds();
+                let bytes = report.evidence.bytes;
+                let even = Rate::of_series(bytes, seconds, streams(&report.evidence), &series.rates);
+                let whole = Rate::of_series(bytes, seconds, streams(&report.evidence), &[]);
+                let scale = whole.bits_per_s / even.bits_per_s.max(1e-9);
+                let rate = Rate {
+                    low_bits_per_s: even.low_bits_per_s * scale,
+                    high_bits_per_s: even.high_bits_per_s * scale,
+                    ..whole
+                };
+                Ok((rate, report.evidence))
+            }
+            Ok(_) => Err(Failure::new(FailureKind::Unsupported, "probe", "there is no content to move")),
+            Err(failure) if failure.kind == FailureKind::Stopped => {
+                let last = last.lock().unwrap_or_else(|p| p.into_inner()).take();
+                let seconds = series.seconds();
+                match last {
+                    Some(evidence) if series.bytes > 0 => {
+                        let rate = Rate::of_series(series.bytes, seconds, streams(&evidence), &series.rates);
+                        Ok((rate, evidence))
+                    }
+                    _ => {
+                        let cause = "too little arrived in the time there was: --seconds gives it more";
+                        Err(Failure::new(FailureKind::Unsupported, "probe", cause))
+                    }
+                }
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+/// Rates of a transfer one after the other, from counts of bytes.
+#[derive(Default)]
+struct Series {
+    began: Option<Instant>,
+    seen: VecDeque<(Instant, u64)>,
+    rates: Vec<f64>,
+    bytes: u64,
+    first: Option<(Instant, u64)>,
+    last: Option<Instant>,
+}
+
+impl Series {
+    fn look(&mut self, now: Instant, bytes: u64) {
+        self.began.get_or_insert(now);
+        if bytes == self.bytes {
+            return;
+        }
+        self.bytes = bytes;
+        self.last = Some(now);
+        self.first.get_or_insert((now, bytes));
+        let Some(&(since, before)) = self.seen.back() else {
+            self.seen.push_back((now, bytes));
+            return;
+        };
+        let seconds = (now - since).as_secs_f64();
+        if seconds >= SLICE.as_secs_f64() {
+            self.rates.push((bytes - before.min(bytes)) as f64 * 8.0 / seconds);
+            self.seen.push_back((now, bytes));
+        }
+    }
+
+    /// From the first look until the last that saw more.
+    fn seconds(&self) -> f64 {
+        self.began.zip(self.last).map_or(0.0, |(began, last)| (last - began).as_secs_f64())
+    }
+}

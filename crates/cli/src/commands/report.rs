@@ -1,0 +1,128 @@
+//! `thalweg plot` and `thalweg report`: figures and a page from result files.
+
+use crate::exit::Exit;
+use crate::{json, out};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use thalweg_cli::args::report::{Format, PlotArgs, ReportArgs};
+use thalweg_lab::bench::record::Results;
+use thalweg_lab::plot::{self, Figure};
+use thalweg_lab::report::{figures, html};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+
+/// `thalweg report RESULT…`.
+///
+/// # Errors
+/// If a result cannot be read, or the page not be written.
+pub fn report(args: &ReportArgs) -> Result<Exit> {
+    let results = read(&args.results)?;
+    write(&args.out, html(&args.title, &results).as_bytes())?;
+    let samples: usize = results.iter().map(|results| results.samples.len()).sum();
+    out::line(&json::inert(&format!(
+        "{}: {} figures from {samples} samples",
+        args.out.display(),
+        figures(&results).len()
+    )))?;
+    out::flush()?;
+    Ok(Exit::Done)
+}
+
+/// `thalweg plot RESULT…`.
+///
+/// # Errors
+/// As [`report`]; `Usage` if there is no such figure.
+pub fn plot(args: &PlotArgs) -> Result<Exit> {
+    let results = read(&args.results)?;
+    let all = figures(&results);
+    if args.list {
+        for figure in &all {
+            out::line(&json::inert(&format!("{}: {}", figure.name, figure.title)))?;
+        }
+        out::flush()?;
+        return Ok(Exit::Done);
+    }
+    let chosen: Vec<&Figure> = match &args.figure {
+        Some(name) => all.iter().filter(|figure| figure.name == *name).collect(),
+        None => all.iter().collect(),
+    };
+    let Some(first) = chosen.first() else { return Err(nothing(args, &all)) };
+    let to = args.out.clone().unwrap_or_default();
+    let format = match to.extension().and_then(|extension| extension.to_str()) {
+        Some("svg") => Some(Format::Svg),
+        Some("png") => Some(Format::Png),
+        _ => None,
+    };
+    match format {
+        Some(format) => draw(first, &to, format, args)?,
+        None => {
+            fs::create_dir_all(&to).map_err(|error| failed("make a directory", &to, &error))?;
+            for figure in chosen {
+                let ending = if args.format == Format::Svg { "svg" } else { "png" };
+                draw(figure, &to.join(format!("{}.{ending}", figure.name)), args.format, args)?;
+            }
+        }
+    }
+    out::flush()?;
+    Ok(Exit::Done)
+}
+
+fn nothing(args: &PlotArgs, all: &[Figure]) -> Failure {
+    let cause = match &args.figure {
+        _ if all.is_empty() => "there is no sample in it".to_owned(),
+        Some(name) => format!("there is no figure `{name}`; --list names those there are"),
+        None => "there is no figure".to_owned(),
+    };
+    Failure::new(FailureKind::Usage, "choose a figure", cause)
+}
+
+/// A figure, and its data beside it.
+fn draw(figure: &Figure, to: &Path, format: Format, args: &PlotArgs) -> Result<()> {
+    let width = f64::from(args.width);
+    let drawn = match format {
+        Format::Svg => plot::svg(figure, width).into_bytes(),
+        Format::Png => plot::png(figure, width, f32::from(args.scale)).map_err(|error| {
+            Failure::new(FailureKind::Internal, "draw a figure", format!("{}: {error}", figure.name))
+        })?,
+    };
+    write(to, &drawn)?;
+    write(&to.with_extension("csv"), plot::csv(figure).as_bytes())?;
+    out::line(&json::inert(&format!("{}: {}", to.display(), figure.title)))
+}
+
+fn read(paths: &[PathBuf]) -> Result<Vec<Results>> {
+    paths
+        .iter()
+        .map(|path| Results::read(path).map_err(|error| failed("read a result", path, &error)))
+        .collect()
+}
+
+/// Below a hidden name until it is whole, so that what is read is always a whole page.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let failed = |error: std::io::Error| failed("write", path, &error);
+    let name = path.file_name().ok_or_else(|| failed(std::io::ErrorKind::IsADirectory.into()))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}", std::process::id()));
+    let hidden = path.with_file_name(hidden);
+    let written = fs::File::create(&hidden).and_then(|mut file| file.write_all(bytes));
+    let written = written.and_then(|()| fs::rename(&hidden, path));
+    if written.is_err() {
+        // The failure itself is told; what is left of the file is only in the way.
+        let _ = fs::remove_file(&hidden);
+    }
+    written.map_err(failed)
+}
+
+fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
+    let failure = of_io(operation, error);
+    let kind = match error.kind() {
+        std::io::ErrorKind::InvalidData => FailureKind::Usage,
+        _ => failure.kind,
+    };
+    let cause = match error.kind() {
+        std::io::ErrorKind::InvalidData => error.to_string(),
+        _ => failure.cause.clone(),
+    };
+    Failure::new(kind, operation, format!("{}: {cause}", path.display()))
+}

@@ -1,0 +1,125 @@
+//! `thalweg serve`.
+
+use crate::args::serve::ServeArgs;
+use crate::exit::Exit;
+use crate::{identity, units};
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+use thalweg_cli::args::slots::SlotRate;
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::link::{ClientTrust, Identity, Ticket};
+use thalweg_mover::measure::{self, Measure};
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_service::accept;
+use thalweg_service::export::{Export, Exports};
+use thalweg_service::host::{Host, HostLimits};
+use thalweg_wire::limits;
+use thalweg_wire::message::Part;
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// If it cannot begin.
+pub fn serve(args: &ServeArgs) -> Result<Exit> {
+    super::copy::bound_memory(args.memory);
+    let state = identity::state_directory(args.state.as_deref())?;
+    let exports = args.export.iter().map(|text| text.parse()).collect::<Result<Vec<Export>>>()?;
+    let slots_bits_per_s = args.slots.map(|rate| slot_rate(rate, &exports)).transpose()?;
+    let exports = Exports::open(exports)?;
+    let own = Identity::load_or_create(&state.join("server.pem"), "thalweg server")?;
+    let client = Identity::load_or_create(&state.join("client.pem"), "thalweg client")?;
+    let trust = ClientTrust::default();
+    trust.pinned.insert(client.fingerprint());
+    let limits = HostLimits {
+        patience: args.patience,
+        stall_timeout: args.stall_timeout,
+        channel_bytes_max: args.frames_memory,
+        tls_form: args.tls.form(),
+        slots_bits_per_s,
+        ..HostLimits::default()
+    };
+    let fingerprint = own.fingerprint();
+    let host = Host::new(reload(&own)?, exports, Some(state.clone()), limits);
+    let listening = accept::listen(host, &own, &trust, &args.listen)?;
+    let addresses: Vec<String> = match args.advertise.is_empty() {
+        true => listening.addresses.iter().map(ToString::to_string).collect(),
+        false => args.advertise.clone(),
+    };
+    if let Some(path) = &args.ticket_file {
+        let ticket =
+            Ticket { addresses: addresses.clone(), server: fingerprint, identity_pem: client.to_pem() };
+        ticket.write(path)?;
+    }
+    println!("listening at {}, fingerprint {fingerprint}", addresses.join(", "));
+    if let Some(bits) = slots_bits_per_s {
+        println!("slots of a way that carries {}", units::bit_rate(bits as f64));
+    }
+    wait_for_signal()?;
+    listening.stop();
+    Ok(Exit::Done)
+}
+
+/// What is given away in slots, in bits a second.
+fn slot_rate(rate: SlotRate, exports: &[Export]) -> Result<u64> {
+    match rate {
+        SlotRate::Given(bits) => Ok(bits),
+        SlotRate::Measured => Ok((slowest_part(exports)? * SHARE) as u64),
+    }
+}
+
+/// The slowest part of receiving, each alone with all cores, in bits a second.
+fn slowest_part(exports: &[Export]) -> Result<f64> {
+    let mut parts = vec![(Part::Digest, PathBuf::new()), (Part::Open, PathBuf::new())];
+    parts.extend(
+        exports.iter().find(|export| !export.read_only).map(|export| (Part::Write, export.directory.clone())),
+    );
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = u16::try_from(threads).unwrap_or(u16::MAX).min(limits::MEASURE_THREADS_MAX);
+    let cipher = LinkSettings::default().cipher;
+    let mut slowest = f64::INFINITY;
+    for (part, path) in parts {
+        let asked = Measure { part, path, contents: false, below: None, time: MEASURE, threads, cipher };
+        let measured = measure::measure(asked, &|| false)?;
+        let busy_s = measured.busy_nanos as f64 / 1e9 / f64::from(measured.threads.max(1));
+        let seconds = busy_s + measured.sync_nanos as f64 / 1e9;
+        slowest = slowest.min(measured.bytes as f64 * 8.0 / seconds.max(1e-9));
+    }
+    Ok(slowest)
+}
+
+/// Each part is measured for so long.
+const MEASURE: Duration = Duration::from_secs(1);
+/// Of what was measured this is given away: parts hinder each other, and disks have worse hours.
+const SHARE: f64 = 0.8;
+
+/// The host keeps its own copy of the key, for receipts.
+fn reload(identity: &Identity) -> Result<Identity> {
+    Identity::from_pem(&identity.to_pem())
+}
+
+fn wait_for_signal() -> Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| failure::of_io("listen for signals", &error))?;
+    let (told, hears) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut first = true;
+        for signal in signals.forever() {
+            if !first {
+                std::process::exit(128 + signal);
+            }
+            first = false;
+            let _ = told.send(());
+        }
+    });
+    loop {
+        match hears.recv_timeout(Duration::from_secs(3600)) {
+            Ok(()) => return Ok(()),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Err(Failure::new(FailureKind::Internal, "serve", "the signal thread ended"));
+            }
+        }
+    }
+}

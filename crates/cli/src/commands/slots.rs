@@ -1,0 +1,224 @@
+//! `thalweg slots`: who may send to a daemon when.
+
+use crate::exit::Exit;
+use crate::place::{Named, Places};
+use crate::{json, out, reach, units};
+use serde_json::{Value, json};
+use thalweg_cli::args::slots::SlotsArgs;
+use thalweg_client::fars::Whom;
+use thalweg_mover::admission::SlotHeld;
+use thalweg_mover::event;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::flow::lags::Lag;
+use thalweg_wire::message::{Question, Reply, Slot, SlotAsk, SlotTable};
+
+/// Shows the calendar of a daemon.
+///
+/// # Errors
+/// If it cannot be asked, or has no slots.
+pub fn slots(args: &SlotsArgs, places: &Places) -> Result<Exit> {
+    let mut fars = reach::fars(&args.ask, places);
+    let named = Named::parse(&args.place, places)?;
+    let whom = Whom::of(&named).ok_or_else(|| {
+        Failure::new(
+            FailureKind::Usage,
+            "read the command line",
+            "slots are of a daemon: name a place at one",
+        )
+    })?;
+    let client = fars.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
+    let mut table = None;
+    for reply in client.ask(Question::Slot(SlotAsk::All))? {
+        if let Reply::Slots(found) = reply? {
+            table = Some(found);
+        }
+    }
+    client.close();
+    let table = table.ok_or_else(|| {
+        Failure::new(FailureKind::Protocol, "ask for slots", "the server did not answer what was asked")
+    })?;
+    match args.ask.json {
+        true => json::line(&event_of(&table))?,
+        false => lines(&table).iter().try_for_each(|line| out::line(line))?,
+    }
+    out::flush()?;
+    Ok(Exit::Done)
+}
+
+/// Share of the way's time.
+fn load(slot: &Slot) -> f64 {
+    slot.length_micros as f64 / slot.period_micros as f64
+}
+
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
+}
+
+fn event_of(table: &SlotTable) -> Value {
+    let slots = table.slots.iter().map(|taken| {
+        let slot = &taken.slot;
+        json!({
+            "period_s": seconds(slot.period_micros), "length_s": seconds(slot.length_micros),
+            "opens_in_s": seconds(slot.opens_micros), "bytes": slot.bytes, "load": load(slot),
+            "promised_s": seconds(slot.worst_micros), "any_time": slot.is_any_time,
+            "lease_s": f64::from(slot.lease_millis) / 1e3, "yours": taken.is_yours,
+        })
+    });
+    let load: f64 = table.slots.iter().map(|taken| load(&taken.slot)).sum();
+    json!({
+        "event": "slots", "bytes_per_s": table.bytes_per_s, "load": load, "slots": slots.collect::<Vec<_>>(),
+    })
+}
+
+/// Columns in which a calendar is drawn.
+const COLUMNS: u64 = 50;
+
+/// For people: the way, each slot with its windows in the longest period from now on, what is free.
+fn lines(table: &SlotTable) -> Vec<String> {
+    let load: f64 = table.slots.iter().map(|taken| load(&taken.slot)).sum();
+    let way = units::bit_rate(table.bytes_per_s as f64 * 8.0);
+    let count = match table.slots.len() {
+        1 => "1 slot".to_owned(),
+        count => format!("{count} slots"),
+    };
+    let mut lines = vec![format!("{way} in {count}; {} of its time is taken", units::share(load))];
+    let Some(longest) = table.slots.iter().map(|taken| taken.slot.period_micros).max() else {
+        return lines;
+    };
+    lines.push(String::new());
+    lines.push(format!(
+        "{:>10} {:>10} {:>12} {:>10}  the next {}",
+        "every",
+        "for",
+        "bytes",
+        "promised",
+        units::time(seconds(longest))
+    ));
+    for taken in &table.slots {
+        let slot = &taken.slot;
+        lines.push(format!(
+            "{:>10} {:>10} {:>12} {:>10}  {}{}",
+            units::time(seconds(slot.period_micros)),
+            units::time(seconds(slot.length_micros)),
+            units::count(slot.bytes),
+            units::time(seconds(slot.worst_micros)),
+            windows(slot, longest),
+            if taken.is_yours { "" } else { "  (another client)" },
+        ));
+    }
+    lines
+}
+
+/// A column is marked where a window is open for any part of it.
+fn windows(slot: &Slot, longest: u64) -> String {
+    let open = |column: u64| {
+        let (from, to) = (column * longest / COLUMNS, (column + 1) * longest / COLUMNS);
+        // The window that opened last before the column ends.
+        let since =
+            (to + slot.period_micros - slot.opens_micros % slot.period_micros - 1) % slot.period_micros + 1;
+        since <= to - from || since - (to - from) < slot.length_micros
+    };
+    (0..COLUMNS).map(|column| if open(column) { '#' } else { '.' }).collect()
+}
+
+/// What is promised, when a stream has its slot.
+pub fn taken_event(held: &SlotHeld) -> Value {
+    let slot = &held.slot;
+    let opens = held.opens.saturating_duration_since(std::time::Instant::now());
+    json!({
+        "event": "slot", "period_s": seconds(slot.period_micros), "length_s": seconds(slot.length_micros),
+        "opens_in_s": opens.as_secs_f64(), "bytes": slot.bytes, "bytes_per_s": slot.bytes_per_s,
+        "promised_s": held.worst.as_secs_f64(), "deadline_s": held.deadline.as_secs_f64(),
+        "any_time": slot.is_any_time,
+    })
+}
+
+/// The same for people.
+pub fn taken_line(held: &SlotHeld) -> String {
+    let slot = &held.slot;
+    let when = match slot.is_any_time {
+        true => "whenever it is ready",
+        false => "if each burst is ready a period after the one before",
+    };
+    format!(
+        "slot: {} every {}, a window of {}; promised within {} (asked: {}), {when}",
+        units::size(slot.bytes),
+        units::time(seconds(slot.period_micros)),
+        units::time(seconds(slot.length_micros)),
+        units::time(held.worst.as_secs_f64()),
+        units::time(held.deadline.as_secs_f64()),
+    )
+}
+
+/// What was promised, against what was kept: for the last line.
+pub fn kept(held: &SlotHeld, lag: &Lag) -> String {
+    let late = match lag.late {
+        0 => "nothing later".to_owned(),
+        late => format!("{} of {} pieces later", units::count(late), units::count(lag.pieces)),
+    };
+    format!(
+        "slot: promised {}, kept {} at worst; deadline {}, {late}",
+        units::time(held.worst.as_secs_f64()),
+        units::time(lag.worst.as_secs_f64()),
+        units::time(held.deadline.as_secs_f64()),
+    )
+}
+
+/// How late bytes were, for the last event.
+pub fn lag_fields(lag: &Lag) -> [(&'static str, Value); 5] {
+    [
+        ("lag_p50_s", lag.p50.as_secs_f64().into()),
+        ("lag_p99_s", lag.p99.as_secs_f64().into()),
+        ("lag_worst_s", lag.worst.as_secs_f64().into()),
+        ("pieces", lag.pieces.into()),
+        ("pieces_late", lag.late.into()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_wire::message::SlotTaken;
+
+    fn slot(period: u64, length: u64, opens: u64) -> Slot {
+        Slot {
+            lease: [0; 16],
+            lease_millis: 15_000,
+            period_micros: period,
+            length_micros: length,
+            opens_micros: opens,
+            bytes: 20_000_000,
+            bytes_per_s: 125_000_000,
+            worst_micros: 300_000,
+            is_any_time: false,
+        }
+    }
+
+    #[test]
+    fn windows_are_drawn_where_they_are_open() {
+        let drawn = windows(&slot(1_000_000, 200_000, 0), 1_000_000);
+        assert_eq!(drawn, format!("{}{}", "#".repeat(10), ".".repeat(40)));
+        let drawn = windows(&slot(500_000, 100_000, 250_000), 1_000_000);
+        let half = format!("{}{}{}", ".".repeat(12), "#".repeat(6), ".".repeat(7));
+        assert_eq!(drawn.len(), 50);
+        assert!(drawn.starts_with(&half[..18]), "{drawn}");
+    }
+
+    #[test]
+    fn a_calendar_says_what_is_taken() {
+        let taken = |slot, is_yours| SlotTaken { slot, is_yours };
+        let table = SlotTable {
+            bytes_per_s: 125_000_000,
+            slots: vec![
+                taken(slot(1_000_000, 165_000, 0), true),
+                taken(slot(500_000, 50_000, 200_000), false),
+            ],
+        };
+        let lines = lines(&table);
+        assert_eq!(lines[0], "1.00 Gbit/s in 2 slots; 26 % of its time is taken");
+        assert!(lines[3].contains("165.00 ms") || lines[3].contains("165 ms"), "{}", lines[3]);
+        assert!(lines[4].ends_with("(another client)"));
+        assert_eq!(event_of(&table)["slots"][1]["period_s"], 0.5);
+    }
+}

@@ -1,0 +1,393 @@
+//! `thalweg stream`: what is still being made, from one place to another.
+
+use super::slots;
+use crate::exit::Exit;
+use crate::place::{Named, Places};
+use crate::progress::Progress;
+use crate::{json, show, signals, units};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use thalweg_cli::args::stream::StreamArgs;
+use thalweg_client::events;
+use thalweg_client::fars::{self, Fars, How, Whom};
+use thalweg_client::identity;
+use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
+use thalweg_mover::event::{self, Event};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::link::Identity;
+use thalweg_mover::plan::Asked;
+use thalweg_mover::run::copy::{EvidenceSink, Meter, Stop, Watch};
+use thalweg_mover::run::far::Far;
+use thalweg_mover::run::flow::job::{self, FlowFrom, FlowReport, FlowTo, FlowWishes};
+use thalweg_service::published::{Publisher, State};
+use thalweg_wire::EntryId;
+use thalweg_wire::message::{FlowTerms, Outcome, Place, Until};
+use thalweg_wire::path::Escaped;
+
+/// Streams.
+///
+/// # Errors
+/// What is wrong with the command line; when it could not begin or not go on.
+pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
+    super::copy::bound_memory(args.memory);
+    let state = identity::state_directory(args.link.state.as_deref())?;
+    let mut fars = Fars::new(How {
+        places: places.clone(),
+        ticket: args.link.ticket.clone(),
+        ssh: args.link.ssh.options(),
+        patience: args.link.patience,
+        stall_timeout: args.link.stall_timeout,
+        state: Some(state.clone()),
+        events: if args.quiet { event::nobody() } else { show::notes() },
+        via: Vec::new(),
+        bind: Vec::new(),
+    });
+    let source = End::parse(&args.source, places)?;
+    let destination = End::parse(&args.destination, places)?;
+    let is_stdout = matches!(destination, End::Pipe);
+    let names = [&args.source, &args.destination].map(|text| Escaped(text.as_bytes()).to_string());
+    let (from, who_from) = source.reach_from(&mut fars)?;
+    let (to, who_to) = destination.reach_to(&mut fars)?;
+    let signer = match who_from.or(who_to) {
+        Some(identity) => identity,
+        None => Arc::new(identity::own(&state)?),
+    };
+    let asked = || receipt::Asked {
+        from: vec![names[0].clone()],
+        to: names[1].clone(),
+        compress: false,
+        delete: false,
+    };
+    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked())).transpose()?;
+    let mut wishes = wishes(args);
+    wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
+    wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
+    let stop = Arc::new(Stop::default());
+    let telling = "stopping: what was read becomes durable first; once more to stop at once";
+    let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(telling))?;
+    let meter: Arc<Meter> = Arc::default();
+    let teller = Arc::new(Teller::start(args, is_stdout, &meter)?);
+    let told = Publisher::begin(&state, &names[0], &names[1], false).map(Arc::new);
+    let (hears, hears_link) = (teller.clone(), teller.clone());
+    let watch = Watch {
+        events: Arc::new(move |event| hears.hear(&event)),
+        link_events: Arc::new(move |event| hears_link.hear(&event)),
+        meter,
+        evidence: told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) }),
+    };
+    let result = job::stream(from, to, &wishes, &signer, &watch, &stop);
+    drop(fars);
+    teller.stop();
+    if let Some(told) = told {
+        if let Ok(report) = &result {
+            told.tell(&report.evidence);
+        }
+        told.over(if result.is_ok() { State::Finished } else { State::Failed });
+    }
+    match result {
+        Ok(report) => {
+            receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed))?;
+            teller.finish(&report)
+        }
+        Err(failure) => {
+            let exit = match failure.kind {
+                FailureKind::Stopped if stop.is_asked() => signal.exit(),
+                // Whoever takes the bytes has gone.
+                FailureKind::Stopped => Exit::Nothing,
+                kind => Exit::of(kind),
+            };
+            teller.failed(&failure, exit);
+            Ok(exit)
+        }
+    }
+}
+
+/// One end of a stream, as typed.
+enum End {
+    Pipe,
+    Named(Named),
+}
+
+impl End {
+    fn parse(text: &OsStr, places: &Places) -> Result<End> {
+        match text.as_bytes() {
+            b"-" => Ok(End::Pipe),
+            _ => Named::parse(text, places).map(End::Named),
+        }
+    }
+
+    fn reach_from(self, fars: &mut Fars) -> Result<(FlowFrom, Option<Arc<Identity>>)> {
+        match self {
+            End::Pipe => Ok((FlowFrom::Pipe(duplicate(std::io::stdin().as_fd())?), None)),
+            End::Named(Named::Local(path)) => Ok((FlowFrom::Local(path), None)),
+            End::Named(named) => match far(&named, fars)? {
+                Some((far, place, identity)) => Ok((FlowFrom::Far(far, place), Some(identity))),
+                None => Err(usage("this is no source of a stream")),
+            },
+        }
+    }
+
+    fn reach_to(self, fars: &mut Fars) -> Result<(FlowTo, Option<Arc<Identity>>)> {
+        match self {
+            End::Pipe => Ok((FlowTo::Pipe(duplicate(std::io::stdout().as_fd())?), None)),
+            End::Named(Named::Local(path)) => Ok((FlowTo::Local(path), None)),
+            End::Named(Named::Null) => Ok((FlowTo::Null, None)),
+            End::Named(named) => match far(&named, fars)? {
+                Some((far, place, identity)) => Ok((FlowTo::Far(far, place), Some(identity))),
+                None => Err(usage("this is no destination of a stream")),
+            },
+        }
+    }
+}
+
+/// A far mover, the place there, and who we are there.
+type There = (Arc<Far>, Place, Arc<Identity>);
+
+fn far(named: &Named, fars: &mut Fars) -> Result<Option<There>> {
+    let Some((whom, there)) = Whom::of(named).zip(fars::place_there(named)) else { return Ok(None) };
+    let reached = fars.reach(&whom)?;
+    Ok(Some((reached.far, there, reached.identity)))
+}
+
+fn duplicate(fd: std::os::fd::BorrowedFd<'_>) -> Result<OwnedFd> {
+    fd.try_clone_to_owned().map_err(|error| failure::of_io("open", &error))
+}
+
+fn usage(cause: &str) -> Failure {
+    Failure::new(FailureKind::Usage, "read the command line", cause)
+}
+
+fn wishes(args: &StreamArgs) -> FlowWishes {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let until = Until {
+        closed: args.until_closed,
+        idle_ms: args.until_idle.map(millis),
+        bytes: args.until_size,
+        marker: args.until_marker.as_ref().map(|name| name.as_bytes().to_vec()),
+        forever: args.follow,
+        wait: args.wait,
+        poll_ms: args.poll.map(|time| u32::try_from(millis(time)).unwrap_or(u32::MAX).max(1)),
+    };
+    let often = args.slot.map_or(args.mark_every, |slot| args.mark_every.min(slot.deadline / 10));
+    let mark_every_ms = u32::try_from(millis(often)).unwrap_or(u32::MAX);
+    let mut wishes = FlowWishes::new(until);
+    // What is kept until it is marked, and frames: half for each.
+    let window_bytes = args.buffer.min(args.memory.map_or(u64::MAX, |bytes| bytes / 2));
+    wishes.terms = FlowTerms { window_bytes, mark_every_ms, ..wishes.terms };
+    wishes.asked = Asked { streams: args.link.streams, memory_bytes: args.memory, ..Asked::default() };
+    wishes.rate_bytes_per_s = args.bwlimit.map(|bits| (bits / 8).max(1));
+    wishes.slot = args.slot;
+    wishes.link.stall_timeout = args.link.stall_timeout;
+    wishes.link.patience = args.link.patience;
+    wishes.link.dscp = args.dscp;
+    wishes
+}
+
+/// Tells what happens: to people on stderr; as JSON on stdout, or on stderr where stdout is the destination.
+struct Teller {
+    verbose: bool,
+    quiet: bool,
+    json: bool,
+    is_stdout: bool,
+    progress: Mutex<Option<Progress>>,
+    failed: Mutex<Vec<FailureKind>>,
+    report: Option<Report>,
+    over: Arc<AtomicBool>,
+    ticker: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+impl Teller {
+    fn start(args: &StreamArgs, is_stdout: bool, meter: &Arc<Meter>) -> Result<Teller> {
+        let report = args.report.as_deref().map(ReportFile::begin).transpose()?;
+        let over = Arc::new(AtomicBool::new(false));
+        let ticker = args.json.then(|| {
+            let (meter, over) = (meter.clone(), over.clone());
+            std::thread::spawn(move || {
+                std::thread::park_timeout(PROGRESS_EVERY);
+                while !over.load(Ordering::Acquire) {
+                    tell(is_stdout, &progress(&meter));
+                    std::thread::park_timeout(PROGRESS_EVERY);
+                }
+            })
+        });
+        Ok(Teller {
+            verbose: args.verbose,
+            quiet: args.quiet,
+            json: args.json,
+            is_stdout,
+            progress: Mutex::new(Progress::start(
+                std::slice::from_ref(meter),
+                args.progress,
+                args.quiet || args.json,
+            )),
+            failed: Mutex::default(),
+            report: report.map(|file| Report { file, told: Mutex::default() }),
+            over,
+            ticker: Mutex::new(ticker),
+        })
+    }
+
+    fn hear(&self, event: &Event) {
+        let (name, text) = match event {
+            Event::Settled(entry, outcome) => {
+                if let Outcome::Failed(failure) = outcome {
+                    self.failed.lock().unwrap_or_else(|p| p.into_inner()).push(failure.kind);
+                    show::lines(failure).iter().for_each(|line| self.line(line));
+                }
+                let event = || Value::Object(events::settled(Some(entry), &entry.path, outcome));
+                if let Some(report) = &self.report {
+                    report.tell(entry.id, event);
+                }
+                if self.json {
+                    tell(self.is_stdout, &event());
+                } else if self.verbose && !matches!(outcome, Outcome::Failed(_)) {
+                    self.line(&format!("{}: {} bytes", entry.path, units::count(entry.evidence.size)));
+                }
+                return;
+            }
+            Event::Slot(held) if self.json => return tell(self.is_stdout, &slots::taken_event(held)),
+            Event::Slot(held) => ("slot", slots::taken_line(held)),
+            Event::LinkLost(why) => ("link-lost", format!("link lost: {why}; trying again")),
+            Event::LinkUp(after) => ("link-up", format!("link is back after {:.1} s", after.as_secs_f64())),
+            Event::StreamLost(stream, why) if self.verbose => {
+                ("stream-lost", format!("stream {stream}: {why}"))
+            }
+            Event::Repaired(count) => ("repaired", format!("{count} damaged, sent again")),
+            Event::Note(text) => ("note", text.clone()),
+            Event::Detail(text) if self.verbose => ("detail", text.clone()),
+            _ => return,
+        };
+        if self.json {
+            tell(self.is_stdout, &json!({"event": name, "text": text}));
+        } else if !self.quiet {
+            self.line(&text);
+        }
+    }
+
+    fn line(&self, text: &str) {
+        match &*self.progress.lock().unwrap_or_else(|p| p.into_inner()) {
+            Some(progress) => progress.line(text),
+            // Nothing is to be done about a reader that is gone.
+            None => drop(writeln!(std::io::stderr(), "{text}")),
+        }
+    }
+
+    /// Shows no more progress.
+    fn stop(&self) {
+        self.over.store(true, Ordering::Release);
+        if let Some(ticker) = self.ticker.lock().unwrap_or_else(|p| p.into_inner()).take() {
+            ticker.thread().unpark();
+            let _ = ticker.join();
+        }
+        self.progress.lock().unwrap_or_else(|p| p.into_inner()).take();
+    }
+
+    fn failed(&self, failure: &Failure, exit: Exit) {
+        if self.json {
+            tell(self.is_stdout, &json::error(failure, Some(exit)));
+        }
+        show::failure(failure);
+    }
+
+    /// The last line, and the exit code.
+    fn finish(&self, report: &FlowReport) -> Result<Exit> {
+        if let Some(report) = &self.report {
+            report.file.finish()?;
+        }
+        let kinds = self.failed.lock().unwrap_or_else(|p| p.into_inner()).clone();
+        let exit = Exit::of_entries(kinds.into_iter());
+        if self.json {
+            tell(self.is_stdout, &finished(report, exit));
+        } else if !self.quiet {
+            self.line(&last_line(report));
+        }
+        Ok(exit)
+    }
+}
+
+/// A line for each file, once: after an outage in which a session ended complete files are settled again.
+struct Report {
+    file: ReportFile,
+    told: Mutex<HashSet<EntryId>>,
+}
+
+impl Report {
+    fn tell(&self, flow: EntryId, event: impl FnOnce() -> Value) {
+        if self.told.lock().unwrap_or_else(|p| p.into_inner()).insert(flow) {
+            self.file.line(&event());
+        }
+    }
+}
+
+/// Time between two progress events.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+fn tell(is_stdout: bool, value: &Value) {
+    match is_stdout {
+        false => json::tell(value),
+        true => drop(writeln!(std::io::stderr(), "{}", json::inert(&value.to_string()))),
+    }
+}
+
+fn progress(meter: &Meter) -> Value {
+    use Ordering::Relaxed;
+    json!({
+        "event": "progress", "files_found": meter.entries_found.load(Relaxed),
+        "files_complete": meter.entries_settled.load(Relaxed), "bytes_read": meter.bytes_found.load(Relaxed),
+        "bytes_durable": meter.bytes_verified.load(Relaxed),
+    })
+}
+
+fn finished(report: &FlowReport, exit: Exit) -> Value {
+    let totals = &report.totals;
+    let mut object = json::why(report.verdict.as_ref(), &report.evidence);
+    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
+    put("event", "finished".into());
+    put("exit", exit.code().into());
+    put("files_complete", totals.done.into());
+    put("files_failed", totals.failed.into());
+    put("bytes", totals.bytes_done.into());
+    put("bytes_received", totals.bytes_received.into());
+    put("bytes_resumed", totals.bytes_resumed.into());
+    put("pieces_repaired", totals.chunks_repaired.into());
+    put("seconds", report.elapsed.as_secs_f64().into());
+    put("root", report.agreed.receiver.statement.root.to_string().into());
+    put("attempts", report.attempts.into());
+    for (key, value) in report.lag.iter().flat_map(slots::lag_fields) {
+        put(key, value);
+    }
+    if let Some(held) = &report.slot {
+        put("slot", slots::taken_event(held));
+    }
+    Value::Object(object)
+}
+
+fn last_line(report: &FlowReport) -> String {
+    let totals = &report.totals;
+    let seconds = report.elapsed.as_secs_f64();
+    let rate = units::bit_rate(totals.bytes_received as f64 * 8.0 / seconds.max(1e-9));
+    let files = match totals.done {
+        1 => "1 file".to_owned(),
+        count => format!("{} files", units::count(count)),
+    };
+    let mut line =
+        format!("{} in {files} streamed in {seconds:.2} s, {rate}", units::size(totals.bytes_done));
+    if totals.bytes_resumed > 0 {
+        line.push_str(&format!("; {} were there already", units::size(totals.bytes_resumed)));
+    }
+    line.push_str("; verified, durable");
+    if let Some((held, lag)) = report.slot.as_ref().zip(report.lag.as_ref()) {
+        line.push_str(&format!("; {}", slots::kept(held, lag)));
+    }
+    if totals.failed > 0 {
+        line.push_str(&format!("; {} failed", units::count(totals.failed)));
+    }
+    line
+}

@@ -1,0 +1,332 @@
+//! `thalweg testbed`.
+
+use crate::exit::Exit;
+use crate::{json, out, units};
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::Duration;
+use thalweg_cli::args::testbed::{
+    DownArgs, ListArgs, PathArgs, RunArgs, SetArgs, ShowArgs, TestbedCommand, UpArgs, WhichArgs,
+};
+use thalweg_lab::testbed::daemon::{LaneStatus, Request, Status};
+use thalweg_lab::testbed::place::{Place, Record, become_program};
+use thalweg_lab::testbed::spec::{Paths, STOCK, Spec, TUNED};
+use thalweg_lab::testbed::wire::Path;
+use thalweg_lab::testbed::{check, daemon, presets};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+
+/// `thalweg testbed …`.
+///
+/// # Errors
+/// If it cannot be done.
+pub fn testbed(command: &TestbedCommand) -> Result<Exit> {
+    let exit = match command {
+        TestbedCommand::Up(args) => up(args),
+        TestbedCommand::Run(args) => Err(run(args)),
+        TestbedCommand::Set(args) => set(args),
+        TestbedCommand::Status(args) => status(args),
+        TestbedCommand::Check(args) => check_accuracy(args),
+        TestbedCommand::List(args) => list(args),
+        TestbedCommand::Down(args) => down(args),
+        TestbedCommand::Wire(args) => wire(args),
+    }?;
+    out::flush()?;
+    Ok(exit)
+}
+
+fn up(args: &UpArgs) -> Result<Exit> {
+    let place = place(args.which.state.as_deref())?;
+    let base: &[(&str, &str)] = match (args.stock, args.tuned) {
+        (true, _) => STOCK,
+        (_, true) => TUNED,
+        _ => &[],
+    };
+    let mut sysctls: Vec<(String, String)> =
+        base.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    sysctls.extend(args.sysctl.iter().cloned());
+    let mut paths = Paths::default();
+    apply(&args.path, &mut paths);
+    let (left, right) = args.hosts;
+    let spec = Spec {
+        name: args.which.name.clone(),
+        left,
+        right,
+        mtu_bytes: args.mtu,
+        paths,
+        seed: args.seed,
+        sysctls,
+    };
+    let record = place.up(&spec, wire_command(&spec.name, args.which.state.as_deref())?)?;
+    if args.json {
+        json::line(&described(&record, None))?;
+        return Ok(Exit::Done);
+    }
+    out::line(&format!("testbed `{}` is up: {}", spec.name, shown(&spec.paths)))?;
+    for host in &record.hosts {
+        out::line(&format!("  {:<9} {}", host.name, host.address))?;
+    }
+    out::line("run a program in a host: thalweg testbed run left CMD; `down` removes all of it")?;
+    Ok(Exit::Done)
+}
+
+/// The process of a testbed.
+pub fn wire_command(name: &str, state: Option<&std::path::Path>) -> Result<Command> {
+    let program = std::env::current_exe().map_err(|error| of_io("find the program thalweg", &error))?;
+    let mut command = Command::new(program);
+    command.args(["testbed", "wire", "--name", name]);
+    if let Some(state) = state {
+        let absolute = std::path::absolute(state).map_err(|error| of_io("find --state", &error))?;
+        command.arg("--state").arg(absolute);
+    }
+    Ok(command)
+}
+
+/// Returns only if the program cannot be run.
+fn run(args: &RunArgs) -> Failure {
+    let begin = || -> Result<_> {
+        let place = place(args.which.state.as_deref())?;
+        let record = place.running(&args.which.name)?;
+        let host = record.host(&args.host)?.clone();
+        Ok((place, record, host))
+    };
+    let (place, record, host) = match begin() {
+        Ok(begun) => begun,
+        Err(failure) => return failure,
+    };
+    let Some((program, words)) = args.command.split_first() else {
+        return Failure::new(FailureKind::Usage, "run a program", "none was named");
+    };
+    let mut command = Command::new(program);
+    command.args(words);
+    become_program(&place, &record, &host, command)
+}
+
+fn set(args: &SetArgs) -> Result<Exit> {
+    let place = place(args.which.state.as_deref())?;
+    let status = place.ask(&args.which.name, &Request::Status)?;
+    let mut paths = status.spec.paths;
+    if args.no_rate {
+        paths.forward.rate_bits_per_s = None;
+        paths.back.rate_bits_per_s = None;
+    }
+    apply(&args.path, &mut paths);
+    let status = place.ask(&args.which.name, &Request::Set(paths))?;
+    if args.json {
+        json::line(&described(&place.running(&args.which.name)?, Some(&status)))?;
+    } else {
+        out::line(&format!("testbed `{}` from now on: {}", args.which.name, shown(&status.spec.paths)))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn status(args: &ShowArgs) -> Result<Exit> {
+    let place = place(args.which.state.as_deref())?;
+    let status = place.ask(&args.which.name, &Request::Status)?;
+    let record = place.running(&args.which.name)?;
+    if args.json {
+        json::line(&described(&record, Some(&status)))?;
+        return Ok(Exit::Done);
+    }
+    out::line(&format!(
+        "testbed `{}`, up for {:.0} s: {}",
+        record.spec.name,
+        status.seconds,
+        shown(&status.spec.paths)
+    ))?;
+    for host in &record.hosts {
+        out::line(&format!("  {:<9} {}", host.name, host.address))?;
+    }
+    for (name, lane) in [("forward", &status.forward), ("back", &status.back)] {
+        out::line(&format!("  {name:<9} {}", lane_shown(lane)))?;
+    }
+    let cost = status.cpu_seconds_per_gb.map(|cost| format!(", {cost:.3} CPU-s/GB")).unwrap_or_default();
+    out::line(&format!("  the wire's own cost: {:.2} CPU-s{cost}", status.cpu_seconds))?;
+    Ok(Exit::Done)
+}
+
+fn check_accuracy(args: &ShowArgs) -> Result<Exit> {
+    let place = place(args.which.state.as_deref())?;
+    let report = check::measure(&place, &args.which.name)?;
+    let is_within = report.lines.iter().all(check::Line::is_within);
+    if args.json {
+        json::line(
+            &json!({"event": "testbed-check", "name": args.which.name, "within": is_within, "report": report}),
+        )?;
+    } else {
+        for line in &report.lines {
+            let word = if line.is_within() { "ok " } else { "OFF" };
+            out::line(&format!(
+                "{word} {:<32} {:>10.3} {:<8} expected {:.3}, give or take {:.3} ({})",
+                line.what, line.measured, line.unit, line.expected, line.tolerance, line.note
+            ))?;
+        }
+        out::line(&format!("the wire's own cost: {:.3} CPU-s/GB", report.wire_cpu_seconds_per_gb))?;
+    }
+    Ok(if is_within { Exit::Done } else { Exit::Partial })
+}
+
+fn list(args: &ListArgs) -> Result<Exit> {
+    for found in place(args.state.as_deref())?.list()? {
+        let state = if found.is_running() { "up" } else { "dead" };
+        if args.json {
+            json::line(&json!({"event": "testbed", "name": found.name, "state": state}))?;
+            continue;
+        }
+        let path = found.record.map(|record| shown(&record.spec.paths)).unwrap_or_default();
+        out::line(&format!("{:<4}  {:<16}  {path}", state, found.name))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn down(args: &DownArgs) -> Result<Exit> {
+    let place = place(args.which.state.as_deref())?;
+    let names = match args.all {
+        true => place.list()?.into_iter().map(|found| found.name).collect(),
+        false => vec![args.which.name.clone()],
+    };
+    for name in names {
+        let Some(removed) = place.down(&name)? else {
+            out::line(&format!("there is no testbed `{name}`"))?;
+            continue;
+        };
+        let state = if removed.was_dead { "had died; what it left is removed" } else { "is down" };
+        let programs = match removed.programs {
+            0 => String::new(),
+            1 => "; 1 program in it was ended".to_owned(),
+            number => format!("; {number} programs in it were ended"),
+        };
+        out::line(&format!("testbed `{name}` {state}{programs}"))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn wire(args: &WhichArgs) -> Result<Exit> {
+    let place = place(args.state.as_deref())?;
+    let spec: Spec = serde_json::from_reader(std::io::stdin().lock()).map_err(|error| {
+        Failure::new(FailureKind::Usage, "read a testbed's specification", error.to_string())
+    })?;
+    daemon::serve(spec, &place.directory(&args.name))?;
+    Ok(Exit::Done)
+}
+
+/// Testbeds have a directory of their own in thalweg's state, where others keep keys.
+pub fn place(state: Option<&std::path::Path>) -> Result<Place> {
+    Place::new(state.map(|state| state.join("testbed")).as_deref())
+}
+
+/// What was typed, upon what was there.
+fn apply(args: &PathArgs, paths: &mut Paths) {
+    if let Some(preset) = args.preset.as_deref().and_then(presets::find) {
+        paths.forward.delay_ns = preset.rtt_ns / 2;
+        paths.back.delay_ns = preset.rtt_ns - preset.rtt_ns / 2;
+        paths.forward.rate_bits_per_s = Some(preset.rate_bits_per_s);
+        paths.back.rate_bits_per_s = Some(preset.rate_bits_per_s);
+    }
+    let one_way = args.rtt.map(|rtt| rtt / 2);
+    let directions = [
+        (&mut paths.forward, args.forward_delay, args.forward_rate, args.forward_loss),
+        (&mut paths.back, args.back_delay, args.back_rate, args.back_loss),
+    ];
+    for (path, delay, rate, loss) in directions {
+        put(&mut path.delay_ns, delay.or(one_way).map(nanos));
+        if let Some(rate) = rate.or(args.rate) {
+            path.rate_bits_per_s = Some(rate);
+        }
+        put(&mut path.loss, loss.or(args.loss));
+        put(&mut path.jitter_ns, args.jitter.map(nanos));
+        put(&mut path.reorder, args.reorder);
+        put(&mut path.late_by_ns, args.late_by.map(nanos));
+        put(&mut path.duplicate, args.duplicate);
+        put(&mut path.framing_bytes, args.framing);
+    }
+    let delay_or_rate = [args.rtt, args.forward_delay, args.back_delay].iter().any(Option::is_some)
+        || [args.rate, args.forward_rate, args.back_rate].iter().any(Option::is_some)
+        || args.preset.is_some();
+    match args.queue {
+        Some(bytes) => {
+            paths.forward.queue_bytes = bytes;
+            paths.back.queue_bytes = bytes;
+        }
+        None if delay_or_rate => paths.set_default_queues(),
+        None => {}
+    }
+}
+
+fn put<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// One line for people; both directions where they differ.
+fn shown(paths: &Paths) -> String {
+    let rtt_ms = paths.rtt_ns() as f64 / 1e6;
+    let rest = match paths.forward == paths.back {
+        true => one_shown(&paths.forward),
+        false => format!(
+            "forward {} ms, {}; back {} ms, {}",
+            paths.forward.delay_ns as f64 / 1e6,
+            one_shown(&paths.forward),
+            paths.back.delay_ns as f64 / 1e6,
+            one_shown(&paths.back)
+        ),
+    };
+    format!("round trip {rtt_ms} ms, {rest}")
+}
+
+fn one_shown(path: &Path) -> String {
+    let mut words = vec![match path.rate_bits_per_s {
+        Some(rate) => {
+            let rate = rate / 8;
+            format!("{}, queue {}", units::rate(rate, 1.0), units::size(path.queue_bytes))
+        }
+        None => "no limit of rate".to_owned(),
+    }];
+    if path.jitter_ns > 0 {
+        words.push(format!("jitter {} ms", path.jitter_ns as f64 / 1e6));
+    }
+    for (share, what) in [(path.loss, "lost"), (path.reorder, "late"), (path.duplicate, "twice")] {
+        if share > 0.0 {
+            words.push(format!("{share} {what}"));
+        }
+    }
+    words.join(", ")
+}
+
+fn lane_shown(lane: &LaneStatus) -> String {
+    let counters = &lane.counters;
+    let mut words = vec![
+        format!("{} packets", units::count(counters.packets)),
+        units::size(counters.bytes),
+        format!("{} lost", units::count(counters.lost)),
+        format!("{} dropped by the full queue", units::count(counters.overflowed)),
+        format!("queue at most {}", units::size(counters.queued_bytes_max)),
+    ];
+    if counters.reordered + counters.duplicated > 0 {
+        words.push(format!("{} late, {} twice", counters.reordered, counters.duplicated));
+    }
+    if lane.trouble > 0 {
+        words.push(format!("{} LOST BY THE WIRE ITSELF: it was too slow", units::count(lane.trouble)));
+    }
+    words.join(", ")
+}
+
+fn described(record: &Record, status: Option<&Status>) -> Value {
+    let hosts: Vec<Value> = record
+        .hosts
+        .iter()
+        .map(|host| json!({"name": host.name, "side": host.side, "address": host.address}))
+        .collect();
+    json!({
+        "event": "testbed", "name": record.spec.name, "state": "up", "id": record.id, "pid": record.pid,
+        "hosts": hosts, "spec": status.map_or(&record.spec, |status| &status.spec),
+        "status": status.map(|status| json!({
+            "seconds": status.seconds, "cpu_seconds": status.cpu_seconds,
+            "cpu_seconds_per_gb": status.cpu_seconds_per_gb, "forward": status.forward, "back": status.back,
+        })),
+    })
+}

@@ -1,0 +1,105 @@
+//! `thalweg verify RECEIPT PLACE`: is what the receipt says still there?
+
+use crate::args::places::VerifyArgs;
+use crate::commands::places::Troubles;
+use crate::exit::Exit;
+use crate::place::Places;
+use crate::reach::{self, Reach};
+use crate::{json, out, units};
+use serde_json::Value;
+use std::ops::Range;
+use thalweg_client::receipt_file::Seal;
+use thalweg_client::verify::{self, Found, Told};
+use thalweg_mover::failure::Result;
+use thalweg_mover::run::copy::Stop;
+use thalweg_wire::RelativePath;
+use thalweg_wire::path::Sentence;
+
+/// `thalweg verify`.
+///
+/// # Errors
+/// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed; when the place
+/// cannot be reached.
+pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
+    let seal = verify::seal(&args.receipt, &args.keys)?;
+    let json = args.ask.json;
+    if !json {
+        tell_signers(&seal, args.keys.is_empty());
+    }
+    let mut fars = reach::fars(&args.ask, places);
+    let reach = Reach::open(&args.place, &mut fars)?;
+    let mut troubles = Troubles::new(json);
+    let mut tell = |told: Told<'_>| match told {
+        Told::Difference(what, path, why) => difference(json, what, path, why),
+        Told::Damage(path, ranges) => damage(json, path, ranges),
+        Told::Trouble(failure) => troubles.add(failure),
+    };
+    // A signal ends the process: nothing is left half done by reading.
+    let never = Stop::default();
+    let found = verify::verify(&args.receipt, &seal, &reach, args.strict, &mut tell, &never)?;
+    Ok(end(json, &found))
+}
+
+fn tell_signers(seal: &Seal, unknown: bool) {
+    use std::io::Write;
+    let mut err = std::io::stderr().lock();
+    let _ = writeln!(err, "signed by the sender with {}", seal.sender);
+    let _ = writeln!(err, "  and the receiver with {}", seal.receiver);
+    if unknown {
+        let _ =
+            writeln!(err, "warning: anybody can sign a receipt; give the keys that you expect with --keys");
+    }
+}
+
+/// Tells where a damaged file differs.
+fn damage(json: bool, path: &RelativePath, ranges: &[Range<u64>]) {
+    for range in ranges {
+        if json {
+            let mut object = json::about("damage", path);
+            object.insert("start".into(), range.start.into());
+            object.insert("end".into(), range.end.into());
+            json::tell(&Value::Object(object));
+        } else {
+            out::tell(&format!("damaged  {path}  bytes {}..{}", range.start, range.end));
+        }
+    }
+    if ranges.is_empty() && !json {
+        out::tell(&format!("damaged  {path}  read again, it is as it was copied: look at the medium"));
+    }
+}
+
+fn difference(json: bool, word: &str, path: &RelativePath, why: &str) {
+    if json {
+        let mut object = json::about("difference", path);
+        object.insert("what".into(), word.into());
+        object.insert("why".into(), why.into());
+        json::tell(&Value::Object(object));
+    } else {
+        out::tell(&format!("{word}  {path}  ({})", Sentence(why)));
+    }
+}
+
+fn end(json: bool, found: &Found) -> Exit {
+    let Found { entries, bytes, missing, differing, extra, unreadable, without_digest } = *found;
+    let exit = match (differing, found.is_same()) {
+        (1.., _) => Exit::Damage,
+        (0, false) => Exit::Partial,
+        (0, true) => Exit::Done,
+    };
+    if json {
+        json::tell(&serde_json::json!({
+            "event": "verified", "exit": exit.code(), "entries": entries, "bytes": bytes,
+            "missing": missing, "differing": differing, "extra": extra, "unreadable": unreadable,
+            "without_digest": without_digest,
+        }));
+        return exit;
+    }
+    out::tell(&format!(
+        "{}: {} in {} entries; {missing} missing, {differing} differ, {extra} extra, {unreadable} unreadable, \
+         {without_digest} without a digest to compare",
+        if exit == Exit::Done { "verified" } else { "NOT as the receipt says" },
+        units::size(bytes),
+        units::count(entries),
+    ));
+    exit
+}

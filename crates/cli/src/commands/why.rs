@@ -1,0 +1,285 @@
+//! `thalweg why`: which stage of a transfer is the narrowest.
+//!
+//! It reads what transfers of this user told of themselves ([`thalweg_service::published`]) or what `cp --json` printed,
+//! judges it anew, and answers: a sentence, a drawing, a table on request.
+
+use crate::args::running::WhyArgs;
+use crate::drawing::{self, Look};
+use crate::exit::Exit;
+use crate::{identity, json, out, units};
+use serde_json::{Map, Value, json};
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+use thalweg_mover::basin::{self, Evidence, Verdict, width};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_service::published::{self, Snapshot, State};
+use thalweg_wire::account::{SideAccounts, StreamAccount};
+use thalweg_wire::path::Escaped;
+
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What an answer is about.
+struct Subject {
+    /// Absent for what comes from a file.
+    snapshot: Option<Snapshot>,
+    evidence: Evidence,
+}
+
+/// `thalweg why`.
+///
+/// # Errors
+/// `NotFound` if there is no such transfer.
+pub fn why(args: &WhyArgs) -> Result<Exit> {
+    let state = identity::state_directory(args.state.as_deref())?;
+    if args.list {
+        return list(args, &state);
+    }
+    let mut subject = find(args, &state)?;
+    loop {
+        tell(args, &subject);
+        let is_running = subject.snapshot.as_ref().is_some_and(|told| told.state == State::Running);
+        if !args.watch || !is_running || out::is_closed() {
+            return Ok(Exit::Done);
+        }
+        std::thread::sleep(LOOK_EVERY);
+        // The same one again, whatever began meanwhile.
+        let id = subject.snapshot.as_ref().map(|told| told.id.clone()).unwrap_or_default();
+        let Some(now) = published::all(&state).into_iter().find(|told| told.id == id) else {
+            return Ok(Exit::Done);
+        };
+        subject = Subject { evidence: now.evidence.clone(), snapshot: Some(now) };
+    }
+}
+
+fn list(args: &WhyArgs, state: &Path) -> Result<Exit> {
+    let all = published::all(state);
+    if all.is_empty() {
+        return Err(nothing());
+    }
+    for told in all {
+        if args.json {
+            json::line(&Value::Object(about(&told)))?;
+            continue;
+        }
+        let began = units::moment(i64::try_from(told.began_at).unwrap_or(0));
+        out::line(&format!(
+            "{}  {began}  {:8}  {} -> {}",
+            told.id,
+            word(told.state),
+            inert(&told.from),
+            inert(&told.to)
+        ))?;
+    }
+    out::flush()?;
+    Ok(Exit::Done)
+}
+
+fn nothing() -> Failure {
+    let cause = "no transfer of this user is known; a daemon's are in its state directory: --state DIR";
+    Failure::new(FailureKind::NotFound, "look for transfers", cause)
+}
+
+fn find(args: &WhyArgs, state: &Path) -> Result<Subject> {
+    let mut all = published::all(state);
+    let Some(asked) = &args.transfer else {
+        // One that runs, if one does.
+        let at = all.iter().rposition(|told| told.state == State::Running);
+        let told = at.map(|at| all.swap_remove(at)).or_else(|| all.pop()).ok_or_else(nothing)?;
+        return Ok(Subject { evidence: told.evidence.clone(), snapshot: Some(told) });
+    };
+    let text = asked.to_string_lossy();
+    let pid: Option<u32> = text.parse().ok();
+    let is_asked = |told: &Snapshot| Some(told.pid) == pid || told.id.starts_with(&*text);
+    if let Some(told) = all.into_iter().rev().find(|told| is_asked(told)) {
+        return Ok(Subject { evidence: told.evidence.clone(), snapshot: Some(told) });
+    }
+    from_file(asked)
+}
+
+/// The last object with evidence in what `cp --json` printed.
+fn from_file(name: &OsStr) -> Result<Subject> {
+    let shown = Escaped(name.as_encoded_bytes()).to_string();
+    let text = std::fs::read_to_string(name).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            let cause = format!(
+                "`{shown}` is neither a process, a file nor a job: `thalweg why --list` shows those known"
+            );
+            Failure::new(FailureKind::NotFound, "look for transfers", cause)
+        }
+        _ => failure::of_io("read the events", &error),
+    })?;
+    let evidence = text.lines().rev().find_map(|line| {
+        let mut value: Value = serde_json::from_str(line).ok()?;
+        serde_json::from_value(value.get_mut("evidence")?.take()).ok()
+    });
+    let evidence = evidence.ok_or_else(|| {
+        let cause =
+            format!("`{shown}` has no event `finished` of a copy: it is written by `thalweg cp --json`");
+        Failure::new(FailureKind::NotFound, "read the events", cause)
+    })?;
+    Ok(Subject { snapshot: None, evidence })
+}
+
+fn tell(args: &WhyArgs, subject: &Subject) {
+    let verdict = basin::judge(&subject.evidence);
+    if args.json {
+        let mut object = subject.snapshot.as_ref().map(about).unwrap_or_default();
+        object.insert("event".into(), "why".into());
+        object.extend(json::why(verdict.as_ref(), &subject.evidence));
+        return json::tell(&Value::Object(object));
+    }
+    let Some(verdict) = verdict else {
+        return out::tell("nothing has moved yet, so no stage is the narrowest");
+    };
+    let look = Look::of_stdout();
+    if args.watch && look.is_terminal {
+        let _ = console::Term::stdout().clear_screen();
+    }
+    out::tell(&inert(&verdict.sentence));
+    if args.quiet {
+        return;
+    }
+    if let Some(told) = &subject.snapshot {
+        out::tell(&format!(
+            "({} -> {}, {})",
+            inert(&told.from),
+            inert(&told.to),
+            progress(subject, told.state)
+        ));
+    }
+    out::tell("");
+    let widths = width::widths(&subject.evidence);
+    drawing::draw(&widths, &verdict, look).iter().for_each(|line| out::tell(line));
+    if args.verbose > 0 {
+        table(&widths);
+    }
+    if args.verbose > 1 {
+        details(&subject.evidence, &verdict);
+    }
+}
+
+fn progress(subject: &Subject, state: State) -> String {
+    let evidence = &subject.evidence;
+    let seconds = evidence.elapsed_nanos as f64 / 1e9;
+    let rate = units::rate(evidence.bytes, seconds);
+    format!("{}: {} in {seconds:.1} s, {rate}", word(state), units::size(evidence.bytes))
+}
+
+fn word(state: State) -> &'static str {
+    match state {
+        State::Running => "running",
+        State::Finished => "finished",
+        State::Failed => "failed",
+        State::Gone => "gone",
+    }
+}
+
+fn table(widths: &[width::Width]) {
+    out::tell("");
+    let head = ["stage", "busy", "no input", "output full", "CPU s", "bytes", "items", "threads", "queue"];
+    out::tell(&format!(
+        "{:<24} {:>6} {:>9} {:>12} {:>8} {:>11} {:>10} {:>8} {:>6}",
+        head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7], head[8]
+    ));
+    for width in widths {
+        let share = |part: f64| format!("{:.0} %", part * 100.0);
+        out::tell(&format!(
+            "{:<24} {:>6} {:>9} {:>12} {:>8.2} {:>11} {:>10} {:>8} {:>6}",
+            drawing::name(width),
+            share(width.busy),
+            share(width.input),
+            share(width.output),
+            width.cpu_s,
+            units::size(width.bytes),
+            units::count(width.items),
+            width.threads,
+            width.queue_max
+        ));
+    }
+}
+
+fn details(evidence: &Evidence, verdict: &Verdict) {
+    out::tell("");
+    out::tell(&format!(
+        "cause {}, {:.0} % of the time, factor {:.2}",
+        verdict.narrowest.cause.name(),
+        verdict.narrowest.busy * 100.0,
+        verdict.factor
+    ));
+    for stream in &evidence.sender.streams {
+        out::tell(&stream_line(stream));
+    }
+    for (side, place) in [(&evidence.sender, "source"), (&evidence.receiver, "destination")] {
+        side_lines(side, place).iter().for_each(|line| out::tell(line));
+    }
+}
+
+fn stream_line(stream: &StreamAccount) -> String {
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    format!(
+        "stream {}: {} acknowledged, RTT {:.2} ms (least {:.2}), cwnd {}, window {}, busy {:.2} s, of it by the \
+         peer's window {:.2} s, by our buffer {:.2} s, {} sent again, {}",
+        stream.stream,
+        units::size(stream.acked_bytes),
+        seconds(stream.rtt_nanos) * 1e3,
+        seconds(stream.rtt_min_nanos) * 1e3,
+        units::size(stream.cwnd_bytes),
+        units::size(stream.window_bytes),
+        seconds(stream.busy_nanos),
+        seconds(stream.rwnd_limited_nanos),
+        seconds(stream.sndbuf_limited_nanos),
+        units::size(stream.retransmitted_bytes),
+        inert(&stream.congestion),
+    )
+}
+
+fn side_lines(side: &SideAccounts, place: &str) -> Vec<String> {
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    let process = &side.process;
+    let quota = process.quota_milli.map_or("no quota".to_owned(), |quota| {
+        let throttled = seconds(process.throttled_nanos);
+        format!("quota {:.2}, used up for {throttled:.2} s", f64::from(quota) / 1e3)
+    });
+    let mut lines = vec![format!(
+        "{place}: CPU {:.2} s user, {:.2} s system of {:.0} CPUs ({quota}), {:.2} s without one; {} waits; medium {} \
+         read, {} written",
+        seconds(process.user_nanos),
+        seconds(process.system_nanos),
+        f64::from(process.cores_milli) / 1e3,
+        seconds(process.runnable_nanos),
+        units::count(process.voluntary_switches),
+        units::size(process.read_bytes),
+        units::size(process.written_bytes),
+    )];
+    lines.extend(side.disk.map(|disk| {
+        format!(
+            "{place}: device {}:{} (with everybody on it) {} read, {} written, busy {:.2} s, flushing {:.2} s",
+            disk.major,
+            disk.minor,
+            units::size(disk.read_bytes),
+            units::size(disk.written_bytes),
+            seconds(disk.busy_nanos),
+            seconds(disk.flush_nanos),
+        )
+    }));
+    lines
+}
+
+/// What a transfer says of itself, besides evidence.
+fn about(told: &Snapshot) -> Map<String, Value> {
+    let value = json!({
+        "event": "transfer", "id": told.id, "pid": told.pid, "served": told.is_served, "state": told.state,
+        "began_at": told.began_at, "told_at": told.told_at, "from": told.from, "to": told.to,
+    });
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+/// Words that come from a file or a peer.
+fn inert(text: &str) -> String {
+    text.chars().map(|c| if thalweg_wire::path::is_inert(c) || c == '\\' { c } else { '?' }).collect()
+}

@@ -1,0 +1,123 @@
+//! `--memory`: one bound for the buffers of a process, named where it limits, whatever is copied.
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::job::peak_memory;
+use support::{Daemon, Scratch, assert_same, noise};
+
+/// Of both sides.
+const MEMORY: u64 = 16 << 20;
+/// What a process has beside its buffers: the program, its threads, what is known of entries under way (P20: 64 MiB).
+const BESIDE: u64 = 64 << 20;
+
+/// Runs to the end; the most memory that it had.
+fn peak_of(mut command: Command) -> (u64, String) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    let mut most = 0;
+    let until = Instant::now() + Duration::from_secs(300);
+    let status = loop {
+        most = most.max(peak_memory(child.id()).unwrap_or(0));
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > until {
+            let _ = child.kill();
+            panic!("the copy does not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
+    assert!(status.success(), "{said}");
+    (most, said)
+}
+
+fn copy(scratch: &Scratch, daemon: &Daemon, more: &[&str], from: &str, to: &str) -> Command {
+    let mut command = scratch.thalweg();
+    command.args(["cp", "--memory", "16MiB", "--quiet", "--ticket"]).arg(&daemon.ticket);
+    command.args(more).args([from, to]);
+    command
+}
+
+#[test]
+fn large_files_many_files_and_many_streams_stay_within_the_memory_that_is_allowed() {
+    let scratch = Scratch::new();
+    let large = scratch.path("large");
+    std::fs::create_dir_all(&large).unwrap();
+    for number in 0..2u64 {
+        std::fs::write(large.join(number.to_string()), noise(number, 48 << 20)).unwrap();
+    }
+    let many = scratch.path("many");
+    for directory in 0..4u64 {
+        let below = many.join(directory.to_string());
+        std::fs::create_dir_all(&below).unwrap();
+        for file in 0..500u64 {
+            std::fs::write(below.join(file.to_string()), noise(file, 3000)).unwrap();
+        }
+    }
+    let to = scratch.path("to");
+    std::fs::create_dir(&to).unwrap();
+    let daemon =
+        scratch.daemon_with(&[("to", &to), ("large", &large), ("many", &many)], &["--memory", "16MiB"]);
+    let at = |path: &Path| format!("{}/", path.display());
+    let same = |name: &str, target: &Path| assert_same(&scratch.path(name), target);
+    for (name, streams) in [("large", "24"), ("many", "24")] {
+        for way in ["push", "pull", "local"] {
+            let (from, there, target) = match way {
+                "push" => (at(&scratch.path(name)), daemon.place("to", "pushed/"), to.join("pushed")),
+                "pull" => (daemon.place(name, ""), at(&scratch.path("got")), scratch.path("got")),
+                _ => (at(&scratch.path(name)), at(&scratch.path("got")), scratch.path("got")),
+            };
+            let words = ["--streams", streams, "--direct", "source=on,destination=on"];
+            let (most, _) = peak_of(copy(&scratch, &daemon, &words, &from, &there));
+            assert!(most <= MEMORY + BESIDE, "{way} of {name} by {streams} streams took {most} bytes");
+            same(name, &target);
+            std::fs::remove_dir_all(&target).unwrap();
+        }
+    }
+    let most = peak_memory(daemon.pid()).unwrap();
+    assert!(most <= MEMORY + BESIDE, "the daemon took {most} bytes");
+    // It is named where it limits.
+    let said = scratch.ok([
+        "cp",
+        "-n",
+        "--memory",
+        "16MiB",
+        "--streams",
+        "24",
+        "--ticket",
+        daemon.ticket.to_str().unwrap(),
+        &at(&large),
+        &daemon.place("to", "new/"),
+    ]);
+    assert!(said.contains("4 (as many as --memory has room for)"), "{said}");
+}
+
+/// A daemon with little memory refuses streams for which there is none; those that it has do the work.
+#[test]
+fn a_daemon_with_little_memory_serves_a_client_that_asks_for_many_streams() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir_all(&from).unwrap();
+    std::fs::create_dir_all(&to).unwrap();
+    for number in 0..4u64 {
+        std::fs::write(from.join(number.to_string()), noise(number, 12 << 20)).unwrap();
+    }
+    let daemon = scratch.daemon_with(&[("to", &to), ("from", &from)], &["--memory", "8MiB"]);
+    let ticket = daemon.ticket.display().to_string();
+    for (source, target) in [
+        (format!("{}/", from.display()), daemon.place("to", "pushed/")),
+        (daemon.place("from", ""), format!("{}/", scratch.path("pulled").display())),
+    ] {
+        scratch.ok(["cp", "--quiet", "--streams", "16", "--ticket", &ticket, &source, &target]);
+    }
+    assert_same(&from, &to.join("pushed"));
+    assert_same(&from, &scratch.path("pulled"));
+    let most = peak_memory(daemon.pid()).unwrap();
+    assert!(most <= (8 << 20) + BESIDE, "the daemon took {most} bytes");
+    let refused = scratch.run(["cp", "--memory", "1MiB", "a", "b"]);
+    assert_eq!(refused.status.code(), Some(1));
+}

@@ -1,0 +1,253 @@
+//! Slots by the real program: what fits is promised and kept apart, what does not is refused, and a lease frees its place.
+
+mod support;
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+use support::{Daemon, Scratch, finish, noise, wait_until};
+
+/// Longest that anything here may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A way of which a burst of [`BURST`] takes 0.4 s.
+const RATE: &str = "20Mbit/s";
+const BURST: usize = 1_000_000;
+/// Two of these fit a second, a third does not.
+const SLOT: &str = "1s:1MB:5s";
+
+fn daemon(scratch: &Scratch, slots: Option<&str>) -> Daemon {
+    let export = scratch.path("export");
+    std::fs::create_dir_all(&export).unwrap();
+    let more: &[&str] = &slots.map_or(Vec::new(), |rate| vec!["--slots", rate]);
+    scratch.daemon_with(&[("data", &export)], more)
+}
+
+fn stream(scratch: &Scratch, place: &str, more: &[&str]) -> Command {
+    let mut command = scratch.thalweg();
+    command.env("THALWEG_TICKET", scratch.path("ticket")).env("THALWEG_PATIENCE", "40s");
+    command.arg("stream").args(more).args(["-", place]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// A producer: its pipe, and what it tells as events.
+struct Producer {
+    child: Child,
+    pipe: Option<ChildStdin>,
+    events: Receiver<Value>,
+}
+
+impl Producer {
+    fn start(scratch: &Scratch, place: &str, slot: &str) -> Producer {
+        let mut child = stream(scratch, place, &["--json", "--slot", slot]).spawn().unwrap();
+        let (tell, events) = mpsc::channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let _ = tell.send(serde_json::from_str(&line).expect("an event"));
+            }
+        });
+        Producer { pipe: child.stdin.take(), child, events }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.pipe.as_mut().expect("a pipe").write_all(bytes).expect("a reader");
+    }
+
+    fn event(&self, name: &str) -> Value {
+        let until = Instant::now() + LIMIT;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let event = self.events.recv_timeout(left).unwrap_or_else(|_| panic!("no event {name}"));
+            if event["event"] == name {
+                return event;
+            }
+        }
+    }
+
+    fn end(mut self) -> (i32, Value) {
+        self.pipe = None;
+        let event = self.event("finished");
+        (finish(self.child).status.code().unwrap_or(-1), event)
+    }
+}
+
+fn calendar(scratch: &Scratch, daemon: &Daemon) -> Value {
+    let ticket = scratch.path("ticket");
+    let said =
+        scratch.ok(["slots", "--json", "--ticket", ticket.to_str().unwrap(), &daemon.place("data", "")]);
+    serde_json::from_str(said.trim()).expect("an event")
+}
+
+fn taken(scratch: &Scratch, daemon: &Daemon) -> usize {
+    calendar(scratch, daemon)["slots"].as_array().expect("slots").len()
+}
+
+#[test]
+fn two_that_fit_have_their_slots_and_a_third_is_refused_with_what_would_fit() {
+    let scratch = Scratch::new();
+    let daemon = daemon(&scratch, Some(RATE));
+    let mut producers: Vec<Producer> = (0..2)
+        .map(|number| Producer::start(&scratch, &daemon.place("data", &format!("x{number}")), SLOT))
+        .collect();
+    for producer in &producers {
+        let slot = producer.event("slot");
+        assert!(slot["promised_s"].as_f64().unwrap() <= 5.0, "{slot}");
+        assert_eq!((slot["period_s"].as_f64(), slot["bytes"].as_u64()), (Some(1.0), Some(1_065_536)));
+    }
+    let refused = stream(&scratch, &daemon.place("data", "x2"), &["--slot", SLOT]).spawn().unwrap();
+    let refused = finish(refused);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("it would take 43.1 % of the way's time, and 13.8 % are left: 29.4 % too much"),
+        "{said}"
+    );
+    assert!(!scratch.path("export/x2").exists(), "nothing of what is refused is begun");
+    // What is left is enough for less.
+    let third = Producer::start(&scratch, &daemon.place("data", "x2"), "1s:200kB:5s");
+    third.event("slot");
+    let table = calendar(&scratch, &daemon);
+    assert_eq!(table["slots"].as_array().unwrap().len(), 3);
+    let said = scratch.ok([
+        "slots",
+        "--ticket",
+        scratch.path("ticket").to_str().unwrap(),
+        &daemon.place("data", ""),
+    ]);
+    assert!(said.starts_with("20.00 Mbit/s in 3 slots"), "{said}");
+    third.end();
+    let content = noise(1, 2 * BURST);
+    producers.iter_mut().for_each(|producer| producer.write(&content));
+    for (number, producer) in producers.into_iter().enumerate() {
+        let (code, finished) = producer.end();
+        assert_eq!(code, 0, "{finished}");
+        assert!(finished["slot"]["promised_s"].as_f64().unwrap() <= 5.0, "{finished}");
+        assert!(finished["lag_worst_s"].as_f64().is_some_and(|lag| lag > 0.0), "{finished}");
+        assert!(std::fs::read(scratch.path(&format!("export/x{number}"))).unwrap() == content);
+    }
+    assert!(wait_until(LIMIT, || taken(&scratch, &daemon) == 0), "who has ended leaves its slot");
+}
+
+#[test]
+fn nobody_sends_in_the_window_of_another() {
+    let scratch = Scratch::new();
+    let daemon = daemon(&scratch, Some(RATE));
+    let place = |number: usize| daemon.place("data", &format!("x{number}"));
+    let mut producers: Vec<Producer> =
+        (0..2).map(|number| Producer::start(&scratch, &place(number), "1s:1MB:3s")).collect();
+    let content = noise(2, 4 * BURST);
+    for producer in &mut producers {
+        producer.event("slot");
+        producer.write(&content);
+    }
+    // What came of each between two looks.
+    let mut seen = [0, 0];
+    let (mut alone, mut both) = (0, 0);
+    while seen.iter().any(|bytes| *bytes < content.len() as u64) {
+        let now = [0, 1].map(|number| {
+            std::fs::metadata(scratch.path(&format!("export/x{number}"))).map_or(0, |meta| meta.len())
+        });
+        match (now[0] > seen[0], now[1] > seen[1]) {
+            (true, true) => both += 1,
+            (false, false) => {}
+            _ => alone += 1,
+        }
+        seen = now;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // A disk that rests for long shows what came in two windows as one; mostly it does not.
+    assert!(alone > both, "{alone} looks saw one of them, {both} both");
+    producers.into_iter().for_each(|producer| assert_eq!(producer.end().0, 0));
+}
+
+#[test]
+fn a_lease_frees_its_place_when_its_client_is_killed() {
+    let scratch = Scratch::new();
+    let daemon = daemon(&scratch, Some(RATE));
+    let whole = "1s:2MB:5s";
+    let mut first = Producer::start(&scratch, &daemon.place("data", "x"), whole);
+    first.event("slot");
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    let again = || {
+        let mut child = stream(&scratch, &daemon.place("data", "y"), &["--slot", whole]).spawn().unwrap();
+        drop(child.stdin.take());
+        finish(child)
+    };
+    let refused = again();
+    assert_eq!(refused.status.code(), Some(3), "its place is kept for a while: it may only be cut off");
+    assert!(wait_until(LIMIT, || again().status.success()), "the place is free again");
+}
+
+#[test]
+fn a_steady_flow_has_a_slot_and_goes_on_after_the_daemon_was_restarted() {
+    let scratch = Scratch::new();
+    let before = daemon(&scratch, Some(RATE));
+    let address = before.address();
+    let mut producer = Producer::start(&scratch, &before.place("data", "x"), "8Mbit/s:2s");
+    let slot = producer.event("slot");
+    assert_eq!(slot["any_time"], true);
+    let content = noise(3, 1 << 20);
+    producer.write(&content[..500_000]);
+    before.kill();
+    let export = scratch.path("export");
+    let daemon = scratch.daemon_at(&address, &[("data", &export)], &["--slots", RATE], |command| command);
+    producer.write(&content[500_000..]);
+    producer.event("slot");
+    assert_eq!(taken(&scratch, &daemon), 1);
+    let (code, finished) = producer.end();
+    assert_eq!(code, 0, "{finished}");
+    assert!(std::fs::read(export.join("x")).unwrap() == content);
+}
+
+#[test]
+fn slots_are_not_for_everything_and_it_is_said() {
+    let scratch = Scratch::new();
+    let place = {
+        let without = daemon(&scratch, None);
+        let refused =
+            finish(stream(&scratch, &without.place("data", "x"), &["--slot", SLOT]).spawn().unwrap());
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(3), "{said}");
+        assert!(said.contains("this server has no slots: it is to be started with --slots"), "{said}");
+        without.place("data", "x")
+    };
+    let local = scratch.path("here");
+    for (words, why) in [
+        ([place.as_str(), local.to_str().unwrap()], "slots are for streams from this machine to a daemon"),
+        (["-", local.to_str().unwrap()], "slots are for streams from this machine to a daemon"),
+    ] {
+        let ticket = scratch.path("ticket");
+        let all = ["stream", "--slot", SLOT, "--ticket", ticket.to_str().unwrap(), words[0], words[1]];
+        let output = scratch.run(all);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+    let daemon = daemon(&scratch, Some(RATE));
+    for (slot, code, why) in [
+        ("1s:1MB:10us", 1, "marks and the way back alone take"),
+        ("40s:1MB:50s", 1, "more than half of what counts as a stall"),
+        ("1s:10MB:10s", 3, "% too much"),
+    ] {
+        let refused =
+            finish(stream(&scratch, &daemon.place("data", "x"), &["--slot", slot]).spawn().unwrap());
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains(why), "{slot}: {said}");
+        assert_eq!(refused.status.code(), Some(code), "{slot}: {said}");
+    }
+    let odd = finish(stream(&scratch, &daemon.place("data", "x"), &["--slot", "1s:1MB"]).spawn().unwrap());
+    assert_eq!(odd.status.code(), Some(1));
+}
+
+#[test]
+fn a_rate_can_be_measured() {
+    let scratch = Scratch::new();
+    let daemon = daemon(&scratch, Some("measure"));
+    let table = calendar(&scratch, &daemon);
+    assert!(table["bytes_per_s"].as_u64().unwrap() > 0, "{table}");
+}

@@ -1,0 +1,148 @@
+//! Disks that are full, and power that is cut at any sync: what was told to be durable is there, and the same command goes
+//! on.
+
+use crate::support::job::{Running, with};
+use crate::support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
+use crate::support::volume::{Volume, can_mount};
+use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
+use crate::{LIMIT, command, mark, piped};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+#[test]
+fn a_disk_that_fills_up_under_a_stream_is_told_and_the_same_command_goes_on_when_there_is_room() {
+    if !can_mount("stream full") {
+        return;
+    }
+    for is_far in [false, true] {
+        let scratch = Scratch::new();
+        let volume = Volume::in_memory(scratch.root(), "small", "size=4m");
+        let from = scratch.path("from");
+        let content = noise(1, 9 << 20);
+        std::fs::write(&from, &content).unwrap();
+        let daemon = is_far.then(|| scratch.daemon(&[("data", &volume.path)]));
+        let to = volume.path.join("x");
+        let place = daemon.as_ref().map_or(to.display().to_string(), |daemon| daemon.place("data", "x"));
+        let ran =
+            Running::start(with(command(&scratch), [from.to_str().unwrap(), &place])).end(LIMIT).expect(6);
+        assert!(ran.stderr.contains("No space left on device"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("hint:"), "{}", ran.stderr);
+        let there = std::fs::read(&to).unwrap();
+        let (marked, is_complete) = mark(&scratch, &to);
+        assert!(!is_complete && marked as usize <= there.len(), "{marked} of {}", there.len());
+        assert!(there[..marked as usize] == content[..marked as usize]);
+        // As long as it is full the mark does not go back.
+        Running::start(with(command(&scratch), [from.to_str().unwrap(), &place])).end(LIMIT).expect(6);
+        assert!(mark(&scratch, &to).0 >= marked);
+        volume.remount("size=32m");
+        Running::start(with(command(&scratch), [from.to_str().unwrap(), &place])).end(LIMIT).expect(0);
+        assert!(std::fs::read(&to).unwrap() == content);
+        drop(daemon);
+        assert_no_litter(&volume.path);
+    }
+}
+
+#[test]
+fn a_pipe_into_a_disk_that_fills_up_ends_with_the_reason() {
+    if !can_mount("stream pipe full") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let volume = Volume::in_memory(scratch.root(), "small", "size=4m");
+    let to = volume.path.join("x");
+    let content = noise(2, 9 << 20);
+    let mut child = piped(&scratch, to.to_str().unwrap(), &[]);
+    // Who writes into it sees that nobody reads any more, or has written all.
+    let _ = child.stdin.take().unwrap().write_all(&content);
+    let output = finish(child);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+    volume.remount("size=32m");
+    let mut child = piped(&scratch, to.to_str().unwrap(), &[]);
+    child.stdin.take().unwrap().write_all(&content).unwrap();
+    let output = finish(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(std::fs::read(&to).unwrap() == content);
+}
+
+/// What a power cut leaves, and how many bytes were told to be durable by then.
+struct Cut {
+    image: PathBuf,
+    told: u64,
+}
+
+/// Durable bytes by the last event of `--json`.
+fn told_durable(stdout: &Path) -> u64 {
+    let text = std::fs::read_to_string(stdout).unwrap_or_default();
+    let events = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    events.filter_map(|event| event["bytes_durable"].as_u64()).max().unwrap_or(0)
+}
+
+/// As `c6_a_disk_that_stops_syncing_at_any_sync_of_a_local_copy`: one run, looked at when it syncs for the n-th time, for
+/// every n.
+#[test]
+fn a_power_cut_at_any_sync_of_a_stream_takes_nothing_that_was_told_to_be_durable() {
+    let row = "stream power";
+    if !can_mount(row) || !can_watch(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    let content = noise(3, 12 << 20);
+    std::fs::write(&from, &content).unwrap();
+    // No commits of its own meanwhile: only what is asked for becomes durable.
+    let made = Volume::with_options(scratch.root(), "ext4.img", "ext4", 64, &[], "commit=600");
+    let Some(disk) = made else { return };
+    let mount = disk.path.clone();
+    let to = mount.join("new/x");
+    let stream = || {
+        let job = with(command(&scratch), ["--json", "--mark-every", "150ms"]);
+        with(job, [&from, &to])
+    };
+    let (go, stdout) = (scratch.path("go"), scratch.path("stdout"));
+    let mut first = held_until(&go, &with(stream(), ["--bwlimit", "3MB/s"]));
+    first.stdin(Stdio::null()).stdout(std::fs::File::create(&stdout).unwrap()).stderr(Stdio::null());
+    let mut first = first.spawn().unwrap();
+    let cuts: Arc<Mutex<Vec<Cut>>> = Arc::default();
+    let (made, image) = (cuts.clone(), disk.image.clone().unwrap());
+    let at_each = move |number: u32| {
+        let told = told_durable(&stdout);
+        let copy = image.with_file_name(format!("cut-{number}.img"));
+        let copied = Command::new("cp").arg("--sparse=always").args([&image, &copy]).output().unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        made.lock().unwrap().push(Cut { image: copy, told });
+        Sync::Done
+    };
+    let syncs = Syncs::watch(first.id(), Box::new(at_each));
+    std::fs::write(&go, "").unwrap();
+    assert!(wait_until(LIMIT, || is_zombie(first.id())), "the first run hangs");
+    let count = syncs.end();
+    assert!(first.wait().unwrap().success(), "the first run failed");
+    assert!(std::fs::read(&to).unwrap() == content);
+    drop(disk);
+    let cuts = std::mem::take(&mut *cuts.lock().unwrap());
+    assert_eq!(cuts.len(), count as usize);
+    let (mut told, mut resumed) = (0, 0);
+    for (number, cut) in (1..).zip(cuts) {
+        let words = format!("nothing durable from sync {number} of {count} on");
+        let disk = Volume::mount_at(cut.image.clone(), mount.clone(), "ext4", "commit=600");
+        let there = std::fs::read(&to).unwrap_or_default();
+        let bytes = cut.told as usize;
+        assert!(
+            there.len() >= bytes && there[..bytes] == content[..bytes],
+            "{words}: {bytes} bytes were told"
+        );
+        told += u32::from(bytes > 0);
+        let ran = Running::start(stream()).end(LIMIT);
+        assert_eq!(ran.code, Some(0), "{words}: {}\n{}", ran.stdout, ran.stderr);
+        resumed += ran.number("bytes_resumed");
+        assert!(std::fs::read(&to).unwrap() == content, "{words}");
+        assert_no_litter(&mount.join("new"));
+        drop(disk);
+        let _ = std::fs::remove_file(cut.image);
+    }
+    assert!(count >= 10 && told > 0 && resumed > 0, "{count} syncs, {told} told, {resumed} bytes resumed");
+}

@@ -1,0 +1,82 @@
+//! Receipts and reports of streams.
+
+use crate::support::{Scratch, finish, noise, wait_until};
+use crate::{LIMIT, Writer, command, piped};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+
+fn end(child: Child) -> Output {
+    let output = finish(child);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn report(path: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(path).expect("a report");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn a_pipe_has_a_receipt_that_is_verified_here_and_there() {
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let (receipt, place) = (scratch.path("receipt"), daemon.place("data", "shot"));
+    let mut child = piped(&scratch, &place, &["--receipt", receipt.to_str().unwrap()]);
+    let content = noise(1, 3 << 20);
+    child.stdin.take().unwrap().write_all(&content).unwrap();
+    end(child);
+    let receipt = receipt.to_str().unwrap();
+    let there = export.join("shot");
+    let ticket = scratch.path("ticket");
+    scratch.ok(["verify", receipt, there.to_str().unwrap()]);
+    scratch.ok(["verify", "--ticket", ticket.to_str().unwrap(), receipt, &place]);
+    let mut rotten = content;
+    rotten[1 << 20] ^= 1;
+    std::fs::write(&there, &rotten).unwrap();
+    let verified = scratch.run(["verify", receipt, there.to_str().unwrap()]);
+    assert_eq!(verified.status.code(), Some(4), "{}", String::from_utf8_lossy(&verified.stderr));
+    // One bit of the receipt.
+    let mut text = std::fs::read(receipt).unwrap();
+    let at = text.windows(6).position(|window| window == b"\"line\"").unwrap() + 12;
+    text[at] ^= 1;
+    std::fs::write(receipt, &text).unwrap();
+    let verified = scratch.run(["verify", receipt, there.to_str().unwrap()]);
+    assert_eq!(verified.status.code(), Some(4), "{}", String::from_utf8_lossy(&verified.stderr));
+}
+
+#[test]
+fn a_tree_with_a_file_that_was_replaced_has_a_receipt_with_the_names_at_the_destination() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    let mut writer = Writer::new(from.join("a"));
+    writer.write(&noise(2, 100_000));
+    let (receipt, told) = (scratch.path("receipt"), scratch.path("report"));
+    let mut job = command(&scratch);
+    job.args(["--until-marker", "OVER", "--receipt"]).arg(&receipt).arg("--report").arg(&told);
+    job.arg(format!("{}/", from.display())).arg(format!("{}/", to.display()));
+    let child = job.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    assert!(wait_until(LIMIT, || std::fs::metadata(to.join("a")).is_ok_and(|meta| meta.len() == 100_000)));
+    // Another file takes its name.
+    std::fs::write(scratch.path("new"), noise(3, 50_000)).unwrap();
+    std::fs::rename(scratch.path("new"), from.join("a")).unwrap();
+    drop(writer);
+    assert!(wait_until(LIMIT, || std::fs::metadata(to.join("a.~2~")).is_ok_and(|meta| meta.len() == 50_000)));
+    std::fs::write(from.join("OVER"), "").unwrap();
+    end(child);
+    let place = format!("{}/", to.display());
+    scratch.ok(["verify", "--strict", receipt.to_str().unwrap(), &place]);
+    let lines = report(&told);
+    let mut names: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["outcome"] == "done")
+        .map(|line| line["path"].as_str().unwrap())
+        .collect();
+    names.sort_unstable();
+    assert!(names.contains(&"a") && names.contains(&"a.~2~"), "{names:?}");
+    std::fs::remove_file(to.join("a.~2~")).unwrap();
+    assert_eq!(scratch.run(["verify", receipt.to_str().unwrap(), &place]).status.code(), Some(2));
+}

@@ -1,0 +1,143 @@
+//! `thalweg tune`: what helps on a way is found, remembered and used by later copies; bounds are kept; neither side is changed.
+
+mod support;
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use support::nets::Cable;
+use support::proxy::Proxy;
+use support::{Scratch, assert_no_litter, facts, finish, noise};
+
+/// What it told, an event each.
+fn told(mut command: Command) -> Vec<Value> {
+    let out = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{text}\n{}", String::from_utf8_lossy(&out.stderr));
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn tune(scratch: &Scratch, time: &str) -> Command {
+    let mut command = scratch.thalweg();
+    command.args(["tune", "--json", "--time", time]);
+    command
+}
+
+/// The plan of a copy, as words.
+fn plan(scratch: &Scratch, words: &[&str]) -> String {
+    scratch.ok([&["cp", "--dry-run"], words].concat())
+}
+
+fn source(scratch: &Scratch) -> String {
+    std::fs::create_dir_all(scratch.path("from/deep")).unwrap();
+    std::fs::create_dir_all(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("from/large"), noise(1, 24 << 20)).unwrap();
+    std::fs::write(scratch.path("from/deep/small"), noise(2, 3000)).unwrap();
+    std::fs::write(scratch.path("to/large"), b"what is here stays").unwrap();
+    scratch.path("from").display().to_string()
+}
+
+/// Each connection carries four megabytes a second: so many more streams, so much more.
+#[test]
+fn more_streams_are_found_where_they_help_and_later_copies_start_with_them() {
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let daemon = scratch.daemon(&[("to", &scratch.path("to"))]);
+    let ticket = daemon.ticket.display().to_string();
+    let proxy = Proxy::new(&daemon.address());
+    proxy.limit_each(4_000_000);
+    let to = proxy.place("to", "new");
+    let before = [facts(&scratch.path("from")), facts(&scratch.path("to"))];
+    let words = ["--ticket", &ticket, &from, &to];
+    assert!(!plan(&scratch, &words).contains("trials"));
+
+    let mut command = tune(&scratch, "60s");
+    command.args(["--bytes", "4GiB"]).args(words);
+    let events = told(command);
+    let (last, trials) = events.split_last().unwrap();
+    assert_eq!(last["event"], "tuned", "{last}");
+    assert!(last["bytes"].as_u64().unwrap() <= 4 << 30, "{last}");
+    let streams = last["profile"]["streams"].as_u64().unwrap_or_else(|| panic!("{events:?}"));
+    assert!((3..=8).contains(&streams), "{last}");
+    assert_eq!(last["remembered"], true);
+    assert!(last["bound"].is_string(), "{last}");
+    let kept: Vec<&Value> =
+        trials.iter().filter(|trial| trial["knob"] == "streams" && trial["kept"] == true).collect();
+    assert!(!kept.is_empty() && kept.iter().all(|trial| trial["why"].as_str().unwrap().contains("better")));
+    for trial in trials {
+        assert_eq!(trial["event"], "trial");
+        assert!(trial["bits_per_s"].is_number() && trial["why"].is_string(), "{trial}");
+    }
+    assert_eq!([facts(&scratch.path("from")), facts(&scratch.path("to"))], before);
+
+    let planned = plan(&scratch, &words);
+    let expected = format!("{streams} (trials found it best for this way");
+    assert!(planned.contains(&expected), "{planned}");
+    // What is asked for counts for more, and holding still starts without.
+    assert!(plan(&scratch, &[&["--streams", "2"], &words[..]].concat()).contains("2 (as asked)"));
+    assert!(!plan(&scratch, &[&["--no-tune"], &words[..]].concat()).contains("trials"));
+    // Another way knows nothing of it.
+    let here = scratch.path("elsewhere").display().to_string();
+    assert!(!plan(&scratch, &[&from, &here]).contains("trials"));
+    scratch.ok(["cp", "--ticket", &ticket, &from, &to]);
+    assert_no_litter(&scratch.path("to"));
+
+    let forgotten = scratch.ok(["tune", "--forget", "--ticket", &ticket, &from, &to]);
+    assert!(forgotten.contains("forgotten"), "{forgotten}");
+    assert!(!plan(&scratch, &words).contains("trials"));
+}
+
+#[test]
+fn a_local_way_and_a_pull_are_tuned_within_their_bounds_and_a_dry_run_remembers_nothing() {
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let to = scratch.path("to").display().to_string();
+    let daemon = scratch.daemon(&[("data", &scratch.path("from"))]);
+    let ticket = daemon.ticket.display().to_string();
+    let before = [facts(&scratch.path("from")), facts(&scratch.path("to"))];
+    for place in [from.clone(), daemon.place("data", "")] {
+        let mut command = tune(&scratch, "10s");
+        command.args(["-n", "--bytes", "256MiB", "--ticket", &ticket, &place, &to]);
+        let events = told(command);
+        let last = events.last().unwrap();
+        assert_eq!((&last["event"], &last["remembered"]), (&"tuned".into(), &false.into()), "{last}");
+        assert!(last["bytes"].as_u64().unwrap() <= 256 << 20, "{last}");
+        for trial in &events[..events.len() - 1] {
+            if trial["knob"] == "streams" {
+                let streams: u64 = trial["to"].as_str().unwrap().parse().unwrap();
+                assert!((1..=8).contains(&streams), "{trial}");
+            }
+        }
+        assert!(!scratch.path("client-state/profiles.json").exists());
+    }
+    assert_eq!([facts(&scratch.path("from")), facts(&scratch.path("to"))], before);
+    // In words.
+    let said = scratch.ok(["tune", "-n", "--time", "10s", "--bytes", "64MiB", &from, &to]);
+    assert!(said.contains("trials, ") && said.contains("what bounds it: "), "{said}");
+    for refused in [["zero:1GiB", "null:"], [&from, "null:"]] {
+        let output = scratch.run(["tune", refused[0], refused[1]]);
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn on_a_thin_link_the_path_is_named_and_no_setting_leaves_its_ladder() {
+    let Some(cable) = Cable::new("a thin link") else { return };
+    cable.limit("60mbit");
+    let scratch = Scratch::new();
+    let from = source(&scratch);
+    let to = scratch.path("to");
+    let listen = format!("{}:0", Cable::ADDRESS_B);
+    let daemon = scratch.daemon_at(&listen, &[("to", &to)], &[], |command| cable.enter_b(&command));
+    let ticket = std::fs::read_to_string(&daemon.ticket).unwrap();
+    let at = ticket.find(Cable::ADDRESS_B).expect("an address in the ticket");
+    let address: String =
+        ticket[at..].chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect();
+    let mut command = tune(&scratch, "25s");
+    command.arg("--ticket").arg(&daemon.ticket).arg(&from).arg(format!("tw://{address}/to/new"));
+    let events = told(cable.enter_a(&command));
+    let last = events.last().unwrap();
+    assert!(last["bound"].as_str().unwrap().contains("path"), "{last}");
+    // Nothing makes of 60 Mbit/s more than that.
+    let most = events.iter().filter_map(|event| event["bits_per_s"].as_f64()).fold(0.0, f64::max);
+    assert!(most < 90e6, "{events:?}");
+}

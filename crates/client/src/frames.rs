@@ -1,0 +1,78 @@
+//! Frames of detectors from program to program: [`Sender`], [`Receiver`], and a [`Hub`] between them.
+//!
+//! A channel is a place below an export of a daemon (`tw://host/export/scan42`), or of a [`Hub`] inside any process. What is
+//! promised is said in `thalweg_mover::frames`.
+//!
+//! # Copies of bytes
+//! A payload that is pushed is not copied by the sender until it is sealed: once, into the buffer that is sealed and goes to
+//! the kernel. The hub copies it out of the buffer in which it was opened (once), and into one that is sealed again for each
+//! consumer. The receiver copies it once, into the memory that it hands out. A hub inside the producer's or the consumer's
+//! process saves a process and a hop over the network, not these copies: the way through the loopback stays.
+
+/// Frames in files.
+pub mod files;
+
+mod hub;
+
+mod receiver;
+
+mod sender;
+
+pub use hub::{Hub, HubWishes};
+pub use receiver::{Receiver, ReceiverWishes};
+pub use sender::{Sender, SenderWishes};
+pub use thalweg_mover::frames::{
+    ChannelStatus, ChannelWishes, ClockOffset, ConsumerReport, ConsumerStatus, Delivery, Frame, FrameFrom,
+    FramePolicy, HeldLevel, Latency, LossReason, LostRange, NewFrame, Payload, ProducerId, ProducerReport,
+    ProducerStatus, ReceiverFigures, SenderFigures, SetReport,
+};
+
+use crate::fars::{self, Fars, How, Whom};
+use std::ffi::OsStr;
+use thalweg_mover::event;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_wire::message::{Question, Reply};
+
+/// How a channel stands.
+///
+/// # Errors
+/// `NotFound` for a channel that nobody opened; what reaching it says.
+pub fn status(place: &OsStr, how: How) -> Result<ChannelStatus> {
+    let mut fars = Fars::new(how);
+    let named = fars.named(place)?;
+    let Some((whom, place)) = Whom::of(&named).zip(fars::place_there(&named)) else {
+        return Err(Failure::new(FailureKind::Usage, "read place", "a channel of frames is at a daemon"));
+    };
+    let client = fars.reach(&whom)?.far.dial(LinkSettings::default(), event::nobody())?;
+    let mut status = None;
+    for reply in client.ask(Question::Channel { place })? {
+        if let Reply::Channel(told) = reply? {
+            status = Some(*told);
+        }
+    }
+    let odd = || Failure::new(FailureKind::Protocol, "ask", "the server answered another question");
+    status.ok_or_else(odd)
+}
+
+/// A reason as it is written in JSON and shown.
+pub fn reason_name(reason: LossReason) -> &'static str {
+    match reason {
+        LossReason::Dropped => "dropped",
+        LossReason::Superseded => "superseded",
+        LossReason::Forgotten => "forgotten",
+        LossReason::HubRestart => "hub-restart",
+        LossReason::Damaged => "damaged",
+    }
+}
+
+/// A policy as it is written on the command line and shown.
+pub fn policy_name(policy: FramePolicy) -> String {
+    match policy {
+        FramePolicy::Block => "block".to_owned(),
+        FramePolicy::Spill => "spill".to_owned(),
+        FramePolicy::DropOldest { depth: 0 } => "drop-oldest".to_owned(),
+        FramePolicy::DropOldest { depth } => format!("drop-oldest:{depth}"),
+        FramePolicy::LatestOnly => "latest-only".to_owned(),
+    }
+}

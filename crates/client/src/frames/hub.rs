@@ -1,0 +1,104 @@
+//! A hub inside this process.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::link::{ClientTrust, Identity, Ticket};
+use thalweg_service::accept::{self, Listening};
+use thalweg_service::export::{Export, Exports};
+use thalweg_service::host::{Host, HostLimits};
+
+/// Where a hub listens, and where it may write.
+#[derive(Debug, Clone)]
+pub struct HubWishes {
+    /// `ADDRESS:PORT`; port 0: the kernel chooses. Default: `127.0.0.1:0`.
+    pub listen: Vec<String>,
+    /// Where spill logs go, and what is served as the export `hub`.
+    pub directory: PathBuf,
+    /// Bytes that one channel may hold in memory at most. Default: 1 GiB.
+    pub memory_bytes_max: u64,
+    /// What clients need is written here, readable by this user only.
+    pub ticket: PathBuf,
+}
+
+impl HubWishes {
+    /// The defaults, with this directory and ticket.
+    pub fn new(directory: &Path, ticket: &Path) -> HubWishes {
+        HubWishes {
+            listen: vec!["127.0.0.1:0".to_owned()],
+            directory: directory.to_owned(),
+            memory_bytes_max: thalweg_wire::limits::CHANNEL_BYTES_MAX,
+            ticket: ticket.to_owned(),
+        }
+    }
+}
+
+/// A hub inside this process, with new keys: who has its ticket may use it. It ends with the value.
+pub struct Hub {
+    listening: Option<Listening>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Hub {
+    /// Listens, and writes the ticket.
+    ///
+    /// # Errors
+    /// If an address or the directory cannot be had, or the ticket cannot be written.
+    pub fn start(wishes: &HubWishes) -> Result<Hub> {
+        let own = Identity::generate("thalweg hub")?;
+        let client = Identity::generate("thalweg client")?;
+        let trust = ClientTrust::default();
+        trust.pinned.insert(client.fingerprint());
+        let export =
+            Export { name: EXPORT.to_owned(), directory: wishes.directory.clone(), read_only: false };
+        let limits = HostLimits { channel_bytes_max: wishes.memory_bytes_max, ..HostLimits::default() };
+        let host = Host::new(Identity::from_pem(&own.to_pem())?, Exports::open(vec![export])?, None, limits);
+        let listening = accept::listen(host, &own, &trust, &wishes.listen)?;
+        let addresses = listening.addresses.clone();
+        let ticket = Ticket {
+            addresses: addresses.iter().map(ToString::to_string).collect(),
+            server: own.fingerprint(),
+            identity_pem: client.to_pem(),
+        };
+        ticket.write(&wishes.ticket)?;
+        Ok(Hub { listening: Some(listening), addresses })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The place of a channel, for who has the ticket.
+    ///
+    /// # Errors
+    /// `Usage` for a name with other characters than letters, digits, `-`, `_` and `.`.
+    pub fn place(&self, channel: &str) -> Result<OsString> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if channel.is_empty() || !channel.chars().all(plain) || channel.starts_with('.') {
+            return Err(Failure::new(FailureKind::Usage, "name a channel", "letters, digits, `-`, `_`, `.`"));
+        }
+        Ok(format!("tw://{}/{EXPORT}/{channel}", self.addresses[0]).into())
+    }
+
+    /// Ends it in order. What it held in memory is gone; recorded channels stay in the directory.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some(listening) = self.listening.take() {
+            listening.stop();
+        }
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Name of its export.
+const EXPORT: &str = "hub";

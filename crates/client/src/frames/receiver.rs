@@ -1,0 +1,147 @@
+//! What takes frames from a channel.
+
+use super::{ChannelWishes, ConsumerReport, Delivery, FrameFrom, FramePolicy, ReceiverFigures};
+use crate::fars::{self, Fars, How, Whom};
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_mover::event::{self, Events};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::far::Far;
+use thalweg_mover::run::frames::consume::ConsumeRun;
+use thalweg_mover::run::frames::job::{self, ConsumeWishes, Keeper, Opening};
+use thalweg_wire::message::Place;
+
+/// Bytes under way in a lane, if nobody says otherwise.
+pub(super) const WINDOW_BYTES: u64 = 64 << 20;
+/// For so long the place of a consumer is kept, if nobody says otherwise.
+const KEEP: Duration = Duration::from_secs(30);
+
+/// Everything that can be said about a receiver.
+#[derive(Clone)]
+pub struct ReceiverWishes {
+    /// What happens when it is slower than the producers. Default: they wait.
+    pub policy: FramePolicy,
+    /// Shares frames with all others of this group: each goes to one of them. Named as producers are. Default: everything is
+    /// for this consumer.
+    pub group: Option<String>,
+    /// Where it begins. Default: with everything that is there.
+    pub from: FrameFrom,
+    /// A name under which it may come back in another process, within `keep`, and go on behind what it took. Default: none.
+    pub name: Option<String>,
+    /// It ends when so many producers have finished, and all that are known. Default: 1.
+    pub producers: u32,
+    /// For so long the hub keeps its place when its link is gone. Default: 30 s.
+    pub keep: Duration,
+    /// What the link could carry, in bits a second: the Streaming Speed Score is reckoned with it. Default: no score.
+    pub link_bits_per_s: Option<u64>,
+    /// Payload bytes that may be under way and not taken, 64 KiB to 256 MiB (or one larger frame). Default: 64 MiB; with
+    /// [`FramePolicy::LatestOnly`] at most two frames.
+    pub window_bytes: u64,
+    /// How the channel is kept, if this is the first to open it.
+    pub channel: ChannelWishes,
+    /// TCP connections. Default: by round trip and cores, at most 4.
+    pub streams: Option<u16>,
+    /// The link: patience is how long an outage is borne.
+    pub link: LinkSettings,
+    /// Hears of links lost and back.
+    pub events: Events,
+}
+
+impl Default for ReceiverWishes {
+    fn default() -> Self {
+        ReceiverWishes {
+            policy: FramePolicy::default(),
+            group: None,
+            from: FrameFrom::default(),
+            name: None,
+            producers: 1,
+            keep: KEEP,
+            link_bits_per_s: None,
+            window_bytes: WINDOW_BYTES,
+            channel: ChannelWishes::default(),
+            streams: None,
+            link: LinkSettings::default(),
+            events: event::nobody(),
+        }
+    }
+}
+
+/// Takes frames from a channel. May be used from several threads: each delivery goes to one of them.
+pub struct Receiver {
+    run: Arc<ConsumeRun>,
+    keeper: Keeper,
+    /// Closed after all others.
+    _fars: Fars,
+}
+
+impl Receiver {
+    /// Reaches the channel and begins.
+    ///
+    /// # Errors
+    /// `Usage` for a place that is no channel or wishes out of their range; `Connection`, `Permission`, `NotFound` if it cannot
+    /// be reached; `Unsupported` for [`FramePolicy::Spill`] where nothing can be written.
+    pub fn open(place: &OsStr, how: How, wishes: ReceiverWishes) -> Result<Receiver> {
+        let mut fars = Fars::new(how);
+        let (far, place) = channel(place, &mut fars)?;
+        let opening = Opening {
+            far,
+            place,
+            link: wishes.link,
+            streams: wishes.streams,
+            channel: wishes.channel,
+            window_bytes: wishes.window_bytes,
+            events: wishes.events,
+        };
+        let asked = ConsumeWishes {
+            policy: wishes.policy,
+            group: wishes.group,
+            from: wishes.from,
+            name: wishes.name,
+            producers: wishes.producers,
+            keep: wishes.keep,
+            link_bits_per_s: wishes.link_bits_per_s,
+        };
+        let (run, keeper) = job::consume(opening, asked)?;
+        Ok(Receiver { run, keeper, _fars: fars })
+    }
+
+    /// What comes next; waits at most so long, `None`: as long as it takes. `Ok(None)`: nothing came in time, or the end was
+    /// delivered before. What is returned counts as taken: the hub need not keep it any more.
+    ///
+    /// # Errors
+    /// Why the receiver failed as a whole.
+    pub fn next(&self, timeout: Option<Duration>) -> Result<Option<Delivery>> {
+        self.run.next(timeout)
+    }
+
+    /// Figures so far.
+    pub fn figures(&self) -> ReceiverFigures {
+        self.run.figures()
+    }
+
+    /// Leaves the channel: nothing is kept for it. Returns what it got.
+    pub fn close(&self) -> ConsumerReport {
+        let report = self.run.leave();
+        self.keeper.stop();
+        report
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The far mover and the place of a channel there.
+pub(super) fn channel(place: &OsStr, fars: &mut Fars) -> Result<(Arc<Far>, Place)> {
+    let named = fars.named(place)?;
+    let Some((whom, there)) = Whom::of(&named).zip(fars::place_there(&named)) else {
+        let cause =
+            "a channel of frames is at a daemon, tw://HOST/EXPORT/NAME: a path of this machine is none";
+        return Err(Failure::new(FailureKind::Usage, "read place", cause));
+    };
+    Ok((fars.reach(&whom)?.far, there))
+}

@@ -1,0 +1,134 @@
+//! What gives frames to a channel.
+
+use super::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, SenderFigures};
+use crate::fars::{Fars, How};
+use std::ffi::OsStr;
+use std::time::Duration;
+use thalweg_mover::event::{self, Events};
+use thalweg_mover::failure::Result;
+use thalweg_mover::run::client::LinkSettings;
+use thalweg_mover::run::frames::job::{Keeper, Opening, ProduceWishes};
+use thalweg_mover::run::frames::produce::ProduceRun;
+
+/// Everything that can be said about a sender.
+#[derive(Clone)]
+pub struct SenderWishes {
+    /// Its name: 1 to 64 ASCII letters, digits, `-`, `_`, `.`. A sender that begins under a name that the hub knows goes on
+    /// with its sequence. Default: a random one.
+    pub producer: Option<String>,
+    /// When the hub has a frame. Default: when it holds it in memory.
+    pub level: HeldLevel,
+    /// Payload bytes that are kept here until the hub has them, 64 KiB to 256 MiB (or one larger frame): pushes wait when they
+    /// are used up. Default: 64 MiB.
+    pub window_bytes: u64,
+    /// How the channel is kept, if this is the first to open it.
+    pub channel: ChannelWishes,
+    /// TCP connections. Default: by round trip and cores, at most 4.
+    pub streams: Option<u16>,
+    /// The link: patience is how long an outage is borne.
+    pub link: LinkSettings,
+    /// Hears of links lost and back.
+    pub events: Events,
+}
+
+impl Default for SenderWishes {
+    fn default() -> Self {
+        SenderWishes {
+            producer: None,
+            level: HeldLevel::default(),
+            window_bytes: super::receiver::WINDOW_BYTES,
+            channel: ChannelWishes::default(),
+            streams: None,
+            link: LinkSettings::default(),
+            events: event::nobody(),
+        }
+    }
+}
+
+/// Gives frames to a channel. May be used from several threads; pushes get their sequence in the order in which they come.
+///
+/// Dropped without [`Sender::finish`], the producer counts as gone: consumers are told, and a sender of the same name may go on.
+pub struct Sender {
+    run: std::sync::Arc<ProduceRun>,
+    keeper: Keeper,
+    /// Closed after all others.
+    _fars: Fars,
+}
+
+impl Sender {
+    /// Reaches the channel and begins.
+    ///
+    /// # Errors
+    /// `Usage` for a place that is no channel or wishes out of their range; `Busy` if a producer of this name has a link;
+    /// `Connection`, `Permission`, `NotFound` if the place cannot be reached; `Unsupported` for durable frames where nothing
+    /// can be written.
+    pub fn open(place: &OsStr, how: How, wishes: SenderWishes) -> Result<Sender> {
+        let mut fars = Fars::new(how);
+        let (far, place) = super::receiver::channel(place, &mut fars)?;
+        let opening = Opening {
+            far,
+            place,
+            link: wishes.link,
+            streams: wishes.streams,
+            channel: wishes.channel,
+            window_bytes: wishes.window_bytes,
+            events: wishes.events,
+        };
+        let asked = ProduceWishes { producer: wishes.producer, level: wishes.level };
+        let (run, keeper) = thalweg_mover::run::frames::job::produce(opening, asked)?;
+        Ok(Sender { run, keeper, _fars: fars })
+    }
+
+    /// Its name.
+    pub fn producer(&self) -> String {
+        self.run.producer().to_string()
+    }
+
+    /// Gives a frame, and returns its sequence. The frame is digested here, in the caller's thread, and kept until the hub has
+    /// it. Waits for room at most so long; `None`: as long as it takes.
+    ///
+    /// # Errors
+    /// `Usage` for a frame beyond the limits or whose shape does not fit; `Busy` if there was no room in time (the frame was
+    /// not taken); else why the sender failed as a whole.
+    pub fn push(&self, frame: NewFrame, timeout: Option<Duration>) -> Result<u64> {
+        self.run.push(frame, timeout)
+    }
+
+    /// Says that a set has so many frames (1 to 2^20), so that consumers are told whether they got all of it. May be said by
+    /// several producers, before, among or after its frames; a set that is not complete is over when all that declared it
+    /// have finished.
+    ///
+    /// # Errors
+    /// `Usage` for a wrong number; why the sender failed.
+    pub fn declare_set(&self, set: u64, frames: u32) -> Result<()> {
+        self.run.declare(set, frames)
+    }
+
+    /// Says that no more will come, and waits until the hub has everything, at most so long; `None`: as long as it takes.
+    /// May be called again after `Busy`.
+    ///
+    /// # Errors
+    /// `Busy` if the hub did not have everything in time; else why the sender failed.
+    pub fn finish(&self, timeout: Option<Duration>) -> Result<ProducerReport> {
+        let report = self.run.finish(timeout)?;
+        self.keeper.stop();
+        Ok(report)
+    }
+
+    /// Ends at once. What the hub has not is lost with this sender.
+    pub fn abort(&self) {
+        self.run.abort();
+        self.keeper.stop();
+    }
+
+    /// Figures so far.
+    pub fn figures(&self) -> SenderFigures {
+        self.run.figures()
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}

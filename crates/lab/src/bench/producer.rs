@@ -1,0 +1,141 @@
+//! `thalweg stream - PLACE` as a producer's end: what is written to it, and what it says meanwhile.
+
+use super::yard::end;
+use serde_json::Value;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+
+/// After its pipe was closed, until all is durable.
+const END_WAIT: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(2);
+/// Nothing could be done: a slot was refused.
+const REFUSED: i32 = 3;
+
+/// It ends with the value.
+pub struct Producer {
+    child: Mutex<Child>,
+    pipe: Mutex<Option<ChildStdin>>,
+    told: Arc<Mutex<Told>>,
+    ears: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Told {
+    /// When a window of its slot opens, and the time to the next.
+    opening: Option<(Instant, Duration)>,
+    finished: Option<Value>,
+    errors: String,
+}
+
+impl Producer {
+    pub(super) fn start(mut child: Child) -> Result<Producer> {
+        let told: Arc<Mutex<Told>> = Arc::default();
+        let (pipe, out, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (hears, reads) = (told.clone(), told.clone());
+        let events = move || {
+            for line in
+                out.map(BufReader::new).into_iter().flat_map(|out| out.lines().map_while(io::Result::ok))
+            {
+                lock(&hears).hear(&serde_json::from_str(&line).unwrap_or_default());
+            }
+        };
+        let words = move || {
+            let mut text = String::new();
+            // What cannot be read is missed below, as words that did not come.
+            let _ = errors.map(|mut errors| errors.read_to_string(&mut text));
+            lock(&reads).errors = text;
+        };
+        let spawn = |work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new().spawn(work).map_err(|error| of_io("start a thread", &error))
+        };
+        let ears = vec![spawn(Box::new(events))?, spawn(Box::new(words))?];
+        Ok(Producer { child: Mutex::new(child), pipe: Mutex::new(pipe), told, ears })
+    }
+
+    /// Hands it bytes.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        match &mut *lock(&self.pipe) {
+            Some(pipe) => pipe.write_all(bytes),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// No more bytes will come.
+    pub fn close(&self) {
+        lock(&self.pipe).take();
+    }
+
+    /// Whether it was refused what it asked for.
+    pub fn is_refused(&self) -> bool {
+        let ended = lock(&self.child).try_wait().ok().flatten();
+        ended.is_some_and(|status| status.code() == Some(REFUSED))
+    }
+
+    /// When a window of its slot opens, and the time to the next, once it has one.
+    pub fn opening(&self) -> Option<(Instant, Duration)> {
+        lock(&self.told).opening
+    }
+
+    /// Waits for its end: its last event, or nothing if it was refused.
+    ///
+    /// # Errors
+    /// If it ends in another way, or not.
+    pub fn end(mut self) -> Result<Option<Value>> {
+        self.close();
+        let until = Instant::now() + END_WAIT;
+        let status = loop {
+            let ended = lock(&self.child).try_wait().map_err(|error| of_io("wait for a producer", &error))?;
+            if let Some(status) = ended {
+                break status;
+            }
+            if Instant::now() > until {
+                return Err(Failure::new(FailureKind::Internal, "measure", "a producer did not end"));
+            }
+            std::thread::sleep(POLL);
+        };
+        self.ears.drain(..).for_each(|ear| drop(ear.join()));
+        let told = lock(&self.told);
+        match status.code() {
+            Some(0) => Ok(told.finished.clone()),
+            Some(REFUSED) if told.errors.contains("take a slot") => Ok(None),
+            _ => {
+                let why =
+                    told.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+                let cause = format!("a producer did not end well: {why}");
+                Err(Failure::new(FailureKind::Internal, "measure", cause))
+            }
+        }
+    }
+}
+
+impl Told {
+    fn hear(&mut self, event: &Value) {
+        let seconds = |key: &str| event[key].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());
+        match event["event"].as_str() {
+            Some("slot") => {
+                self.opening =
+                    seconds("opens_in_s").map(|opens| Instant::now() + opens).zip(seconds("period_s"));
+            }
+            Some("finished") => self.finished = Some(event.clone()),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.close();
+        end(&mut lock(&self.child));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

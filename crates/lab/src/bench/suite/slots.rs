@@ -1,0 +1,376 @@
+//! `slots`: producers that share a link and send a burst each second, with `thalweg stream` to a daemon: all at once, evenly
+//! apart by arrangement among themselves, or in slots that the daemon promises (003 section 4, Figs 2 and 3). How late is
+//! the worst burst, and is what was promised kept?
+//!
+//! `congest` asks the same of plain TCP, as 003 did; here bursts are encrypted, verified and written. A burst has arrived when
+//! all of it stands in its file at the daemon, which is looked at every few milliseconds. Line and bursts are made smaller
+//! together, so that one burst alone would still take 0.16 s.
+
+use super::{GBIT, Suite, count, encrypted, scaled, testbed_kind};
+use crate::bench::network::{PathWish, Testbed, payload_share};
+use crate::bench::producer::Producer;
+use crate::bench::record::{Distribution, Sample};
+use crate::bench::yard::Daemon;
+use crate::bench::{Bench, Prepared, Wishes, stopped};
+use crate::testbed::spec::TUNED;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_mover::endpoint::synthetic::fill_with_noise;
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::model::score;
+
+pub const SUITE: Suite = Suite {
+    name: "slots",
+    asks: "how late is the worst burst of producers that share a link: at once, apart, in slots? (003 Figs 2 and 3)",
+    runs: 2,
+    budget_bytes: 5_000_000,
+    prepare,
+    run,
+};
+
+/// What one burst alone would take at least: 0.5 GB over 25 Gbit/s (003 section 4.1).
+const IDEAL_S: f64 = 0.16;
+/// 003 Table 1.
+const MTU_BYTES: u32 = 9000;
+/// For so long bursts come.
+const TIME: Duration = Duration::from_secs(10);
+/// Producers, each with a burst a second.
+const PRODUCERS: [u32; 5] = [1, 2, 4, 6, 8];
+/// What is asked for with each burst.
+const DEADLINE: &str = "1s";
+/// Of what the line carries of TCP's payload this is given away: frames, marks and acknowledgements are the rest.
+const SHARE: f64 = 0.95;
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_millis(2);
+/// After the last burst was ready, for the rest of all to arrive.
+const REST: Duration = Duration::from_secs(60);
+/// Streams of one producer.
+const STREAMS: &str = "2";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Starts {
+    Simultaneous,
+    Scheduled,
+    Slots,
+}
+
+impl Starts {
+    fn name(self) -> &'static str {
+        match self {
+            Starts::Simultaneous => "simultaneous",
+            Starts::Scheduled => "scheduled",
+            Starts::Slots => "slots",
+        }
+    }
+}
+
+struct Case {
+    producers: u32,
+    starts: Starts,
+}
+
+/// A burst, and the line on which it takes 0.16 s.
+fn load(wishes: &Wishes) -> (u64, PathWish) {
+    let burst_bytes = SUITE.budget_bytes(wishes);
+    let rate = (burst_bytes as f64 * 8.0 / IDEAL_S / payload_share(MTU_BYTES)) as u64;
+    let path = super::path_wish(wishes, Duration::from_millis(16), rate);
+    (burst_bytes, PathWish { mtu_bytes: MTU_BYTES, ..path })
+}
+
+fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    Testbed::check()?;
+    let usage = |cause: &str| Err(Failure::new(FailureKind::Usage, "measure", cause));
+    if wishes.rate_bits_per_s.is_some() {
+        return usage(
+            "`slots` takes the rate from --budget, so that a burst alone takes 0.16 s; leave --rate out",
+        );
+    }
+    let (burst_bytes, path) = load(wishes);
+    if path.rate_bits_per_s > 10 * GBIT {
+        return usage("a --budget of more than 200 MB would need a line of more than 10 Gbit/s");
+    }
+    Ok(Prepared {
+        path: testbed_kind(&path),
+        encryption: encrypted(),
+        verification: super::VERIFIED.to_owned(),
+        changes: vec![
+            scaled("data of a client", "0.5 GB (003 Table 2)", format!("{} MB", burst_bytes as f64 / 1e6)),
+            scaled("line", "25 Gbit/s (003 Table 1)", {
+                format!("{:.3} Gbit/s", path.rate_bits_per_s as f64 / 1e9)
+            }),
+            scaled("clients", "8 a second (003 Table 2)", {
+                "as many producers with a burst each second, over connections that stand".to_owned()
+            }),
+        ],
+    })
+}
+
+/// When each producer's burst is ready in each second.
+fn ready_at(case: &Case, producer: u32) -> Duration {
+    match case.starts {
+        Starts::Scheduled => Duration::from_secs_f64(f64::from(producer) / f64::from(case.producers)),
+        Starts::Simultaneous | Starts::Slots => Duration::ZERO,
+    }
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let (burst_bytes, path) = load(bench.wishes);
+    let bursts = bench.wishes.time.unwrap_or(TIME).as_secs().max(2);
+    bench.yard.needs(burst_bytes * bursts * u64::from(PRODUCERS[PRODUCERS.len() - 1]))?;
+    let settings = [TUNED, &[("net.ipv4.tcp_slow_start_after_idle", "0")]].concat();
+    let testbed = Testbed::up(&bench.yard, "slots", &path, &settings)?;
+    let rate = (path.payload_bits_per_s() * SHARE) as u64;
+    let daemon = bench.yard.daemon_with(Some(&testbed.right), &["--slots", &format!("{rate}bit/s")])?;
+    let stop = bench.wishes.stop.clone();
+    let mut cases = Vec::new();
+    for producers in PRODUCERS {
+        let of = |starts| Case { producers, starts };
+        cases.extend([Starts::Simultaneous, Starts::Scheduled, Starts::Slots].map(of));
+    }
+    bench.take_turns(cases, |bench, run, case| {
+        // Each case is many bursts, of which the first of each producer warms up.
+        if run == 0 {
+            return Ok(None);
+        }
+        let sample = super::over(&testbed, || {
+            let began = Instant::now();
+            let producers = start(bench, &testbed, &daemon, case, burst_bytes)?;
+            let seen = watch(&producers, case, burst_bytes, bursts, &stop)?;
+            let ends =
+                producers.into_iter().map(|(_, producer)| producer.end()).collect::<Result<Vec<_>>>()?;
+            let wall_s = began.elapsed().as_secs_f64();
+            of_bursts(case, burst_bytes, &seen, &ends, Sample { wall_s, ..Sample::default() })
+        });
+        (0..case.producers).try_for_each(|producer| bench.yard.remove(&file_of(&daemon, producer)))?;
+        sample.map(Some)
+    })
+}
+
+fn file_of(daemon: &Daemon, producer: u32) -> PathBuf {
+    daemon.path(&format!("producer-{producer}"))
+}
+
+/// Those that were not refused, and their numbers.
+fn start(
+    bench: &Bench<'_>,
+    testbed: &Testbed,
+    daemon: &Daemon,
+    case: &Case,
+    burst_bytes: u64,
+) -> Result<Vec<(Running, Producer)>> {
+    let mut running = Vec::new();
+    for number in 0..case.producers {
+        let url = daemon.url(&format!("producer-{number}"));
+        let mut words = vec!["stream".to_owned(), "--streams".into(), STREAMS.into(), "-".into(), url];
+        if case.starts == Starts::Slots {
+            words.extend(["--slot".to_owned(), format!("1s:{burst_bytes}B:{DEADLINE}")]);
+        }
+        let producer = bench.yard.producer(&testbed.left, daemon, &words)?;
+        let running_one = Running { number, file: file_of(daemon, number), length: 0, arrived: Vec::new() };
+        running.push((running_one, producer));
+    }
+    Ok(running)
+}
+
+/// A producer, as it is seen at the far side.
+struct Running {
+    number: u32,
+    file: PathBuf,
+    length: u64,
+    /// When each of its bursts had arrived.
+    arrived: Vec<Instant>,
+}
+
+/// Times of the bursts that count.
+#[derive(Default)]
+struct Seen {
+    /// From ready to arrived, in seconds.
+    lags_s: Vec<f64>,
+    /// From when it might be sent to arrived, in seconds.
+    transfers_s: Vec<f64>,
+    refused: u32,
+}
+
+/// Has all make their bursts, and sees them arrive.
+fn watch(
+    producers: &[(Running, Producer)],
+    case: &Case,
+    burst_bytes: u64,
+    bursts: u64,
+    stop: &AtomicBool,
+) -> Result<Seen> {
+    let began = Instant::now() + Duration::from_millis(500);
+    let mut burst = vec![0; burst_bytes as usize];
+    fill_with_noise(&mut burst, 1);
+    let ready = |number: u32, k: u64| began + ready_at(case, number) + Duration::from_secs(k);
+    let until = ready(0, bursts) + REST;
+    std::thread::scope(|scope| {
+        for (running, producer) in producers {
+            let (burst, number) = (&burst, running.number);
+            scope.spawn(move || {
+                for k in 0..bursts {
+                    std::thread::sleep(ready(number, k).saturating_duration_since(Instant::now()));
+                    // Who was refused has ended.
+                    if producer.write(burst).is_err() {
+                        return;
+                    }
+                }
+                producer.close();
+            });
+        }
+        let mut rows: Vec<Running> = producers
+            .iter()
+            .map(|(row, _)| Running {
+                number: row.number,
+                file: row.file.clone(),
+                length: 0,
+                arrived: Vec::new(),
+            })
+            .collect();
+        loop {
+            for row in &mut rows {
+                row.look(burst_bytes).map_err(|error| of_io("look at what arrived", &error))?;
+            }
+            let waits = |row: &Running, producer: &Producer| {
+                (row.arrived.len() as u64) < bursts && !producer.is_refused()
+            };
+            if !rows.iter().zip(producers).any(|(row, (_, producer))| waits(row, producer)) {
+                break;
+            }
+            if stop.load(Ordering::Relaxed) {
+                producers.iter().for_each(|(_, producer)| producer.close());
+                return Err(stopped());
+            }
+            if Instant::now() > until {
+                producers.iter().for_each(|(_, producer)| producer.close());
+                let cause = format!("not all bursts arrived within {} s", REST.as_secs());
+                return Err(Failure::new(FailureKind::Internal, "measure", cause));
+            }
+            std::thread::sleep(LOOK);
+        }
+        let mut seen = Seen::default();
+        for (row, (_, producer)) in rows.iter().zip(producers) {
+            if producer.is_refused() {
+                seen.refused += 1;
+                continue;
+            }
+            let opening = producer.opening();
+            for (k, arrived) in (0u64..).zip(&row.arrived).skip(1) {
+                let ready = ready(row.number, k);
+                let may_go = opening.map_or(ready, |(opens, period)| next(opens, period, ready));
+                seen.lags_s.push(arrived.saturating_duration_since(ready).as_secs_f64());
+                seen.transfers_s.push(arrived.saturating_duration_since(may_go).as_secs_f64());
+            }
+        }
+        Ok(seen)
+    })
+}
+
+impl Running {
+    fn look(&mut self, burst_bytes: u64) -> io::Result<()> {
+        self.length = match fs::metadata(&self.file) {
+            Ok(meta) => meta.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+        let now = Instant::now();
+        while self.length / burst_bytes > self.arrived.len() as u64 {
+            self.arrived.push(now);
+        }
+        Ok(())
+    }
+}
+
+/// The first window from `at` on.
+fn next(opens: Instant, period: Duration, at: Instant) -> Instant {
+    let period_s = period.as_secs_f64();
+    let after_s = match at.checked_duration_since(opens) {
+        Some(since) => (since.as_secs_f64() / period_s).ceil() * period_s,
+        None => -((opens - at).as_secs_f64() / period_s).floor() * period_s,
+    };
+    match after_s < 0.0 {
+        true => opens - Duration::from_secs_f64(-after_s),
+        false => opens + Duration::from_secs_f64(after_s),
+    }
+}
+
+fn of_bursts(
+    case: &Case,
+    burst_bytes: u64,
+    seen: &Seen,
+    ends: &[Option<serde_json::Value>],
+    sample: Sample,
+) -> Result<Sample> {
+    let failed = |error: thalweg_mover::model::ModelError| {
+        Failure::new(FailureKind::Internal, "judge the times of bursts", error.to_string())
+    };
+    let (tail, lag) =
+        (score::tail(&seen.transfers_s).map_err(failed)?, score::tail(&seen.lags_s).map_err(failed)?);
+    let speed_score = score::speed_score(tail.max_s, IDEAL_S).map_err(failed)?;
+    let most = |path: &[&str]| {
+        let of = |end: &serde_json::Value| path.iter().try_fold(end, |value, key| value.get(key))?.as_f64();
+        ends.iter()
+            .flatten()
+            .filter_map(of)
+            .fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))))
+    };
+    let bursts = |values: &[f64]| Distribution { unit: "s".into(), values: values.to_vec() };
+    let sample = Sample {
+        series: case.starts.name().to_owned(),
+        bytes: burst_bytes * seen.lags_s.len() as u64,
+        files: seen.lags_s.len() as u64,
+        distributions: [
+            ("transfer_time".to_owned(), bursts(&seen.transfers_s)),
+            ("lag".to_owned(), bursts(&seen.lags_s)),
+        ]
+        .into(),
+        ..sample
+    };
+    let mut sample = sample
+        .with("producers", count(case.producers))
+        .with("starts", case.starts.name().into())
+        .with("load", count(f64::from(case.producers) * IDEAL_S))
+        .measured("p50", tail.p50_s, "s")
+        .measured("p90", tail.p90_s, "s")
+        .measured("p99", tail.p99_s, "s")
+        .measured("worst", tail.max_s, "s")
+        .measured("worst_lag", lag.max_s, "s")
+        .measured("speed_score", speed_score, "1")
+        .measured("refused", f64::from(seen.refused), "1")
+        .predicted("ideal", IDEAL_S, "s");
+    // What clients say of themselves: durable and known to be.
+    if let Some(promised_s) = most(&["slot", "promised_s"]) {
+        sample = sample.predicted("promised", promised_s, "s");
+    }
+    if let Some(kept_s) = most(&["lag_worst_s"]) {
+        sample = sample.measured("worst_durable", kept_s, "s");
+    }
+    Ok(sample)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_ready_together_or_evenly_apart() {
+        let of = |starts| Case { producers: 4, starts };
+        assert_eq!(ready_at(&of(Starts::Scheduled), 3), Duration::from_millis(750));
+        assert_eq!(ready_at(&of(Starts::Slots), 3), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_burst_may_go_in_the_first_window_after_it_is_ready() {
+        let opens = Instant::now() + Duration::from_secs(10);
+        let ms = Duration::from_millis;
+        let near = |found: Instant, wanted: Instant| {
+            found.max(wanted) - found.min(wanted) < Duration::from_micros(1)
+        };
+        assert!(near(next(opens, ms(1000), opens + ms(1)), opens + ms(1000)));
+        assert!(near(next(opens, ms(1000), opens), opens));
+        assert!(near(next(opens, ms(1000), opens - ms(2300)), opens - ms(2000)));
+    }
+}

@@ -1,0 +1,203 @@
+//! What an earlier attempt left of an entry: chunks that the journal names, as far as their bytes still have their digest.
+
+use super::destination::{LocalDestination, Place};
+use super::is_no_room;
+use super::lock;
+use super::partial::LocalPartial;
+use super::staging::partial_name;
+use crate::endpoint::{Decision, Left, PartialFile};
+use crate::failure::Failure;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg_sys::{Advice, File, usage};
+use thalweg_wire::digest::{self, Rule};
+use thalweg_wire::{Digest, Entry, Kind};
+
+/// Read at once when a partial is digested again.
+const READ_BYTES: usize = 1 << 20;
+/// A partial with more than this is digested by several threads.
+const PARALLEL_BYTES: u64 = 64 << 20;
+const THREADS_MAX: usize = 4;
+
+impl LocalDestination {
+    /// A partial of the same content from an earlier attempt, as far as it is sound, and what may be there in the
+    /// file that stands there; else everything is wanted.
+    pub(super) fn resume(
+        &self,
+        entry: &Entry,
+        place: &Place,
+        candidate: Option<u64>,
+    ) -> Result<Decision, Failure> {
+        let without_partial = || match candidate {
+            Some(_) => Decision::Wanted { left: None, candidate },
+            None => Decision::Fresh,
+        };
+        let (found, other) = match &*lock(&self.journal) {
+            Some(journal) => {
+                let found = journal.find(&entry.path, &entry.evidence);
+                (found, journal.find_path(&entry.path).filter(|number| Some(*number) != found))
+            }
+            None => return Ok(without_partial()),
+        };
+        if let Some(number) = other {
+            self.drop_partial(number, place);
+        }
+        let Some(number) = found else { return Ok(without_partial()) };
+        match self.resumed(number, entry, place) {
+            Ok(Some(left)) => return Ok(Decision::Wanted { left: Some(left), candidate }),
+            Ok(None) => {}
+            // It got its name, and that was not recorded any more.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::warn!(%error, path = %entry.path, "what an earlier attempt left cannot be read");
+            }
+        }
+        self.drop_partial(number, place);
+        Ok(without_partial())
+    }
+
+    fn drop_partial(&self, number: u64, place: &Place) {
+        lock(&self.partials).remove(&number);
+        if let Ok(staging) = self.staging_at(place) {
+            let _ = staging.dir.remove_file(partial_name(number).as_bytes());
+        }
+        if let Some(journal) = &mut *lock(&self.journal) {
+            journal.end(number);
+        }
+    }
+
+    /// `None` if nothing of it is of use.
+    fn resumed(&self, number: u64, entry: &Entry, place: &Place) -> io::Result<Option<Left>> {
+        let recorded = match &*lock(&self.journal) {
+            Some(journal) => journal.chunks(number).map_err(|failure| io::Error::other(failure.cause))?,
+            None => return Ok(None),
+        };
+        let open = lock(&self.partials).get(&number).cloned();
+        let partial = match open {
+            Some(partial) => partial,
+            None => {
+                let staging = self.staging_at(place)?;
+                let file = staging.dir.open_read_write(partial_name(number).as_bytes())?;
+                let sparse = self.is_sparse(entry);
+                Arc::new(LocalPartial::new(
+                    number,
+                    entry.path.clone(),
+                    file,
+                    sparse,
+                    self.caching(entry, &staging),
+                    &staging,
+                    place.territory.clone(),
+                ))
+            }
+        };
+        if recorded.is_empty() || partial.file.stat()?.size != entry.evidence.size {
+            return Ok(None);
+        }
+        let marked = matches!(entry.kind, Kind::File { marked: true, .. });
+        let rule = Rule {
+            file_bytes: entry.evidence.size,
+            segment_bytes: u64::from(self.terms.segment_bytes),
+            marked,
+        };
+        let present = sound_chunks(&partial.file, &rule, self.terms.chunk_bytes, recorded)?;
+        if present.is_empty() {
+            return Ok(None);
+        }
+        self.clear_gaps(&partial.file, &rule, &present, self.is_sparse(entry))?;
+        lock(&self.partials).insert(number, partial.clone());
+        let partial: Arc<dyn PartialFile> = partial;
+        Ok(Some(Left { partial, present }))
+    }
+
+    /// Makes zeros of everything that is not present: holes are never written, so nothing may show through.
+    fn clear_gaps(
+        &self,
+        file: &File,
+        rule: &Rule,
+        present: &[(u64, Digest)],
+        sparse: bool,
+    ) -> io::Result<()> {
+        let chunk_bytes = self.terms.chunk_bytes;
+        let mut at = 0;
+        let ends = [(digest::chunk_count(rule.file_bytes, chunk_bytes), Digest::default())];
+        for (chunk, _) in present.iter().chain(&ends) {
+            let start = at * chunk_bytes;
+            let end = (chunk * chunk_bytes).min(rule.file_bytes);
+            file.punch_hole(start, end.saturating_sub(start))?;
+            at = chunk + 1;
+        }
+        if !sparse {
+            match file.preallocate(0, rule.file_bytes) {
+                Err(error) if is_no_room(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The chunks of `recorded` whose bytes on the medium still have their digest, in order.
+fn sound_chunks(
+    file: &File,
+    rule: &Rule,
+    chunk_bytes: u64,
+    recorded: BTreeMap<u64, Digest>,
+) -> io::Result<Vec<(u64, Digest)>> {
+    let count = digest::chunk_count(rule.file_bytes, chunk_bytes);
+    let recorded: Vec<_> = recorded.into_iter().filter(|(chunk, _)| *chunk < count).collect();
+    let _ = file.advise(Advice::DontNeed, 0, 0);
+    let next = AtomicU64::new(0);
+    let check = || -> io::Result<Vec<(u64, Digest)>> {
+        let mut sound = Vec::new();
+        let mut buffer = vec![0; READ_BYTES.max(rule.segment_bytes as usize)];
+        while let Some((chunk, digest)) = recorded.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+            if digest_of_chunk(file, rule, chunk_bytes, *chunk, &mut buffer)? == Some(*digest) {
+                sound.push((*chunk, *digest));
+            }
+        }
+        Ok(sound)
+    };
+    let bytes = (recorded.len() as u64).saturating_mul(chunk_bytes);
+    let threads = if bytes > PARALLEL_BYTES { usage::cores().min(THREADS_MAX) } else { 1 };
+    let mut sound = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(check)).collect();
+        let mut sound = check()?;
+        for other in others {
+            sound.extend(other.join().map_err(|_| io::Error::other("a thread that digests broke"))??);
+        }
+        Ok::<_, io::Error>(sound)
+    })?;
+    sound.sort_unstable_by_key(|(chunk, _)| *chunk);
+    Ok(sound)
+}
+
+/// `None` if the file is shorter than it must be.
+fn digest_of_chunk(
+    file: &File,
+    rule: &Rule,
+    chunk_bytes: u64,
+    chunk: u64,
+    buffer: &mut [u8],
+) -> io::Result<Option<Digest>> {
+    let start = chunk * chunk_bytes;
+    let length = digest::chunk_length(chunk, rule.file_bytes, chunk_bytes);
+    let mut digests = Vec::new();
+    let mut at = start;
+    while at < start + length || digests.is_empty() {
+        let wanted = (start + length - at).min(rule.segment_bytes);
+        let is_hole = wanted > 0 && file.next_data(at)?.is_none_or(|data| data >= at + wanted);
+        let digest = if is_hole {
+            rule.zeros(at, wanted)
+        } else {
+            let bytes = &mut buffer[..wanted as usize];
+            let read = file.read_at(bytes, at)?;
+            rule.segment(at, &bytes[..read])
+        };
+        let Some(digest) = digest else { return Ok(None) };
+        digests.push(digest);
+        at += wanted;
+    }
+    Ok(Some(digest::join(&digests, length == rule.file_bytes)))
+}

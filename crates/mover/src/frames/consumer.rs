@@ -1,0 +1,347 @@
+//! The consumer's end: holds every sequence against what was told.
+
+use super::clock::{self, UNKNOWN};
+use super::frame::{ConsumerReport, Delivery, Frame, Payload, ReceiverFigures, SetReport};
+use super::lane::{Incoming, Window, cost_of};
+use super::protocol;
+use super::sets::OpenSets;
+use super::tails::Tails;
+use crate::failure::Result;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use thalweg_wire::limits;
+use thalweg_wire::message::{
+    ClockOffset, FrameFrom, FrameHead, FramesMessage, Item, LossReason, LostRange, ProducerId,
+};
+
+/// Sets that are over and remembered.
+const CLOSED_MAX: usize = 64 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Consumer {
+    window: Window,
+    from: FrameFrom,
+    is_group: bool,
+    lane: Incoming<Payload>,
+    instance: Option<u64>,
+    /// The next sequence of each producer to be delivered or named.
+    expect: BTreeMap<ProducerId, u64>,
+    queue: VecDeque<Queued>,
+    sets: OpenSets,
+    closed: BTreeSet<u64>,
+    tails: Tails,
+    figures: ReceiverFigures,
+    lost: BTreeMap<LossReason, u64>,
+    clock: Option<ClockOffset>,
+    finished: u64,
+    gone: BTreeSet<ProducerId>,
+    ended: bool,
+    says: VecDeque<FramesMessage>,
+}
+
+/// An item in order, and what it has to be delivered as.
+#[derive(Debug)]
+struct Queued {
+    number: u64,
+    cost: u64,
+    instance: Option<u64>,
+    deliveries: VecDeque<Delivery>,
+}
+
+impl Consumer {
+    /// One that nothing came to.
+    pub fn new(window: Window, from: FrameFrom, is_group: bool) -> Consumer {
+        Consumer {
+            window,
+            from,
+            is_group,
+            lane: Incoming::new(window, 0),
+            instance: None,
+            expect: BTreeMap::new(),
+            queue: VecDeque::new(),
+            // The hub says that the lowest is over a little after the frame that was one set too many.
+            sets: OpenSets::new(2 * limits::SETS_OPEN_MAX),
+            closed: BTreeSet::new(),
+            tails: Tails::default(),
+            figures: ReceiverFigures::default(),
+            lost: BTreeMap::new(),
+            clock: None,
+            finished: 0,
+            gone: BTreeSet::new(),
+            ended: false,
+            says: VecDeque::new(),
+        }
+    }
+
+    /// What it has of each producer, for a hub that may not know it.
+    pub fn has(&self) -> Vec<(ProducerId, u64)> {
+        match self.is_group {
+            // What it has the others have not, and the other way round.
+            true => Vec::new(),
+            false => self.expect.iter().map(|(producer, next)| (producer.clone(), *next)).collect(),
+        }
+    }
+
+    /// The hub knows it, under this number.
+    pub fn subscribed(&mut self, instance: u64) {
+        if self.instance.replace(instance) != Some(instance) {
+            self.lane = Incoming::resumed(self.window, 0, self.lane.epoch());
+        }
+        self.link_up();
+    }
+
+    /// A link stands.
+    pub fn link_up(&mut self) {
+        let (epoch, next) = self.lane.stand();
+        self.says.push_back(FramesMessage::Stand { epoch, next });
+        // What was told of it last may not have been heard.
+        self.says.push_back(FramesMessage::Taken { next: self.lane.taken() });
+    }
+
+    /// The first bytes of an item came: whether the rest is wanted.
+    ///
+    /// # Errors
+    /// `Protocol`.
+    pub fn begin(&mut self, epoch: u16, number: u64, item: &Item) -> Result<bool> {
+        if let Item::Frame(head) = item
+            && head.stamp.is_none()
+        {
+            return Err(protocol("a hub stamps its frames"));
+        }
+        self.lane.begin(epoch, number, item)
+    }
+
+    /// An item that was begun is damaged.
+    pub fn damaged(&mut self, epoch: u16, number: u64) {
+        if self.lane.damaged(epoch, number) {
+            self.figures.damaged += 1;
+            self.says.push_back(FramesMessage::Again { number });
+        }
+    }
+
+    /// An item that was begun is whole and sound; `now_ns` is since 1970 by our clock.
+    ///
+    /// # Errors
+    /// `Protocol` for what no correct hub hands out.
+    pub fn arrived(
+        &mut self,
+        epoch: u16,
+        number: u64,
+        item: Item,
+        payload: Payload,
+        now_ns: u64,
+    ) -> Result<()> {
+        self.lane.arrived(epoch, number, item, payload);
+        while let Some((number, item, payload)) = self.lane.pop() {
+            let cost = cost_of(&item);
+            let mut deliveries = VecDeque::new();
+            if !self.ended {
+                self.deliver(item, payload, now_ns, &mut deliveries)?;
+            }
+            self.queue.push_back(Queued { number, cost, instance: self.instance, deliveries });
+        }
+        self.skip_empty();
+        Ok(())
+    }
+
+    fn deliver(
+        &mut self,
+        item: Item,
+        payload: Payload,
+        now_ns: u64,
+        out: &mut VecDeque<Delivery>,
+    ) -> Result<()> {
+        match item {
+            Item::Frame(head) => self.frame(*head, payload, now_ns, out),
+            Item::Lost(lost) => self.lose(lost, out),
+            Item::SetOver(over) => {
+                let bits = self.sets.close(over.set).map(|open| open.bits).unwrap_or_default();
+                if !self.is_group && self.closed.insert(over.set) {
+                    if self.closed.len() > CLOSED_MAX {
+                        self.closed.pop_first();
+                    }
+                    let report = SetReport::new(over.set, over.frames, over.taken, bits.missing(over.frames));
+                    match report.is_complete() {
+                        true => self.figures.sets.0 += 1,
+                        false => self.figures.sets.1 += 1,
+                    }
+                    out.push_back(Delivery::Set(report));
+                }
+            }
+            Item::ProducerOver { producer, is_gone, .. } => {
+                if is_gone {
+                    self.gone.insert(producer);
+                } else {
+                    self.gone.remove(&producer);
+                    self.finished += 1;
+                }
+            }
+            Item::End => {
+                self.ended = true;
+                out.push_back(Delivery::End(Box::new(self.report())));
+            }
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, head: FrameHead, payload: Payload, now_ns: u64, out: &mut VecDeque<Delivery>) {
+        let (sequence, producer) = (head.sequence, head.producer.clone());
+        if !self.is_group {
+            let expected = self.expected(&producer, sequence);
+            if sequence < expected {
+                self.figures.again += 1;
+                return;
+            }
+            self.name_lost(&producer, expected, sequence, LossReason::HubRestart, out);
+            self.expect.insert(producer.clone(), sequence + 1);
+        }
+        self.gone.remove(&producer);
+        if let Some((set, index)) = head.set
+            && !self.closed.contains(&set)
+        {
+            if self.sets.open(set).is_none()
+                && let Some(lowest) = self.sets.lowest()
+            {
+                self.sets.close(lowest);
+            }
+            if let Some(open) = self.sets.open(set) {
+                open.bits.insert(index);
+            }
+        }
+        let made = (head.time_ns, head.stamp.map_or(UNKNOWN, |stamp| stamp.clock));
+        let came = (now_ns, self.clock.unwrap_or(UNKNOWN));
+        let latency = clock::between(made, came);
+        if let Some((time_ns, bound_ns)) = latency {
+            self.tails.add(time_ns, bound_ns);
+        }
+        self.tails.came(head.payload_bytes);
+        self.figures.frames += 1;
+        self.figures.bytes += head.payload_bytes;
+        let frame = Frame::new(head, payload, latency.map(|(time_ns, _)| time_ns));
+        self.figures.with_deadline += u64::from(frame.deadline_ns.is_some());
+        self.figures.late += u64::from(frame.is_late() == Some(true));
+        out.push_back(Delivery::Frame(frame));
+    }
+
+    /// The next sequence to be delivered or named; of a producer that was not met, by where we began.
+    fn expected(&self, producer: &ProducerId, comes: u64) -> u64 {
+        self.expect.get(producer).copied().unwrap_or(match self.from {
+            FrameFrom::Start => 0,
+            FrameFrom::Sequence(first) => first,
+            FrameFrom::Now => comes,
+        })
+    }
+
+    fn lose(&mut self, lost: LostRange, out: &mut VecDeque<Delivery>) {
+        if self.is_group {
+            return self.name_lost(&lost.producer, lost.first, lost.end, lost.reason, out);
+        }
+        let expected = self.expected(&lost.producer, lost.first);
+        let first = lost.first.max(expected);
+        if first < lost.end {
+            self.name_lost(&lost.producer, expected, first, LossReason::HubRestart, out);
+            self.name_lost(&lost.producer, first, lost.end, lost.reason, out);
+            self.expect.insert(lost.producer, lost.end);
+        }
+    }
+
+    fn name_lost(
+        &mut self,
+        producer: &ProducerId,
+        first: u64,
+        end: u64,
+        reason: LossReason,
+        out: &mut VecDeque<Delivery>,
+    ) {
+        if first < end {
+            *self.lost.entry(reason).or_default() += end - first;
+            out.push_back(Delivery::Lost(LostRange { producer: producer.clone(), first, end, reason }));
+        }
+    }
+
+    /// What comes next, if something is there. It counts as taken.
+    pub fn next(&mut self) -> Option<Delivery> {
+        self.skip_empty();
+        let delivery = self.queue.front_mut()?.deliveries.pop_front();
+        self.skip_empty();
+        delivery
+    }
+
+    /// Items of which nothing is left to be delivered are taken.
+    fn skip_empty(&mut self) {
+        while self.queue.front().is_some_and(|queued| queued.deliveries.is_empty())
+            && let Some(queued) = self.queue.pop_front()
+        {
+            // What another lane brought was taken with that.
+            if queued.instance == self.instance {
+                self.lane.take(queued.number, queued.cost);
+            }
+        }
+        self.tell(self.ended);
+    }
+
+    fn tell(&mut self, whatever: bool) {
+        if let Some(next) = self.lane.tell(whatever) {
+            self.says.push_back(FramesMessage::Taken { next });
+        }
+    }
+
+    /// From time to time: tells what was not told yet.
+    pub fn tick(&mut self) {
+        self.tell(true);
+    }
+
+    /// What to say next.
+    pub fn take_message(&mut self) -> Option<FramesMessage> {
+        self.says.pop_front()
+    }
+
+    /// There is no link: what was to be said is of no use.
+    pub fn unlink(&mut self) {
+        self.says.clear();
+    }
+
+    /// What the link could carry: a score is reckoned with it.
+    pub fn set_link(&mut self, bits_per_s: Option<u64>) {
+        self.tails.set_link(bits_per_s);
+    }
+
+    /// Our clock against the hub's.
+    pub fn set_clock(&mut self, clock: ClockOffset) {
+        self.clock = Some(clock);
+    }
+
+    /// Whether the end came.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether something is there to be taken.
+    pub fn has_next(&self) -> bool {
+        self.queue.iter().any(|queued| !queued.deliveries.is_empty())
+    }
+
+    /// Bytes that came and were not taken.
+    pub fn held_bytes(&self) -> u64 {
+        self.lane.held_bytes()
+    }
+
+    /// Figures so far.
+    pub fn figures(&self) -> ReceiverFigures {
+        ReceiverFigures {
+            lost: self.lost.iter().map(|(reason, count)| (*reason, *count)).collect(),
+            latency: self.tails.latency(),
+            clock: self.clock,
+            ..self.figures.clone()
+        }
+    }
+
+    /// What it got so far.
+    pub fn report(&self) -> ConsumerReport {
+        ConsumerReport {
+            figures: self.figures(),
+            producers_finished: self.finished,
+            producers_gone: self.gone.iter().map(|producer| producer.as_str().to_owned()).collect(),
+        }
+    }
+}

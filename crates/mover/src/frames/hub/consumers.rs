@@ -1,0 +1,411 @@
+//! Consumers of a channel: who they are, and what is handed to them next.
+
+use super::Channel;
+use super::log::{Disk, Held, Kind};
+use super::source::Over;
+use super::subscription::{Handed, Member, Subscription};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::frames::lane::{Window, cost_of};
+use crate::frames::protocol;
+use crate::frames::spill::Location;
+use std::sync::Arc;
+use thalweg_wire::limits;
+use thalweg_wire::message::{Consume, FrameFrom, FramePolicy, FramesMessage, Item, LossReason, LostRange};
+
+/// What tells one consumer, or one group, from the others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConsumerKey {
+    /// One that is handed everything.
+    Single([u8; 16]),
+    /// All that share.
+    Group(String),
+}
+
+impl ConsumerKey {
+    /// Of who asks.
+    pub fn of(consume: &Consume) -> ConsumerKey {
+        match &consume.group {
+            Some(group) => ConsumerKey::Group(group.clone()),
+            None => ConsumerKey::Single(consume.consumer),
+        }
+    }
+}
+
+/// What a consumer is told when it joins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subscribed {
+    /// Number of its lane: another one than before means that the lane begins anew.
+    pub instance: u64,
+}
+
+/// What a stream shall do for a consumer.
+#[derive(Debug)]
+pub enum Work {
+    /// Send this item.
+    Send {
+        /// Its number.
+        number: u64,
+        /// The epoch that the consumer stands in.
+        epoch: u16,
+        /// What it is.
+        what: What,
+    },
+    /// Read this record, then tell [`Channel::loaded`].
+    Read {
+        /// Number of the item.
+        number: u64,
+        /// Where it is.
+        at: Location,
+        /// The place it was written for.
+        place: u64,
+    },
+}
+
+/// An item to be sent.
+#[derive(Debug, Clone)]
+pub enum What {
+    /// Without a payload.
+    Note(Item),
+    /// A frame.
+    Frame(Arc<Held>),
+}
+
+impl Channel {
+    /// A consumer joins, or comes back, on this link.
+    ///
+    /// # Errors
+    /// `Busy` if it has another link or there are too many; `Conflict` for another policy than that of its group;
+    /// `Unsupported` for a policy that needs a spill log where there is none.
+    pub fn subscribe(&mut self, link: u64, consume: &Consume, window: Window) -> Result<Subscribed> {
+        let refuse = |kind, cause: &str| Err(Failure::new(kind, "open a channel", cause));
+        if consume.policy == FramePolicy::Spill && self.spill.is_none() {
+            return refuse(FailureKind::Unsupported, "the channel has no spill log");
+        }
+        let key = ConsumerKey::of(consume);
+        let members: usize = self.subscriptions.values().map(|one| one.members.len()).sum();
+        let cursor = match consume.from {
+            FrameFrom::Now if consume.has.is_empty() => self.log.end(),
+            _ => self.log.base(),
+        };
+        let is_new = !self.subscriptions.contains_key(&key);
+        let name = match &consume.group {
+            Some(group) => group.clone(),
+            None => consume.consumer[..6].iter().map(|byte| format!("{byte:02x}")).collect(),
+        };
+        let one = self
+            .subscriptions
+            .entry(key.clone())
+            .or_insert_with(|| Subscription::new(name, consume.policy, consume.from, cursor));
+        if one.policy != consume.policy {
+            return refuse(FailureKind::Conflict, "its group, or it itself before, has another policy");
+        }
+        one.producers = consume.producers.max(1);
+        if is_new {
+            if consume.from == FrameFrom::Now && consume.has.is_empty() {
+                self.sources.values().for_each(|source| one.expect(&source.id, source.next));
+            }
+            for (producer, next) in &consume.has {
+                one.expect(&Arc::new(producer.clone()), *next);
+            }
+        }
+        if !one.members.contains_key(&consume.consumer) && members >= limits::CONSUMERS_MAX {
+            if one.members.is_empty() {
+                self.subscriptions.remove(&key);
+            }
+            return refuse(FailureKind::Busy, "it has too many consumers");
+        }
+        let instances = &mut self.instances;
+        let member = one.members.entry(consume.consumer).or_insert_with(|| {
+            *instances += 1;
+            Member::new(window, *instances)
+        });
+        if !member.is_lost && member.link.is_some_and(|other| other != link) {
+            return refuse(FailureKind::Busy, "this consumer has another link");
+        }
+        (member.link, member.last_link, member.is_lost) = (Some(link), link, false);
+        member.lane.unlink();
+        Ok(Subscribed { instance: member.instance })
+    }
+
+    /// A consumer said something.
+    ///
+    /// # Errors
+    /// `Protocol`, `Damage`.
+    pub fn hear_consumer(
+        &mut self,
+        link: u64,
+        key: &ConsumerKey,
+        who: &[u8; 16],
+        message: FramesMessage,
+        now_ns: u64,
+    ) -> Result<()> {
+        let Some(one) = self.subscriptions.get_mut(key) else { return Ok(()) };
+        let Some(member) = one.members.get_mut(who).filter(|member| member.link == Some(link)) else {
+            return Ok(());
+        };
+        match message {
+            FramesMessage::Stand { epoch, next } => member.lane.stand(epoch, next)?,
+            FramesMessage::Again { number } => member.lane.damaged(number)?,
+            FramesMessage::Taken { next } => {
+                for handed in member.lane.taken(next)? {
+                    if let Handed::Frame(_, held) = handed {
+                        one.taken += 1;
+                        one.bytes += held.head.payload_bytes;
+                        let since = held.head.stamp.map_or(now_ns, |stamp| stamp.taken_ns);
+                        one.tails.add(now_ns.saturating_sub(since), 0);
+                    }
+                }
+            }
+            FramesMessage::Leave => self.leave(link, key, who),
+            _ => return Err(protocol("a consumer does not say this to a hub")),
+        }
+        self.admit(now_ns);
+        self.actions.push_back(super::Action::Wake);
+        Ok(())
+    }
+
+    /// The consumer's link is gone; it may come back.
+    pub fn unlink_consumer(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        if let Some(member) = self.member(link, key, who) {
+            member.link = None;
+            member.lane.unlink();
+        }
+    }
+
+    /// The link of a consumer was replaced: nothing is sent before it stands anew.
+    pub fn pause_consumer(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        if let Some(member) = self.member(link, key, who) {
+            member.is_lost = false;
+            member.lane.unlink();
+        }
+    }
+
+    /// The link of a consumer was lost: it may come back, or another may take its place.
+    pub fn consumer_link_lost(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        if let Some(member) = self.member(link, key, who) {
+            member.is_lost = true;
+            member.lane.unlink();
+        }
+    }
+
+    /// Whether a consumer's last link was this.
+    pub fn is_last_consumer_link(&self, link: u64, key: &ConsumerKey, who: &[u8; 16]) -> bool {
+        let member = self.subscriptions.get(key).and_then(|one| one.members.get(who));
+        member.is_some_and(|member| member.last_link == link)
+    }
+
+    /// The epoch that a consumer stands in.
+    pub fn consumer_epoch(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) -> Option<u16> {
+        self.member(link, key, who).and_then(|member| member.lane.epoch())
+    }
+
+    fn member(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) -> Option<&mut Member> {
+        let one = self.subscriptions.get_mut(key)?;
+        one.members.get_mut(who).filter(|member| member.link == Some(link))
+    }
+
+    /// A stream to a consumer broke.
+    pub fn consumer_stream_lost(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16], stream: u16) {
+        if let Some(member) = self.member(link, key, who) {
+            member.lane.stream_lost(stream);
+        }
+    }
+
+    /// A consumer goes for good. What a member of a group had not taken goes to the others.
+    pub fn leave(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        let Some(one) = self.subscriptions.get_mut(key) else { return };
+        if one.members.get(who).is_some_and(|member| member.last_link != link) {
+            return;
+        }
+        let Some(mut member) = one.members.remove(who) else { return };
+        if one.members.is_empty() {
+            self.hold_from = self.hold_from.max(one.cursor);
+            self.subscriptions.remove(key);
+        } else {
+            for handed in member.lane.drain().into_iter().rev() {
+                match handed {
+                    Handed::Note(Item::End) => {}
+                    Handed::Note(item) => one.pending.push_front(item),
+                    Handed::Frame(place, _) | Handed::OnDisk { place, .. } => {
+                        one.returned.insert(place, handed);
+                    }
+                }
+            }
+        }
+        self.actions.push_back(super::Action::Wake);
+        self.trim();
+    }
+
+    /// Whether a consumer was handed the end, and took it.
+    pub fn has_ended(&self, key: &ConsumerKey, who: &[u8; 16]) -> bool {
+        let member = self.subscriptions.get(key).and_then(|one| one.members.get(who));
+        member.is_none_or(|member| member.ended && member.lane.end() == member.lane.first())
+    }
+
+    /// The next work of a stream for a consumer.
+    pub fn next(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16], stream: u16) -> Option<Work> {
+        self.hand_out(link, key, who);
+        let one = self.subscriptions.get_mut(key)?;
+        let member = one.members.get_mut(who).filter(|member| member.link == Some(link))?;
+        let (number, epoch) = member.lane.next(stream)?;
+        match member.lane.item_mut(number)? {
+            Handed::Note(item) => Some(Work::Send { number, epoch, what: What::Note(item.clone()) }),
+            Handed::Frame(_, held) => Some(Work::Send { number, epoch, what: What::Frame(held.clone()) }),
+            Handed::OnDisk { place, at, .. } => {
+                let (place, at) = (*place, *at);
+                self.files.read(at.file, true);
+                Some(Work::Read { number, at, place })
+            }
+        }
+    }
+
+    /// What [`Work::Read`] asked for; `None`: it is not there, or not what it was.
+    pub fn loaded(
+        &mut self,
+        key: &ConsumerKey,
+        who: &[u8; 16],
+        number: u64,
+        at: Location,
+        held: Option<Arc<Held>>,
+    ) {
+        self.files.read(at.file, false);
+        let Some(one) = self.subscriptions.get_mut(key) else { return };
+        let Some(member) = one.members.get_mut(who) else { return };
+        if let Some(handed) = member.lane.item_mut(number)
+            && let Handed::OnDisk { place, producer, sequence, .. } = handed
+        {
+            *handed = match held {
+                Some(held) => Handed::Frame(*place, held),
+                None => {
+                    *one.lost.entry(LossReason::Damaged).or_default() += 1;
+                    Handed::Note(Item::Lost(LostRange {
+                        producer: (**producer).clone(),
+                        first: *sequence,
+                        end: *sequence + 1,
+                        reason: LossReason::Damaged,
+                    }))
+                }
+            };
+        }
+        member.lane.put_back(number);
+    }
+
+    /// Whether a consumer has something to be sent, without handing out more.
+    pub fn has_work(&self, key: &ConsumerKey, who: &[u8; 16]) -> bool {
+        let member = self.subscriptions.get(key).and_then(|one| one.members.get(who));
+        member.is_some_and(|member| member.lane.has_work())
+    }
+
+    /// Fills the lane of a consumer, as far as its window goes.
+    fn hand_out(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        let is_over = self.is_over(key);
+        let Channel { subscriptions, log, sources, .. } = self;
+        let Some(one) = subscriptions.get_mut(key) else { return };
+        let others: usize =
+            one.members.iter().filter(|(other, _)| *other != who).map(|(_, member)| member.frames()).sum();
+        let Some(mut member) = one.members.remove(who) else { return };
+        if member.link != Some(link) || member.lane.epoch().is_none() || member.ended {
+            one.members.insert(*who, member);
+            return;
+        }
+        let begun = one.cursor;
+        loop {
+            if let Some(item) = one.pending.front() {
+                if !member.lane.has_room(cost_of(item)) {
+                    break;
+                }
+                let bytes = cost_of(item);
+                if let Some(item) = one.pending.pop_front() {
+                    member.lane.push(Handed::Note(item), bytes);
+                }
+                continue;
+            }
+            if let Some(entry) = one.returned.first_entry() {
+                let bytes = match entry.get() {
+                    Handed::Frame(_, held) => held.cost(),
+                    Handed::OnDisk { cost, .. } => *cost,
+                    Handed::Note(item) => cost_of(item),
+                };
+                if !member.lane.has_room(bytes) {
+                    break;
+                }
+                member.lane.push(entry.remove(), bytes);
+                continue;
+            }
+            let Some(slot) = log.get(one.cursor) else { break };
+            let Kind::Frame { producer, sequence, cost } = &slot.kind else {
+                one.pass(Some(slot), LossReason::Forgotten);
+                continue;
+            };
+            let expected = one.expected(producer);
+            if *sequence < expected {
+                one.cursor += 1;
+                continue;
+            }
+            let source = sources.get(&**producer);
+            if *sequence > expected {
+                // Below `first_here` another hub had it; else we did, and have it no more.
+                let restart = source.map_or(0, |source| source.first_here).clamp(expected, *sequence);
+                one.lose(producer, expected, restart, LossReason::HubRestart);
+                one.lose(producer, restart, *sequence, LossReason::Forgotten);
+                one.expect(producer, *sequence);
+                continue;
+            }
+            let is_superseded = one.policy == FramePolicy::LatestOnly
+                && source.is_some_and(|source| source.last_place > one.cursor);
+            if is_superseded {
+                one.pass(Some(slot), LossReason::Superseded);
+                continue;
+            }
+            let handed = match (&slot.held, slot.disk) {
+                (Some(held), _) => Handed::Frame(one.cursor, held.clone()),
+                (None, Disk::At(at)) => Handed::OnDisk {
+                    place: one.cursor,
+                    at,
+                    cost: *cost,
+                    producer: producer.clone(),
+                    sequence: *sequence,
+                },
+                (None, _) => {
+                    one.pass(Some(slot), LossReason::Forgotten);
+                    continue;
+                }
+            };
+            if !member.lane.has_room(*cost) {
+                break;
+            }
+            member.lane.push(handed, *cost);
+            one.expect(producer, *sequence + 1);
+            one.cursor += 1;
+        }
+        let is_through = one.cursor >= log.end() && one.pending.is_empty() && one.returned.is_empty();
+        if is_over && is_through && !member.ended && others == 0 {
+            // What was never here for it, and nothing followed that would show it.
+            for source in sources.values() {
+                let expected = one.expected(&source.id);
+                let restart = source.first_here.clamp(expected, source.next.max(expected));
+                one.lose(&source.id, expected, restart, LossReason::HubRestart);
+                one.lose(&source.id, restart, source.next, LossReason::Forgotten);
+                one.expect(&source.id, source.next.max(expected));
+            }
+            if one.pending.is_empty() && member.lane.has_room(cost_of(&Item::End)) {
+                member.lane.push(Handed::Note(Item::End), cost_of(&Item::End));
+                member.ended = true;
+            }
+        }
+        let is_more = one.pending.front().is_some_and(|item| member.lane.has_room(cost_of(item)));
+        let moved = one.cursor != begun;
+        one.members.insert(*who, member);
+        if is_more {
+            self.hand_out(link, key, who);
+        } else if moved {
+            self.trim();
+        }
+    }
+
+    /// Whether all producers are over, and as many as this consumer waits for.
+    fn is_over(&self, key: &ConsumerKey) -> bool {
+        let wanted = self.subscriptions.get(key).map_or(1, |one| one.producers) as usize;
+        self.sources.len() >= wanted && self.sources.values().all(|source| source.over != Over::No)
+    }
+}

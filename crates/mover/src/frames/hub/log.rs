@@ -1,0 +1,142 @@
+//! What a channel holds, in the order in which it was taken.
+//!
+//! Every frame or note has a *place*. A frame's payload is in memory, in the spill log, in both, or gone; the places go from
+//! the front when nobody needs them any more.
+
+use crate::frames::frame::Payload;
+use crate::frames::lane::cost;
+use crate::frames::spill::Location;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use thalweg_wire::message::{FrameHead, Item, ProducerId};
+
+/// A frame in memory.
+#[derive(Debug)]
+pub struct Held {
+    /// All but its payload, with the hub's stamp.
+    pub head: FrameHead,
+    /// Its payload.
+    pub payload: Payload,
+}
+
+impl Held {
+    /// What it counts for.
+    pub fn cost(&self) -> u64 {
+        cost(self.head.payload_bytes, self.head.metadata.len())
+    }
+}
+
+/// What is at a place.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Frame {
+        producer: Arc<ProducerId>,
+        sequence: u64,
+        cost: u64,
+    },
+    /// What a damaged log had here.
+    Nothing,
+    Note(Item),
+}
+
+/// Whether the spill log has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Disk {
+    No,
+    Writing,
+    At(Location),
+}
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub kind: Kind,
+    pub held: Option<Arc<Held>>,
+    pub disk: Disk,
+}
+
+impl Slot {
+    /// Whether it can still be had.
+    pub fn is_there(&self) -> bool {
+        self.held.is_some() || matches!(self.disk, Disk::At(_))
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    slots: VecDeque<Slot>,
+    base: u64,
+    memory_bytes: u64,
+    /// No frame below this place is in memory.
+    memory_from: u64,
+}
+
+impl Log {
+    /// A log whose first place is this.
+    pub fn starting(base: u64) -> Log {
+        Log { base, memory_from: base, ..Log::default() }
+    }
+
+    /// The first place.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The place of the next.
+    pub fn end(&self) -> u64 {
+        self.base + self.slots.len() as u64
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    pub fn get(&self, place: u64) -> Option<&Slot> {
+        self.slots.get(usize::try_from(place.checked_sub(self.base)?).ok()?)
+    }
+
+    pub fn get_mut(&mut self, place: u64) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::try_from(place.checked_sub(self.base)?).ok()?)
+    }
+
+    /// Adds one, and returns its place.
+    pub fn push(&mut self, slot: Slot) -> u64 {
+        self.memory_bytes += slot.held.as_ref().map_or(0, |held| held.cost());
+        self.slots.push_back(slot);
+        self.end() - 1
+    }
+
+    /// Takes the payload at a place out of memory.
+    pub fn evict(&mut self, place: u64) {
+        if let Some(held) = self.get_mut(place).and_then(|slot| slot.held.take()) {
+            self.memory_bytes -= held.cost();
+        }
+    }
+
+    /// The first place that has a payload in memory.
+    pub fn first_in_memory(&mut self) -> Option<u64> {
+        self.memory_from = self.memory_from.max(self.base);
+        while self.memory_from < self.end() {
+            if self.get(self.memory_from).is_some_and(|slot| slot.held.is_some()) {
+                return Some(self.memory_from);
+            }
+            self.memory_from += 1;
+        }
+        None
+    }
+
+    /// Takes the first place out.
+    pub fn pop(&mut self) -> Option<Slot> {
+        let slot = self.slots.pop_front()?;
+        self.base += 1;
+        self.memory_bytes -= slot.held.as_ref().map_or(0, |held| held.cost());
+        Some(slot)
+    }
+
+    pub fn first(&self) -> Option<&Slot> {
+        self.slots.front()
+    }
+}

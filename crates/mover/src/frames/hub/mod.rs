@@ -1,0 +1,593 @@
+//! A channel: takes frames of its producers, holds them, and hands them out by each consumer's policy.
+//!
+//! 1. Frames come in lanes, one for each producer, and wait there until there is room: so a producer is held up.
+//! 2. With room, they are taken in turn, each producer's in its order, and get a *place*. Whatever happens to a frame from
+//!    then on, each consumer is handed it or told of its loss, by place.
+//! 3. Room is made by what nobody needs any more; by what the spill log has; by what consumers drop by their policy; and
+//!    else not at all.
+//!
+//! Memory: at most the channel's bytes, what the windows of its producers and consumers let wait or be under way, and about a
+//! hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`] places.
+
+mod consumers;
+
+mod log;
+
+mod room;
+
+mod source;
+
+mod subscription;
+
+pub use consumers::{ConsumerKey, Subscribed, What, Work};
+pub use log::Held;
+
+use super::frame::Payload;
+use super::lane::{Window, cost, cost_of};
+use super::protocol;
+use super::sets::OpenSets;
+use super::spill::{Files, Location, SpillTerms};
+use crate::failure::{Failure, FailureKind, Result};
+use log::{Disk, Kind, Log, Slot};
+use source::{Over, Source};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use subscription::Subscription;
+use thalweg_wire::limits;
+use thalweg_wire::message::{
+    ChannelStatus, ChannelWishes, FrameHead, FramesMessage, HeldLevel, HubStamp, Item, ProducerId, SetOver,
+};
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Action {
+    /// Say this on the producer's link.
+    Tell(u64, FramesMessage),
+    /// There may be something for consumers.
+    Wake,
+    /// Append this to the spill log; answered by [`Channel::written`].
+    Write(u64, Record),
+    /// Remove this file of the spill log.
+    Forget(u64),
+}
+
+/// A record for the spill log.
+#[derive(Debug, Clone)]
+pub enum Record {
+    /// A frame with its payload.
+    Frame(Arc<Held>),
+    /// Anything else.
+    Note(Item),
+}
+
+impl Record {
+    /// About what it takes in the log.
+    fn cost(&self) -> u64 {
+        match self {
+            Record::Frame(held) => held.cost(),
+            Record::Note(item) => cost_of(item),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Channel {
+    memory_bytes_max: u64,
+    is_unattended: bool,
+    spill: Option<SpillTerms>,
+    files: Files,
+    spill_trouble: Option<String>,
+    log: Log,
+    sources: BTreeMap<ProducerId, Source>,
+    subscriptions: BTreeMap<ConsumerKey, Subscription>,
+    /// Without consumers, what stands at this place or later waits for one.
+    hold_from: u64,
+    sets: OpenSets,
+    /// Who declared a set, and has not finished.
+    declared: BTreeMap<u64, BTreeSet<ProducerId>>,
+    /// Sets that are over: they are not begun again by a producer that repeats itself.
+    closed: BTreeSet<u64>,
+    actions: VecDeque<Action>,
+    /// Whose frame was taken last.
+    turn: Option<ProducerId>,
+    instances: u64,
+    forgotten: u64,
+}
+
+/// Sets that are over and remembered.
+const CLOSED_MAX: usize = 64 << 10;
+
+impl Channel {
+    /// An empty one. Lanes are numbered from `serial` on, which no earlier hub of this channel may have used: a consumer knows
+    /// by it that its lane begins anew.
+    pub fn new(wishes: &ChannelWishes, memory_bytes_max: u64, serial: u64) -> Channel {
+        Channel {
+            memory_bytes_max,
+            is_unattended: wishes.is_unattended,
+            spill: None,
+            files: Files::default(),
+            spill_trouble: None,
+            log: Log::default(),
+            sources: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            hold_from: 0,
+            sets: OpenSets::new(limits::SETS_OPEN_MAX),
+            declared: BTreeMap::new(),
+            closed: BTreeSet::new(),
+            actions: VecDeque::new(),
+            turn: None,
+            instances: serial,
+            forgotten: 0,
+        }
+    }
+
+    /// There is a spill log, from now on.
+    pub fn set_spill(&mut self, terms: SpillTerms) {
+        self.spill = Some(terms);
+    }
+
+    /// Its terms, if there is one.
+    pub fn spill(&self) -> Option<SpillTerms> {
+        self.spill
+    }
+
+    /// What the log has, in order, before anybody attaches: a frame or a note at this place.
+    pub fn restore(&mut self, place: u64, record: Item, at: Location) {
+        if self.log.len() == 0 {
+            self.log = Log::starting(place);
+        }
+        // What a damaged file had is missing: nobody gets it, and the next sequence shows it.
+        while self.log.end() < place && self.log.len() < limits::CHANNEL_FRAMES_MAX {
+            self.log.push(Slot { kind: Kind::Nothing, held: None, disk: Disk::No });
+        }
+        if self.log.end() != place {
+            return;
+        }
+        self.files.found(place, at);
+        let kind = match record {
+            Item::Frame(head) => {
+                let id = Arc::new(head.producer.clone());
+                let source = self
+                    .sources
+                    .entry(head.producer.clone())
+                    .or_insert_with(|| Source::new(id, head.sequence));
+                (source.next, source.durable) = (head.sequence + 1, head.sequence + 1);
+                (source.last_place, source.over) = (place, Over::Gone);
+                source.bytes += head.payload_bytes;
+                if let Some((set, index)) = head.set
+                    && !self.closed.contains(&set)
+                    && let Some(open) = self.sets.open(set)
+                {
+                    open.bits.insert(index);
+                }
+                let cost = cost(head.payload_bytes, head.metadata.len());
+                Kind::Frame { producer: source.id.clone(), sequence: head.sequence, cost }
+            }
+            Item::SetOver(over) => {
+                self.sets.close(over.set);
+                self.closed.insert(over.set);
+                Kind::Note(record)
+            }
+            Item::ProducerOver { ref producer, is_gone, .. } => {
+                if let Some(source) = self.sources.get_mut(producer) {
+                    source.over = if is_gone { Over::Gone } else { Over::Finished };
+                }
+                Kind::Note(record)
+            }
+            other => Kind::Note(other),
+        };
+        self.log.push(Slot { kind, held: None, disk: Disk::At(at) });
+    }
+
+    /// A producer has a link. Frames that it gives are numbered from the answer's `next` on.
+    ///
+    /// # Errors
+    /// `Busy` if it has another link; `Unsupported` for durable frames without a recording log; `Busy` for too many.
+    pub fn attach(
+        &mut self,
+        link: u64,
+        id: &ProducerId,
+        first: Option<u64>,
+        level: HeldLevel,
+        window: Window,
+    ) -> Result<()> {
+        if level == HeldLevel::Durable && !self.spill.is_some_and(|spill| spill.is_recorded) {
+            let cause = "frames are durable in a channel that records them only";
+            return Err(Failure::new(FailureKind::Unsupported, "open a channel", cause));
+        }
+        let known = self.sources.get(id);
+        if known.is_some_and(|source| !source.is_lost && source.link.is_some_and(|other| other != link)) {
+            let cause = format!("the producer {id} has another link");
+            return Err(Failure::new(FailureKind::Busy, "open a channel", cause));
+        }
+        if known.is_none() && self.sources.len() >= limits::PRODUCERS_MAX {
+            return Err(Failure::new(FailureKind::Busy, "open a channel", "it has too many producers"));
+        }
+        let begun = || Source::new(Arc::new(id.clone()), first.unwrap_or(0));
+        let source = self.sources.entry(id.clone()).or_insert_with(begun);
+        // What lies between was held by a hub that is gone.
+        if let Some(first) = first
+            && first > source.next
+        {
+            (source.next, source.first_here) = (first, first);
+            source.durable = source.durable.max(if source.unsynced.is_empty() { first } else { 0 });
+        }
+        source.attach(link, level, window);
+        self.stand(id);
+        Ok(())
+    }
+
+    /// The link of a producer was replaced below its session.
+    pub fn link_up(&mut self, link: u64) {
+        if let Some(source) = self.source_of(link) {
+            source.is_lost = false;
+            let id = (*source.id).clone();
+            self.stand(&id);
+        }
+    }
+
+    /// The link of a producer was lost: it may come back, or another may take its place.
+    pub fn link_lost(&mut self, link: u64) {
+        if let Some(source) = self.source_of(link) {
+            source.is_lost = true;
+        }
+    }
+
+    /// Whether a producer's last link was this.
+    pub fn is_last_link(&self, link: u64, id: &ProducerId) -> bool {
+        self.sources.get(id).is_some_and(|source| source.last_link == link)
+    }
+
+    fn stand(&mut self, id: &ProducerId) {
+        let Some(source) = self.sources.get_mut(id) else { return };
+        let Some(link) = source.link else { return };
+        source.renew();
+        let (epoch, next) = source.lane.stand();
+        let held = source.held();
+        self.actions.push_back(Action::Tell(link, FramesMessage::Stand { epoch, next }));
+        self.actions.push_back(Action::Tell(link, FramesMessage::Taken { next: held }));
+    }
+
+    /// The producer's link is gone; it may come back.
+    pub fn detach(&mut self, link: u64) {
+        if let Some(source) = self.source_of(link) {
+            source.link = None;
+            source.renew();
+        }
+    }
+
+    /// The producer of this link is not waited for any more.
+    pub fn give_up(&mut self, link: u64, id: &ProducerId) {
+        let Some(source) = self.sources.get_mut(id) else { return };
+        if source.last_link != link {
+            return;
+        }
+        source.link = None;
+        source.renew();
+        if source.over == Over::No {
+            self.producer_over(id, Over::Gone);
+        }
+    }
+
+    fn source_of(&mut self, link: u64) -> Option<&mut Source> {
+        self.sources.values_mut().find(|source| source.link == Some(link))
+    }
+
+    /// A producer said something.
+    ///
+    /// # Errors
+    /// `Protocol`; `Usage` for a set that was declared with another number of frames.
+    pub fn hear(&mut self, link: u64, message: FramesMessage, now_ns: u64) -> Result<()> {
+        let Some(source) = self.source_of(link) else { return Ok(()) };
+        match message {
+            FramesMessage::ClockIs(clock) => source.clock = clock,
+            FramesMessage::Finish { frames } => {
+                if frames < source.next {
+                    return Err(protocol("a producer ends before what it made"));
+                }
+                source.finish = Some(frames);
+                let id = (*source.id).clone();
+                self.conclude(&id);
+            }
+            FramesMessage::Declare { set, frames } => {
+                let id = (*source.id).clone();
+                self.declare(&id, set, frames)?;
+            }
+            _ => return Err(protocol("a producer does not say this to a hub")),
+        }
+        self.admit(now_ns);
+        Ok(())
+    }
+
+    fn declare(&mut self, id: &ProducerId, set: u64, frames: u32) -> Result<()> {
+        if self.closed.contains(&set) {
+            return Ok(());
+        }
+        self.make_set_room(set);
+        let Some(open) = self.sets.open(set) else { return Ok(()) };
+        if open.frames.is_some_and(|known| known != frames) {
+            let cause = format!("the set {set} was declared with another number of frames");
+            return Err(Failure::new(FailureKind::Usage, "declare a set", cause));
+        }
+        open.frames = Some(frames);
+        self.declared.entry(set).or_default().insert(id.clone());
+        self.close_if_complete(set);
+        Ok(())
+    }
+
+    /// Where too many are open, the lowest is over, complete or not.
+    fn make_set_room(&mut self, set: u64) {
+        if self.sets.open(set).is_none()
+            && let Some(lowest) = self.sets.lowest()
+        {
+            self.close_set(lowest);
+        }
+    }
+
+    fn close_if_complete(&mut self, set: u64) {
+        let complete = self
+            .sets
+            .open(set)
+            .is_some_and(|open| open.frames.is_some_and(|frames| open.bits.count_below(frames) == frames));
+        if complete {
+            self.close_set(set);
+        }
+    }
+
+    fn close_set(&mut self, set: u64) {
+        self.declared.remove(&set);
+        let Some(open) = self.sets.close(set) else { return };
+        self.closed.insert(set);
+        if self.closed.len() > CLOSED_MAX {
+            self.closed.pop_first();
+        }
+        if let Some(frames) = open.frames {
+            let taken = open.bits.count_below(frames);
+            self.note(Item::SetOver(SetOver { set, frames, taken }));
+        }
+    }
+
+    /// The first bytes of a frame came: whether the rest is wanted.
+    ///
+    /// # Errors
+    /// `Protocol` for what no producer sends; `Usage` for a frame that the channel can never hold.
+    pub fn begin(&mut self, link: u64, epoch: u16, number: u64, item: &Item) -> Result<bool> {
+        let memory_max = self.memory_bytes_max;
+        // With this, what is written and what is yet to be never fill the log alone.
+        let spill_max = self.spill.map_or(u64::MAX, |spill| spill.bytes_max / 4);
+        let Some(source) = self.source_of(link) else { return Ok(false) };
+        let Item::Frame(head) = item else { return Err(protocol("a producer gives frames only")) };
+        if head.producer != *source.id || head.sequence != number || head.stamp.is_some() {
+            return Err(protocol("a frame that is not what its place says"));
+        }
+        let cost = cost_of(item);
+        if cost > memory_max || cost > spill_max {
+            let cause = format!("a frame of {} bytes is more than the channel holds", head.payload_bytes);
+            return Err(Failure::new(FailureKind::Usage, "push a frame", cause));
+        }
+        source.lane.begin(epoch, number, item)
+    }
+
+    /// A frame that was begun is whole and sound.
+    pub fn arrived(&mut self, link: u64, epoch: u16, number: u64, item: Item, payload: Payload, now_ns: u64) {
+        if let Some(source) = self.source_of(link) {
+            source.lane.arrived(epoch, number, item, payload);
+        }
+        self.admit(now_ns);
+    }
+
+    /// A frame that was begun is damaged.
+    pub fn damaged(&mut self, link: u64, epoch: u16, number: u64) {
+        if self.source_of(link).is_some_and(|source| source.lane.damaged(epoch, number)) {
+            self.actions.push_back(Action::Tell(link, FramesMessage::Again { number }));
+        }
+    }
+
+    /// Takes what waits, as long as there is room, each producer in its turn.
+    pub fn admit(&mut self, now_ns: u64) {
+        while let Some(id) = self.next_waiting() {
+            let waits = self.sources.get(&id).and_then(|source| source.lane.peek()).map(cost_of);
+            let Some(cost) = waits else { break };
+            if !self.make_room(cost) {
+                break;
+            }
+            self.accept(&id, now_ns);
+            self.turn = Some(id);
+        }
+        self.trim();
+    }
+
+    fn next_waiting(&self) -> Option<ProducerId> {
+        let waits = |(_, source): &(&ProducerId, &Source)| source.lane.peek().is_some();
+        let after = self.turn.as_ref().and_then(|turn| {
+            let behind = (std::ops::Bound::Excluded(turn), std::ops::Bound::Unbounded);
+            self.sources.range::<ProducerId, _>(behind).find(waits)
+        });
+        after.or_else(|| self.sources.iter().find(waits)).map(|(id, _)| id.clone())
+    }
+
+    fn accept(&mut self, id: &ProducerId, now_ns: u64) {
+        let Some(source) = self.sources.get_mut(id) else { return };
+        let Some((number, item, payload)) = source.lane.pop() else { return };
+        let cost = cost_of(&item);
+        let Item::Frame(mut head) = item else { return };
+        head.stamp = Some(HubStamp { taken_ns: now_ns, clock: source.clock });
+        let (set, payload_bytes) = (head.set, head.payload_bytes);
+        let head: FrameHead = *head;
+        let sequence = head.sequence;
+        let kind = Kind::Frame { producer: source.id.clone(), sequence, cost };
+        let held = Arc::new(Held { head, payload });
+        let place = self.push(kind, Some(held));
+        let Some(source) = self.sources.get_mut(id) else { return };
+        source.next = sequence + 1;
+        source.last_place = place;
+        source.bytes += payload_bytes;
+        if source.level == HeldLevel::Durable {
+            source.unsynced.push_back((place, sequence));
+        } else {
+            source.durable = source.next;
+        }
+        source.lane.take(number, cost);
+        let link = source.link;
+        if let (Some(link), Some(message)) = (link, source.tell(false)) {
+            self.actions.push_back(Action::Tell(link, message));
+        }
+        if let Some((set, index)) = set
+            && !self.closed.contains(&set)
+        {
+            self.make_set_room(set);
+            if let Some(open) = self.sets.open(set) {
+                open.bits.insert(index);
+            }
+            self.close_if_complete(set);
+        }
+        self.conclude(id);
+    }
+
+    /// Something gets its place.
+    fn push(&mut self, kind: Kind, held: Option<Arc<Held>>) -> u64 {
+        let place = self.log.end();
+        let mut disk = Disk::No;
+        if self.spill.is_some_and(|spill| spill.is_recorded) {
+            let record = match (&kind, &held) {
+                (Kind::Note(item), _) => Some(Record::Note(item.clone())),
+                (_, Some(held)) => Some(Record::Frame(held.clone())),
+                _ => None,
+            };
+            if let Some(record) = record {
+                disk = Disk::Writing;
+                self.files.begin(record.cost());
+                self.actions.push_back(Action::Write(place, record));
+            }
+        }
+        self.log.push(Slot { kind, held, disk });
+        self.actions.push_back(Action::Wake);
+        place
+    }
+
+    fn note(&mut self, item: Item) {
+        self.push(Kind::Note(item), None);
+    }
+
+    /// Whether a producer has ended, and all of it is held.
+    fn conclude(&mut self, id: &ProducerId) {
+        let Some(source) = self.sources.get_mut(id) else { return };
+        if !source.is_complete() {
+            return;
+        }
+        let (link, frames) = (source.link, source.next);
+        if source.over == Over::No {
+            self.producer_over(id, Over::Finished);
+        }
+        if let Some(link) = link {
+            self.actions.push_back(Action::Tell(link, FramesMessage::Finished { frames }));
+        }
+    }
+
+    fn producer_over(&mut self, id: &ProducerId, over: Over) {
+        let Some(source) = self.sources.get_mut(id) else { return };
+        source.over = over;
+        let frames = source.next;
+        let mut ended = Vec::new();
+        for (&set, by) in &mut self.declared {
+            if by.remove(id) && by.is_empty() {
+                ended.push(set);
+            }
+        }
+        ended.into_iter().for_each(|set| self.close_set(set));
+        self.note(Item::ProducerOver { producer: id.clone(), frames, is_gone: over == Over::Gone });
+    }
+
+    /// A record is written.
+    pub fn written(&mut self, place: u64, at: Location, record: &Record, now_ns: u64) {
+        self.files.written(place, at, record.cost());
+        if let Some(slot) = self.log.get_mut(place) {
+            slot.disk = Disk::At(at);
+        }
+        self.spill_trouble = None;
+        self.admit(now_ns);
+    }
+
+    /// Everything below `place` that was written is synced.
+    pub fn synced(&mut self, place: u64) {
+        let mut told = Vec::new();
+        for source in self.sources.values_mut() {
+            source.synced(place);
+            if source.level == HeldLevel::Durable
+                && let (Some(link), Some(message)) = (source.link, source.tell(true))
+            {
+                told.push((link, message, (*source.id).clone()));
+            }
+        }
+        for (link, message, id) in told {
+            self.actions.push_back(Action::Tell(link, message));
+            self.conclude(&id);
+        }
+    }
+
+    /// Whether anybody waits for a sync.
+    pub fn wants_sync(&self) -> bool {
+        self.sources.values().any(|source| !source.unsynced.is_empty())
+    }
+
+    /// The log cannot be written for now.
+    pub fn trouble(&mut self, why: String) {
+        self.spill_trouble = Some(why);
+    }
+
+    /// From time to time: tells what was not told yet.
+    pub fn tick(&mut self, now_ns: u64) {
+        for source in self.sources.values_mut() {
+            if let (Some(link), Some(message)) = (source.link, source.tell(true)) {
+                self.actions.push_back(Action::Tell(link, message));
+            }
+        }
+        self.admit(now_ns);
+    }
+
+    /// What to do next.
+    pub fn take_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Whether a producer of this link waits for room: its consumers hold it up, not the link.
+    pub fn is_held_up(&self, link: u64) -> bool {
+        self.sources.values().any(|source| source.link == Some(link) && source.lane.peek().is_some())
+    }
+
+    /// Whether nobody has a link.
+    pub fn is_idle(&self) -> bool {
+        self.subscriptions.is_empty() && self.sources.values().all(|source| source.link.is_none())
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> ChannelStatus {
+        let end = self.log.end();
+        ChannelStatus {
+            memory_bytes: self.log.memory_bytes(),
+            memory_bytes_max: self.memory_bytes_max,
+            frames: self.frames_there(),
+            spill_bytes: self.files.bytes(),
+            spill_bytes_max: self.spill.map_or(0, |spill| spill.bytes_max),
+            spill_trouble: self.spill_trouble.clone(),
+            forgotten: self.forgotten,
+            producers: self.sources.values().map(Source::status).take(limits::STATUS_ROWS_MAX).collect(),
+            consumers: self
+                .subscriptions
+                .values()
+                .map(|subscription| subscription.status(end.saturating_sub(subscription.cursor)))
+                .take(limits::STATUS_ROWS_MAX)
+                .collect(),
+            sets: self
+                .sets
+                .iter()
+                .filter_map(|(set, open)| {
+                    let frames = open.frames?;
+                    Some((set, frames, open.bits.count_below(frames)))
+                })
+                .take(limits::STATUS_ROWS_MAX)
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Room for one more frame: what goes, and whose it was.
+
+use super::log::{Disk, Kind};
+use super::{Action, Channel, Record};
+use std::sync::Arc;
+use thalweg_wire::limits;
+use thalweg_wire::message::{FramePolicy, LossReason};
+
+/// Bytes that are handed out to be written at once, to make room.
+const SPILL_BATCH_BYTES: u64 = 16 << 20;
+
+impl Channel {
+    /// Makes room for a frame, as far as it can be made now. False: not yet.
+    pub(super) fn make_room(&mut self, cost: u64) -> bool {
+        while self.log.len() >= limits::CHANNEL_FRAMES_MAX {
+            self.trim();
+            if self.log.len() >= limits::CHANNEL_FRAMES_MAX && !self.forget_oldest() {
+                return false;
+            }
+        }
+        if self.spill.is_some_and(|spill| spill.is_recorded) && !self.spill_room(cost) {
+            return false;
+        }
+        self.keep_depth();
+        while self.log.memory_bytes() + cost > self.memory_bytes_max {
+            self.trim();
+            if self.log.memory_bytes() + cost > self.memory_bytes_max && !self.evict_one() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether something at this place waits for a consumer that will come.
+    pub(super) fn is_awaited(&self, place: u64) -> bool {
+        self.subscriptions.is_empty() && !self.is_unattended && place >= self.hold_from
+    }
+
+    fn is_needed_by(&self, place: u64, policy: fn(FramePolicy) -> bool) -> bool {
+        self.subscriptions.values().any(|one| policy(one.policy) && one.needs(place))
+    }
+
+    /// Takes the oldest payload out of memory, if the log has it or nobody has a right to it. False: it must be waited for.
+    fn evict_one(&mut self) -> bool {
+        let Some(place) = self.log.first_in_memory() else { return false };
+        let Some(slot) = self.log.get(place) else { return false };
+        match slot.disk {
+            Disk::At(_) => {}
+            Disk::Writing => return false,
+            Disk::No => {
+                let spills = self.is_needed_by(place, |policy| policy == FramePolicy::Spill);
+                if spills && self.spill.is_some() {
+                    self.spill_from(place);
+                    return false;
+                }
+                let blocks = self.is_needed_by(place, |policy| policy == FramePolicy::Block);
+                if blocks || spills || self.is_awaited(place) {
+                    return false;
+                }
+                self.drop_through(place);
+            }
+        }
+        self.log.evict(place);
+        true
+    }
+
+    /// Those that drop have nothing up to this place any more.
+    fn drop_through(&mut self, place: u64) {
+        let late = self.subscriptions.iter().filter(|(_, one)| one.drops() && one.needs(place));
+        let late: Vec<_> = late.map(|(key, _)| key.clone()).collect();
+        for key in late {
+            self.advance(&key, place + 1);
+        }
+    }
+
+    /// Those that drop and have a depth are not further behind than that.
+    fn keep_depth(&mut self) {
+        let end = self.log.end();
+        let deep = self.subscriptions.iter().filter_map(|(key, one)| match one.policy {
+            FramePolicy::DropOldest { depth } if depth > 0 => {
+                let from = (end + 1).saturating_sub(u64::from(depth));
+                (one.cursor < from.min(end)).then(|| (key.clone(), from.min(end)))
+            }
+            _ => None,
+        });
+        let deep: Vec<_> = deep.collect();
+        for (key, from) in deep {
+            self.advance(&key, from);
+        }
+    }
+
+    /// Names everything below `to` as lost to one that drops.
+    fn advance(&mut self, key: &super::ConsumerKey, to: u64) {
+        let Channel { subscriptions, log, .. } = self;
+        let Some(one) = subscriptions.get_mut(key) else { return };
+        let reason = match one.policy {
+            FramePolicy::LatestOnly => LossReason::Superseded,
+            _ => LossReason::Dropped,
+        };
+        while one.cursor < to && one.pass(log.get(one.cursor), reason) {}
+        self.actions.push_back(Action::Wake);
+    }
+
+    /// Has the oldest payloads written that are only in memory.
+    fn spill_from(&mut self, from: u64) {
+        let mut bytes = 0;
+        for place in from..self.log.end() {
+            let Some(held) =
+                self.log.get(place).filter(|slot| slot.disk == Disk::No).and_then(|s| s.held.clone())
+            else {
+                continue;
+            };
+            let cost = held.cost();
+            if bytes > 0 && bytes + cost > SPILL_BATCH_BYTES || !self.spill_room(cost) {
+                return;
+            }
+            bytes += cost;
+            if let Some(slot) = self.log.get_mut(place) {
+                slot.disk = Disk::Writing;
+            }
+            self.files.begin(cost);
+            self.actions.push_back(Action::Write(place, Record::Frame(Arc::clone(&held))));
+        }
+    }
+
+    /// Room for so much more in the log: forgets its oldest files, if nobody is promised them.
+    fn spill_room(&mut self, cost: u64) -> bool {
+        let Some(spill) = self.spill else { return false };
+        while self.files.bytes() + cost > spill.bytes_max {
+            if !self.forget_oldest() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn forget_oldest(&mut self) -> bool {
+        let Some((file, last_place)) = self.files.oldest() else { return false };
+        let is_promised = self
+            .subscriptions
+            .values()
+            .any(|one| one.policy == FramePolicy::Block && one.cursor <= last_place);
+        if is_promised || self.is_awaited(last_place) {
+            return false;
+        }
+        for place in self.log.base()..=last_place {
+            if let Some(slot) = self.log.get_mut(place)
+                && matches!(slot.disk, Disk::At(at) if at.file == file)
+            {
+                slot.disk = Disk::No;
+                self.forgotten += u64::from(slot.held.is_none());
+            }
+        }
+        self.files.forget(file);
+        self.actions.push_back(Action::Forget(file));
+        self.skip_forgotten(last_place);
+        self.trim();
+        true
+    }
+
+    /// Names what was forgotten up to this place to those who are at it.
+    fn skip_forgotten(&mut self, last_place: u64) {
+        let Channel { subscriptions, log, .. } = self;
+        for one in subscriptions.values_mut() {
+            while one.cursor <= last_place && log.get(one.cursor).is_some_and(|slot| !slot.is_there()) {
+                if !one.pass(log.get(one.cursor), LossReason::Forgotten) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Takes out of the front what nobody needs and the log does not remember.
+    pub(super) fn trim(&mut self) {
+        let is_recorded = self.spill.is_some_and(|spill| spill.is_recorded);
+        let first_needed = self.subscriptions.values().map(|one| one.cursor).min();
+        while let Some(slot) = self.log.first() {
+            let place = self.log.base();
+            let is_remembered = is_recorded && slot.disk != Disk::No;
+            let is_needed = first_needed.is_some_and(|first| first <= place) || self.is_awaited(place);
+            if is_remembered || is_needed {
+                break;
+            }
+            self.log.pop();
+        }
+        // Files that only held what memory did not.
+        while !is_recorded
+            && let Some((file, last_place)) = self.files.oldest()
+            && last_place < self.log.base()
+        {
+            self.files.forget(file);
+            self.actions.push_back(Action::Forget(file));
+        }
+    }
+
+    /// Frames that can be had.
+    pub(super) fn frames_there(&self) -> u64 {
+        let is_frame = |place: &u64| {
+            self.log
+                .get(*place)
+                .is_some_and(|slot| slot.is_there() && matches!(slot.kind, Kind::Frame { .. }))
+        };
+        (self.log.base()..self.log.end()).filter(is_frame).count() as u64
+    }
+}

@@ -1,0 +1,136 @@
+//! A producer as its hub knows it.
+
+use crate::frames::clock::UNKNOWN;
+use crate::frames::frame::Payload;
+use crate::frames::lane::{Incoming, Window};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use thalweg_wire::message::{ClockOffset, FramesMessage, HeldLevel, ProducerId, ProducerStatus};
+
+/// Whether more comes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    No,
+    Finished,
+    Gone,
+}
+
+#[derive(Debug)]
+pub(super) struct Source {
+    pub id: Arc<ProducerId>,
+    /// The link that it has.
+    pub link: Option<u64>,
+    /// That link stands no more, and may be replaced.
+    pub is_lost: bool,
+    /// The link that it had last.
+    pub last_link: u64,
+    pub lane: Incoming<Payload>,
+    pub window: Window,
+    pub level: HeldLevel,
+    /// The sequence that is taken next.
+    pub next: u64,
+    /// What this hub took first of it.
+    pub first_here: u64,
+    pub bytes: u64,
+    /// It said that it made so many.
+    pub finish: Option<u64>,
+    pub over: Over,
+    pub clock: ClockOffset,
+    /// Places and sequences that are not synced, of one whose level is durable.
+    pub unsynced: VecDeque<(u64, u64)>,
+    /// Everything below is synced.
+    pub durable: u64,
+    /// Place of its newest frame.
+    pub last_place: u64,
+    told_durable: u64,
+}
+
+impl Source {
+    pub fn new(id: Arc<ProducerId>, next: u64) -> Source {
+        let window = Window { bytes: 0, items: 1 };
+        Source {
+            id,
+            link: None,
+            is_lost: false,
+            last_link: 0,
+            lane: Incoming::new(window, next),
+            window,
+            level: HeldLevel::Memory,
+            next,
+            first_here: next,
+            bytes: 0,
+            finish: None,
+            over: Over::No,
+            clock: UNKNOWN,
+            unsynced: VecDeque::new(),
+            durable: next,
+            last_place: 0,
+            told_durable: next,
+        }
+    }
+
+    /// A new link: what waits of the old one is asked for again.
+    pub fn attach(&mut self, link: u64, level: HeldLevel, window: Window) {
+        self.link = Some(link);
+        self.last_link = link;
+        self.is_lost = false;
+        self.level = level;
+        self.window = window;
+        self.over = Over::No;
+        self.finish = None;
+        self.renew();
+    }
+
+    /// The lane begins again behind what was taken: a frame that waited for room is sent again.
+    pub fn renew(&mut self) {
+        let epoch = self.lane.epoch();
+        self.lane = Incoming::resumed(self.window, self.next, epoch);
+    }
+
+    /// Everything below this counts as held.
+    pub fn held(&self) -> u64 {
+        match self.level {
+            HeldLevel::Memory => self.next,
+            HeldLevel::Durable => self.durable,
+        }
+    }
+
+    /// What to tell it of that.
+    pub fn tell(&mut self, whatever: bool) -> Option<FramesMessage> {
+        if self.level == HeldLevel::Memory {
+            return self.lane.tell(whatever).map(|next| FramesMessage::Taken { next });
+        }
+        // A sync is a round of its own: what it made durable is told at once.
+        (self.durable > self.told_durable).then(|| {
+            self.told_durable = self.durable;
+            FramesMessage::Taken { next: self.durable }
+        })
+    }
+
+    /// Everything below `place` is synced.
+    pub fn synced(&mut self, place: u64) {
+        while let Some(&(at, sequence)) = self.unsynced.front()
+            && at < place
+        {
+            self.durable = sequence + 1;
+            self.unsynced.pop_front();
+        }
+    }
+
+    /// Whether it said that it ends, and all of it is held.
+    pub fn is_complete(&self) -> bool {
+        self.finish.is_some_and(|frames| self.next >= frames && self.held() >= frames)
+    }
+
+    pub fn status(&self) -> ProducerStatus {
+        ProducerStatus {
+            producer: (*self.id).clone(),
+            frames: self.next,
+            bytes: self.bytes,
+            waiting: self.lane.waiting() as u64,
+            is_linked: self.link.is_some(),
+            is_finished: self.over == Over::Finished,
+            clock: self.clock,
+        }
+    }
+}

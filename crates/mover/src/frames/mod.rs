@@ -1,0 +1,59 @@
+//! Frames of detectors, from memory to memory, as state machines without I/O.
+//!
+//! A *channel* is a name under which any number of *producers* give frames and any number of *consumers* take them; it lives
+//! in a *hub*, inside a daemon or any other process. A frame goes
+//!
+//! ```text
+//! producer::Producer -- lane --> hub::Channel -- lane --> consumer::Consumer
+//!                                     |  ^
+//!                                     v  |
+//!                                  spill log
+//! ```
+//!
+//! 1. The [`producer`] numbers frames, keeps each until the hub says that it has it, and gives them again after an outage.
+//! 2. A [`lane`] carries items in order, whatever way they overtake each other on, with a bounded number of bytes under
+//!    way. Both hops are lanes.
+//! 3. The [`hub`] takes each frame once, in its producer's order, holds it as long as a consumer needs it (in memory, then in
+//!    the [`spill`] log), and hands it out by each consumer's policy. What a consumer does not get is told to it at its
+//!    place.
+//! 4. The [`consumer`] holds every sequence against what was told, so that each is delivered or named exactly once, and says
+//!    which [`sets`] are complete and how late frames were ([`tails`], by one [`clock`]).
+//!
+//! Guaranteed: order for each producer; nothing is lost or twice without being named (see [`LossReason`]); memory has a bound.
+//! Not guaranteed: order between producers; what a consumer took and had not worked on when it was killed.
+
+pub mod frame;
+
+pub mod lane;
+
+pub mod producer;
+
+pub mod hub;
+
+pub mod spill;
+
+pub mod consumer;
+
+pub mod sets;
+
+pub mod tails;
+
+pub mod clock;
+
+pub use frame::{
+    ConsumerReport, Delivery, Frame, Latency, NewFrame, Payload, ProducerReport, ReceiverFigures,
+    SenderFigures, SetReport,
+};
+pub use thalweg_wire::message::{
+    ChannelStatus, ChannelWishes, ClockOffset, ConsumerStatus, FrameFrom, FramePolicy, HeldLevel, LossReason,
+    LostRange, ProducerId, ProducerStatus,
+};
+
+use crate::failure::{Failure, FailureKind};
+
+/// Times that one item may come damaged before its lane is given up.
+pub const DAMAGED_MAX: u32 = 8;
+
+fn protocol(cause: &str) -> Failure {
+    Failure::new(FailureKind::Protocol, "move frames", cause)
+}

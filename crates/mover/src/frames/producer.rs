@@ -1,0 +1,226 @@
+//! The producer's end: numbers frames, and keeps each until the hub has it.
+
+use super::clock::UNKNOWN;
+use super::frame::Payload;
+use super::lane::{Outgoing, Window, cost};
+use super::protocol;
+use crate::failure::{Failure, FailureKind, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use thalweg_wire::limits;
+use thalweg_wire::message::{ClockOffset, FrameHead, FramesMessage, ProducerId};
+
+/// A frame that is kept.
+#[derive(Debug, Clone)]
+pub struct Made {
+    /// All but its payload.
+    pub head: FrameHead,
+    /// Its payload.
+    pub payload: Payload,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Producer {
+    id: ProducerId,
+    window: Window,
+    /// `None` before the hub stood for the first time.
+    lane: Option<Outgoing<Arc<Made>>>,
+    /// Declared, and maybe not over.
+    sets: BTreeMap<u64, u32>,
+    finish: bool,
+    finished: bool,
+    clock: ClockOffset,
+    says: VecDeque<FramesMessage>,
+}
+
+impl Producer {
+    /// Of this name, that keeps so much.
+    pub fn new(id: ProducerId, window: Window) -> Producer {
+        Producer {
+            id,
+            window,
+            lane: None,
+            sets: BTreeMap::new(),
+            finish: false,
+            finished: false,
+            clock: UNKNOWN,
+            says: VecDeque::new(),
+        }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> &ProducerId {
+        &self.id
+    }
+
+    /// What it keeps.
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// The lowest sequence that it can still give; `None` before the hub stood.
+    pub fn first(&self) -> Option<u64> {
+        self.lane.as_ref().map(Outgoing::first)
+    }
+
+    /// Whether a frame of this size may be pushed: the hub stands, and there is room.
+    pub fn has_room(&self, payload_bytes: u64, metadata_bytes: usize) -> bool {
+        self.lane.as_ref().is_some_and(|lane| lane.has_room(cost(payload_bytes, metadata_bytes)))
+    }
+
+    /// Numbers a frame and keeps it. There must be room.
+    ///
+    /// # Errors
+    /// `Usage` after the end, and for what no hub takes.
+    pub fn push(&mut self, mut head: FrameHead, payload: Payload) -> Result<u64> {
+        let usage = |cause: &str| Failure::new(FailureKind::Usage, "push a frame", cause);
+        if self.finish {
+            return Err(usage("the producer has finished"));
+        }
+        let Some(lane) = &mut self.lane else { return Err(usage("the hub is not there yet")) };
+        head.producer = self.id.clone();
+        head.sequence = lane.end();
+        head.check().map_err(|error| usage(&error.to_string()))?;
+        let bytes = cost(head.payload_bytes, head.metadata.len());
+        Ok(lane.push(Arc::new(Made { head, payload }), bytes))
+    }
+
+    /// A set has so many frames.
+    ///
+    /// # Errors
+    /// `Usage` for none, too many, another number than before, or after the end.
+    pub fn declare(&mut self, set: u64, frames: u32) -> Result<()> {
+        let known = self.sets.get(&set).copied();
+        if self.finish
+            || !(1..=limits::SET_FRAMES_MAX).contains(&frames)
+            || known.is_some_and(|known| known != frames)
+        {
+            let cause = "a set has from 1 to 1048576 frames, always as many, and is declared before the end";
+            return Err(Failure::new(FailureKind::Usage, "declare a set", cause));
+        }
+        if self.sets.len() >= limits::SETS_OPEN_MAX {
+            self.sets.pop_first();
+        }
+        self.sets.insert(set, frames);
+        self.says.push_back(FramesMessage::Declare { set, frames });
+        Ok(())
+    }
+
+    /// No more will come.
+    pub fn finish(&mut self) {
+        if !std::mem::replace(&mut self.finish, true) {
+            self.say_finish();
+        }
+    }
+
+    fn say_finish(&mut self) {
+        if let Some(lane) = &self.lane {
+            self.says.push_back(FramesMessage::Finish { frames: lane.end() });
+        }
+    }
+
+    /// Its clock against the hub's.
+    pub fn set_clock(&mut self, clock: ClockOffset) {
+        if clock != self.clock {
+            self.clock = clock;
+            self.says.push_back(FramesMessage::ClockIs(clock));
+        }
+    }
+
+    /// The hub said something.
+    ///
+    /// # Errors
+    /// `Protocol`; `Conflict` if somebody else makes frames under our name; `Damage`.
+    pub fn hear(&mut self, message: FramesMessage) -> Result<()> {
+        match message {
+            FramesMessage::Stand { epoch, next } => {
+                let window = self.window;
+                let lane = self.lane.get_or_insert_with(|| Outgoing::new(window, next));
+                if next > lane.end() {
+                    let cause = "somebody else makes frames under this name";
+                    return Err(Failure::new(FailureKind::Conflict, "push frames", cause));
+                }
+                lane.stand(epoch, next)?;
+                self.says.clear();
+                if self.clock != UNKNOWN {
+                    self.says.push_back(FramesMessage::ClockIs(self.clock));
+                }
+                let declared = self.sets.iter().map(|(&set, &frames)| FramesMessage::Declare { set, frames });
+                self.says.extend(declared);
+                if self.finish {
+                    self.say_finish();
+                }
+                Ok(())
+            }
+            FramesMessage::Taken { next } => self.lane_mut()?.taken(next).map(drop),
+            FramesMessage::Again { number } => self.lane_mut()?.damaged(number),
+            FramesMessage::Finished { frames } => {
+                let end = self.lane_mut()?.end();
+                if !self.finish || frames != end {
+                    return Err(protocol("the hub finished what has not ended"));
+                }
+                self.lane_mut()?.taken(end)?;
+                self.finished = true;
+                Ok(())
+            }
+            _ => Err(protocol("a hub does not say this to a producer")),
+        }
+    }
+
+    fn lane_mut(&mut self) -> Result<&mut Outgoing<Arc<Made>>> {
+        self.lane.as_mut().ok_or_else(|| protocol("the hub does not stand"))
+    }
+
+    /// What to say next.
+    pub fn take_message(&mut self) -> Option<FramesMessage> {
+        self.says.pop_front()
+    }
+
+    /// The next frame for a stream, with its epoch.
+    pub fn next(&mut self, stream: u16) -> Option<(u16, Arc<Made>)> {
+        let lane = self.lane.as_mut()?;
+        let (number, epoch) = lane.next(stream)?;
+        lane.item(number).map(|made| (epoch, made.clone()))
+    }
+
+    /// Epoch of the link that stands.
+    pub fn epoch(&self) -> Option<u16> {
+        self.lane.as_ref().and_then(Outgoing::epoch)
+    }
+
+    /// There is no link. What was to be said is said again over the next one.
+    pub fn unlink(&mut self) {
+        if let Some(lane) = &mut self.lane {
+            lane.unlink();
+        }
+        self.says.clear();
+    }
+
+    /// A stream broke.
+    pub fn stream_lost(&mut self, stream: u16) {
+        if let Some(lane) = &mut self.lane {
+            lane.stream_lost(stream);
+        }
+    }
+
+    /// The hub has everything.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Its next sequence; 0 before the hub stood.
+    pub fn frames(&self) -> u64 {
+        self.lane.as_ref().map_or(0, Outgoing::end)
+    }
+
+    /// Frames and bytes that the hub has not.
+    pub fn waiting(&self) -> (u64, u64) {
+        self.lane.as_ref().map_or((0, 0), |lane| (lane.end() - lane.first(), lane.kept_bytes()))
+    }
+
+    /// Frames sent again.
+    pub fn again(&self) -> u64 {
+        self.lane.as_ref().map_or(0, Outgoing::again)
+    }
+}

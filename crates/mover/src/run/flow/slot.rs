@@ -1,0 +1,382 @@
+//! A slot as its producer has it: taken of the server, kept as long as there is something to send, and obeyed.
+//!
+//! 1. It is taken before the transfer is opened: what cannot be promised is refused before anything is sent.
+//! 2. Where the promise needs bursts that are ready a period apart, nothing goes before the first of them is: then the
+//!    windows are moved to it, or it is refused.
+//! 3. It is asked for again every few seconds, which keeps the lease, and tells when the next window opens.
+//!
+//! **Clocks.** The server says how long it is, after it heard the question, until a window opens. Who sends that long after
+//! it *asked* has his bytes there when the window opens: they take the same way as the question did. So no clocks are compared,
+//! and the way back does not matter. What counts is the quickest of the last answers; those before it are forgotten, because
+//! clocks drift.
+
+use super::sender::FlowSend;
+use crate::admission::gate::{Gate, ramp};
+use crate::admission::{SlotAsked, SlotHeld};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::run::client::Client;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thalweg_wire::limits;
+use thalweg_wire::message::{LeaseId, Question, Reply, Rhythm, Slot, SlotAsk, SlotTable, SlotWish};
+
+/// Between two questions: a third of the shortest lease that a server gives.
+const KEEP_EVERY: Duration = Duration::from_secs(5);
+/// Answers of which the quickest counts: a drift of 50 ppm is 1 ms in the time that they span.
+const ANSWERS: usize = 4;
+/// What threads and queues of a machine that is not idle make of a time, at least.
+const GUARD_MIN: Duration = Duration::from_millis(5);
+/// How often who waits looks whether it is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Holds pieces back until their window. Closed until it is opened.
+#[derive(Debug)]
+pub struct SlotGate {
+    began: Instant,
+    gate: Mutex<Option<Gate>>,
+    changed: Condvar,
+}
+
+impl SlotGate {
+    fn new() -> SlotGate {
+        SlotGate { began: Instant::now(), gate: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Waits until so many bytes may go. `go_on` is asked between pauses; false ends the wait.
+    pub fn wait(&self, bytes: u64, go_on: impl Fn() -> bool) {
+        let goes = loop {
+            let mut gate = self.lock();
+            if let Some(gate) = &mut *gate {
+                break gate.pass(self.now(), bytes);
+            }
+            drop(self.changed.wait_timeout(gate, LOOK_AGAIN).unwrap_or_else(|p| p.into_inner()));
+            if !go_on() {
+                return;
+            }
+        };
+        loop {
+            let left = Duration::from_nanos(goes.saturating_sub(self.now()));
+            if left.is_zero() || !go_on() {
+                return;
+            }
+            std::thread::sleep(left.min(LOOK_AGAIN));
+        }
+    }
+
+    /// When the next window opens; `None` while it is closed.
+    pub fn next_opening(&self) -> Option<Instant> {
+        let gate = self.lock();
+        gate.as_ref().map(|gate| self.began + Duration::from_nanos(gate.next_opening(self.now())))
+    }
+
+    fn open(&self, slot: &Slot, guard_micros: u64, opens: Instant) {
+        let opens = nanos(opens.saturating_duration_since(self.began));
+        let (period, length) = (slot.period_micros * 1000, slot.length_micros * 1000);
+        let mut gate = self.lock();
+        match &mut *gate {
+            Some(gate) => gate.set_opening(opens),
+            None => *gate = Some(Gate::new(opens, period, length, slot.bytes_per_s, guard_micros * 1000)),
+        }
+        drop(gate);
+        self.changed.notify_all();
+    }
+
+    fn now(&self) -> u64 {
+        nanos(self.began.elapsed())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Gate>> {
+        self.gate.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A slot that was taken. It is left when the value goes.
+pub struct TakenSlot {
+    inner: Arc<Inner>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+struct Inner {
+    client: Arc<Client>,
+    asked: SlotAsked,
+    /// What is not the server's to promise: until a mark is made, and known.
+    overhead: Duration,
+    wish: SlotWish,
+    gate: Arc<SlotGate>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    slot: Slot,
+    /// Of the last answers: how long each took, and when a window opens by it.
+    openings: VecDeque<(Duration, Instant)>,
+    failure: Option<Failure>,
+    is_over: bool,
+}
+
+impl TakenSlot {
+    /// Asks for a slot. `mark_every` is the time between two marks; `ready`, when the first burst was, if it was: else the
+    /// windows are moved when it is.
+    ///
+    /// # Errors
+    /// `Busy` with the reason if it cannot be promised, `Unsupported` by a server without slots, `Usage` for a deadline that
+    /// leaves nothing.
+    pub fn take(
+        client: &Arc<Client>,
+        asked: SlotAsked,
+        mark_every: Duration,
+        ready: Option<Instant>,
+    ) -> Result<TakenSlot> {
+        let (table, _, took) = ask_one(client, SlotAsk::All, |reply| match reply {
+            Reply::Slots(table) => Some(table),
+            _ => None,
+        })?;
+        let overhead = mark_every + client.rtt.max(took);
+        let wish = wish(&asked, overhead, client.rtt, &table)?;
+        let inner = Inner {
+            client: client.clone(),
+            asked,
+            overhead,
+            wish,
+            gate: Arc::new(SlotGate::new()),
+            state: Mutex::new(State {
+                slot: NO_SLOT,
+                openings: VecDeque::new(),
+                failure: None,
+                is_over: false,
+            }),
+            changed: Condvar::new(),
+        };
+        inner.take(None, ready)?;
+        let is_ready = ready.is_some() || inner.state().slot.is_any_time;
+        if is_ready {
+            inner.open();
+        }
+        Ok(TakenSlot { inner: Arc::new(inner), keeper: None })
+    }
+
+    /// Keeps it from now on, on a thread of its own, and moves it to the first burst of `run` if need be.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub(super) fn keep(&mut self, run: Arc<FlowSend>) -> Result<()> {
+        let inner = self.inner.clone();
+        let work = move || inner.keep(&run);
+        let spawned = std::thread::Builder::new().name("slot".into()).spawn(work);
+        self.keeper = Some(spawned.map_err(|error| failure::of_io("start a thread", &error))?);
+        Ok(())
+    }
+
+    /// What holds pieces back.
+    pub fn gate(&self) -> Arc<SlotGate> {
+        self.inner.gate.clone()
+    }
+
+    /// What is promised now.
+    pub fn held(&self) -> SlotHeld {
+        let state = self.inner.state();
+        let slot = state.slot;
+        let worst = Duration::from_micros(slot.worst_micros) + self.inner.overhead;
+        let opens = self.inner.gate.next_opening().unwrap_or_else(|| opening(&state.openings));
+        SlotHeld { slot, deadline: self.inner.asked.deadline, worst, opens }
+    }
+
+    /// Why it is lost, if it is.
+    pub fn failure(&self) -> Option<Failure> {
+        self.inner.state().failure.clone()
+    }
+}
+
+impl Drop for TakenSlot {
+    fn drop(&mut self) {
+        self.inner.state().is_over = true;
+        self.inner.changed.notify_all();
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+        let lease = self.inner.state().slot.lease;
+        if self.inner.client.session.lost_since().is_none() {
+            // Not waited for: without it the lease ends by time.
+            drop(self.inner.client.ask(Question::Slot(SlotAsk::Leave(lease))));
+        }
+    }
+}
+
+impl Inner {
+    fn take(&self, instead: Option<LeaseId>, ready: Option<Instant>) -> Result<()> {
+        let mut wish = self.wish;
+        if let (Some(ready), Rhythm::Bursts { period_micros, .. }) = (ready, wish.rhythm) {
+            wish.ready_ago_micros = micros(ready.elapsed() + self.client.rtt / 2) % period_micros;
+        }
+        let (slot, asked_at, took) = ask_one(&self.client, SlotAsk::Take { wish, instead }, slot_of)?;
+        let mut state = self.state();
+        state.openings.clear();
+        state.heard(slot, asked_at, took);
+        Ok(())
+    }
+
+    fn keep(&self, run: &FlowSend) {
+        if !self.state().slot.is_any_time && self.gate.next_opening().is_none() {
+            let Some(ready) = self.first_burst(run) else { return };
+            let lease = self.state().slot.lease;
+            if let Err(failure) = self.take(Some(lease), Some(ready)) {
+                self.state().failure = Some(failure);
+                return;
+            }
+            self.open();
+        }
+        let mut heard = Instant::now();
+        loop {
+            let state = self.state();
+            let pause = if heard.elapsed() < KEEP_EVERY { KEEP_EVERY } else { RETRY };
+            let waited = self.changed.wait_timeout_while(state, pause, |state| !state.is_over);
+            let state = waited.unwrap_or_else(|p| p.into_inner()).0;
+            if state.is_over {
+                return;
+            }
+            let (lease, lasts) = (state.slot.lease, Duration::from_millis(state.slot.lease_millis.into()));
+            drop(state);
+            match ask_one(&self.client, SlotAsk::Keep(lease), slot_of) {
+                Ok((slot, asked_at, took)) => {
+                    heard = Instant::now();
+                    self.state().heard(slot, asked_at, took);
+                    self.open();
+                }
+                // The link may come back; until the lease has ended the slot is ours.
+                Err(failure) if failure.kind == FailureKind::Connection && heard.elapsed() < lasts => {}
+                Err(failure) => {
+                    let cause = format!("the slot is lost: {}", failure.cause);
+                    self.state().failure = Some(Failure::new(FailureKind::Connection, "keep a slot", cause));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// When the first byte was read; `None` if it is over before.
+    fn first_burst(&self, run: &FlowSend) -> Option<Instant> {
+        loop {
+            if let Some(ready) = run.first_read(LOOK_AGAIN) {
+                return Some(ready);
+            }
+            if self.state().is_over || run.ended().is_some() {
+                return None;
+            }
+        }
+    }
+
+    fn open(&self) {
+        let state = self.state();
+        self.gate.open(&state.slot, self.wish.guard_micros, opening(&state.openings));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl State {
+    fn heard(&mut self, slot: Slot, asked_at: Instant, took: Duration) {
+        self.slot = slot;
+        self.openings.push_back((took, asked_at + Duration::from_micros(slot.opens_micros)));
+        if self.openings.len() > ANSWERS {
+            self.openings.pop_front();
+        }
+    }
+}
+
+/// Without a link.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Stands until the first answer.
+const NO_SLOT: Slot = Slot {
+    lease: [0; 16],
+    lease_millis: 0,
+    period_micros: 1,
+    length_micros: 1,
+    opens_micros: 0,
+    bytes: 0,
+    bytes_per_s: 1,
+    worst_micros: 0,
+    is_any_time: false,
+};
+
+/// By the quickest answer.
+fn opening(openings: &VecDeque<(Duration, Instant)>) -> Instant {
+    openings.iter().min_by_key(|(took, _)| *took).map_or_else(Instant::now, |(_, opens)| *opens)
+}
+
+/// What to ask the server for: what is left of the deadline, and how late bytes may be on their way.
+fn wish(asked: &SlotAsked, overhead: Duration, rtt: Duration, table: &SlotTable) -> Result<SlotWish> {
+    let usage = |cause: String| Err(Failure::new(FailureKind::Usage, "take a slot", cause));
+    let Some(left) = asked.deadline.checked_sub(overhead).filter(|left| !left.is_zero()) else {
+        return usage(format!(
+            "the deadline is {:.3} s, and marks and the way back alone take {:.3} s",
+            asked.deadline.as_secs_f64(),
+            overhead.as_secs_f64()
+        ));
+    };
+    if micros(asked.deadline) > limits::SLOT_DEADLINE_MICROS_MAX {
+        return usage("a deadline of a slot is at most 10 minutes".to_owned());
+    }
+    let piece = Duration::from_secs_f64(limits::SEGMENT_BYTES_MIN as f64 / table.bytes_per_s.max(1) as f64);
+    let mut guard = GUARD_MIN.max(rtt / 8);
+    if rtt > NEAR && thalweg_sys::socket::slow_start_after_idle() {
+        guard += ramp(rtt, table.bytes_per_s, SEGMENT_BYTES);
+    }
+    let rhythm = match asked.rhythm {
+        Rhythm::Bursts { period_micros, bytes } => Rhythm::Bursts {
+            period_micros,
+            bytes: bytes.saturating_add((bytes / CATCH_UP).max(limits::SEGMENT_BYTES_MIN)),
+        },
+        Rhythm::Steady { bytes_per_s } => {
+            // A piece goes as a whole.
+            guard += piece;
+            Rhythm::Steady { bytes_per_s: bytes_per_s.saturating_add(bytes_per_s / CATCH_UP) }
+        }
+    };
+    Ok(SlotWish { rhythm, deadline_micros: micros(left), ready_ago_micros: 0, guard_micros: micros(guard) })
+}
+
+/// So much of a window is room to catch up: without, what missed its window once would be a period late for ever. At least
+/// a piece, because a piece goes as a whole.
+const CATCH_UP: u64 = 16;
+/// Round trips below this are within a building: their windows are full at once.
+const NEAR: Duration = Duration::from_millis(1);
+/// Bytes in a segment of TCP over Ethernet.
+const SEGMENT_BYTES: u64 = 1448;
+
+/// One question with one answer: it, when it was asked, and how long it took.
+fn ask_one<T>(
+    client: &Client,
+    ask: SlotAsk,
+    of: impl Fn(Reply) -> Option<T>,
+) -> Result<(T, Instant, Duration)> {
+    let asked_at = Instant::now();
+    let mut found = None;
+    for reply in client.ask(Question::Slot(ask))? {
+        let took = asked_at.elapsed();
+        found = found.or(of(reply?).map(|value| (value, asked_at, took)));
+    }
+    let odd =
+        || Failure::new(FailureKind::Protocol, "ask for a slot", "the server did not answer what was asked");
+    found.ok_or_else(odd)
+}
+
+fn slot_of(reply: Reply) -> Option<Slot> {
+    match reply {
+        Reply::Slot(slot) => Some(slot),
+        _ => None,
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

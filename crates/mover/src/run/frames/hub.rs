@@ -1,0 +1,415 @@
+//! The channels of a process, at work.
+//!
+//! A channel's machine is behind one lock, which is never held while something is sent, read or written. Its spill log has a
+//! thread of its own, once it has a log.
+
+use super::deliver::Deliver;
+use super::ingest::Ingest;
+use super::store::{Heard, Job, Store, StorePlace};
+use super::{FramesLink, new_link, wall_ns};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::frames::hub::{Action, Channel, ConsumerKey, Record};
+use crate::frames::lane::Window;
+use crate::frames::spill::{Location, SpillTerms};
+use crate::run::Outbox;
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thalweg_wire::limits;
+use thalweg_wire::message::{
+    ChannelStatus, ChannelWishes, FramePolicy, FrameRole, FrameTerms, HeldLevel, ProducerId, Terms,
+    TransferMessage, TransferNumber,
+};
+
+/// All channels of a process.
+pub struct Hub {
+    channels: Mutex<BTreeMap<ChannelKey, Arc<HubChannel>>>,
+    /// Bytes that all channels together may hold in memory.
+    bytes_max: u64,
+}
+
+/// Export and path.
+pub type ChannelKey = (String, Vec<u8>);
+
+/// Channels at once: each has a map or two, and a thread if it spills.
+const CHANNELS_MAX: usize = 256;
+/// A channel without at least so much memory is not worth having.
+const CHANNEL_BYTES_MIN: u64 = 1 << 20;
+
+/// One channel.
+pub struct HubChannel {
+    state: Mutex<State>,
+    place: Option<StorePlace>,
+    memory_bytes_max: u64,
+    this: Weak<HubChannel>,
+}
+
+pub(super) struct State {
+    pub machine: Channel,
+    links: BTreeMap<u64, Linked>,
+    store: Option<Arc<Store>>,
+    writer: Option<(Sender<Job>, JoinHandle<()>)>,
+    /// Why nothing can be promised any more.
+    broken: Option<Failure>,
+    idle_since: Instant,
+    is_closed: bool,
+}
+
+/// Who is at the other end of a link.
+struct Linked {
+    number: TransferNumber,
+    outbox: Arc<dyn Outbox>,
+    is_consumer: bool,
+    is_durable: bool,
+}
+
+/// What a link of a session is for.
+#[derive(Clone)]
+pub enum Attached {
+    /// A producer's.
+    Producer(Arc<Ingest>),
+    /// A consumer's, and the number of its lane.
+    Consumer(Arc<Deliver>, u64),
+}
+
+impl Hub {
+    /// Without channels.
+    pub fn new(bytes_max: u64) -> Hub {
+        Hub { channels: Mutex::default(), bytes_max }
+    }
+
+    /// The channel of this name, made if need be. `place` says where its log may be; `None`: nowhere.
+    ///
+    /// # Errors
+    /// `Busy` without memory for one more; why its log cannot be read.
+    pub fn channel(
+        &self,
+        key: &ChannelKey,
+        wishes: &ChannelWishes,
+        place: Option<StorePlace>,
+    ) -> Result<Arc<HubChannel>> {
+        let busy = |cause: &str| Failure::new(FailureKind::Busy, "open a channel", cause);
+        let mut channels = self.lock();
+        if let Some(channel) = channels.get(key) {
+            return Ok(channel.clone());
+        }
+        if channels.len() >= CHANNELS_MAX {
+            return Err(busy("the hub has too many channels"));
+        }
+        let used: u64 = channels.values().map(|channel| channel.memory_bytes_max).sum();
+        let left = self.bytes_max.saturating_sub(used);
+        if left < CHANNEL_BYTES_MIN {
+            return Err(busy("the memory of the hub is given to other channels"));
+        }
+        let memory_bytes = wishes.memory_bytes.unwrap_or(limits::CHANNEL_BYTES).min(left);
+        let channel = HubChannel::new(wishes, memory_bytes, place);
+        if channel.place.as_ref().is_some_and(Store::is_recorded_at) {
+            channel.open_store(&ChannelWishes { is_recorded: true, ..*wishes })?;
+        }
+        channels.insert(key.clone(), channel.clone());
+        Ok(channel)
+    }
+
+    /// How a channel stands, if there is one.
+    pub fn status(&self, key: &ChannelKey) -> Option<ChannelStatus> {
+        let channel = self.lock().get(key).cloned();
+        channel.map(|channel| channel.lock().machine.status())
+    }
+
+    /// Closes channels that nobody used for so long. A recorded log stays.
+    pub fn reap(&self, patience: Duration) {
+        let gone: Vec<Arc<HubChannel>> = {
+            let mut channels = self.lock();
+            let is_gone = |channel: &Arc<HubChannel>| {
+                let mut state = channel.lock();
+                if !state.machine.is_idle() {
+                    state.idle_since = Instant::now();
+                }
+                // What is held for nobody goes only after the patience; what is empty at once.
+                let status = state.machine.status();
+                let patience = if status.frames == 0 { EMPTY_PATIENCE.min(patience) } else { patience };
+                state.idle_since.elapsed() >= patience && Arc::strong_count(channel) == 1
+            };
+            let keys: Vec<ChannelKey> =
+                channels.iter().filter(|(_, channel)| is_gone(channel)).map(|(key, _)| key.clone()).collect();
+            keys.iter().filter_map(|key| channels.remove(key)).collect()
+        };
+        gone.iter().for_each(|channel| channel.close());
+    }
+
+    /// Closes all channels: what recorded logs were given is durable when this returns.
+    pub fn close(&self) {
+        let channels = std::mem::take(&mut *self.lock());
+        channels.values().for_each(|channel| channel.close());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ChannelKey, Arc<HubChannel>>> {
+        self.channels.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A channel without a frame and without a link is forgotten after this, with what it knew of producers.
+const EMPTY_PATIENCE: Duration = Duration::from_secs(60);
+
+impl HubChannel {
+    fn new(wishes: &ChannelWishes, memory_bytes_max: u64, place: Option<StorePlace>) -> Arc<HubChannel> {
+        Arc::new_cyclic(|this| HubChannel {
+            state: Mutex::new(State {
+                machine: Channel::new(wishes, memory_bytes_max, wall_ns()),
+                links: BTreeMap::new(),
+                store: None,
+                writer: None,
+                broken: None,
+                idle_since: Instant::now(),
+                is_closed: false,
+            }),
+            place,
+            memory_bytes_max,
+            this: this.clone(),
+        })
+    }
+
+    /// A client opens its end. `outbox` carries what is said to it.
+    ///
+    /// # Errors
+    /// As [`Channel::attach`] and [`Channel::subscribe`]; why its log cannot be had.
+    pub fn attach(
+        self: &Arc<Self>,
+        number: TransferNumber,
+        terms: Terms,
+        frames: &FrameTerms,
+        outbox: Box<dyn Outbox>,
+    ) -> Result<Attached> {
+        let wants_store = frames.channel.is_recorded
+            || matches!(&frames.role, FrameRole::Produce { level: HeldLevel::Durable, .. })
+            || matches!(&frames.role, FrameRole::Consume(consume) if consume.policy == FramePolicy::Spill);
+        if wants_store {
+            let is_recorded = frames.channel.is_recorded
+                || matches!(&frames.role, FrameRole::Produce { level: HeldLevel::Durable, .. });
+            self.open_store(&ChannelWishes { is_recorded, ..frames.channel })?;
+        }
+        let link = new_link();
+        let mut state = self.lock();
+        if let Some(failure) = &state.broken {
+            return Err(failure.clone());
+        }
+        if state.is_closed {
+            return Err(Failure::new(FailureKind::Connection, "open a channel", "the hub is shutting down"));
+        }
+        let linked =
+            |is_consumer, is_durable| Linked { number, outbox: outbox.into(), is_consumer, is_durable };
+        let window = Window { bytes: frames.window_bytes, items: frames.window_items };
+        let attached = match &frames.role {
+            FrameRole::Produce { producer, first, level } => {
+                state.machine.attach(link, producer, *first, *level, window)?;
+                state.links.insert(link, linked(false, *level == HeldLevel::Durable));
+                Attached::Producer(Arc::new(Ingest::new(self.clone(), link, number, terms, producer.clone())))
+            }
+            FrameRole::Consume(consume) => {
+                let subscribed = state.machine.subscribe(link, consume, window)?;
+                state.links.insert(link, linked(true, false));
+                let key = ConsumerKey::of(consume);
+                let deliver = Deliver::new(self.clone(), link, number, terms, key, consume.consumer);
+                Attached::Consumer(Arc::new(deliver), subscribed.instance)
+            }
+        };
+        Ok(attached)
+    }
+
+    /// Says what there is to say, now that the session knows the link.
+    pub fn begin(&self) {
+        self.act(|_| ());
+    }
+
+    /// Has a spill log, and all that is written to it from now on if it `is_recorded`.
+    fn open_store(self: &Arc<Self>, wishes: &ChannelWishes) -> Result<()> {
+        let mut state = self.lock();
+        let known = state.machine.spill();
+        if let Some(known) = known {
+            if wishes.is_recorded && !known.is_recorded {
+                if let Some(store) = &state.store {
+                    store.mark_recorded()?;
+                }
+                state.machine.set_spill(SpillTerms { is_recorded: true, ..known });
+            }
+            return Ok(());
+        }
+        let Some(place) = &self.place else {
+            let cause =
+                "nothing can be written there: a channel with a log is below an export that can be written";
+            return Err(Failure::new(FailureKind::Permission, "open the spill log", cause));
+        };
+        let store = Arc::new(Store::open(place)?);
+        let terms = SpillTerms {
+            is_recorded: wishes.is_recorded,
+            bytes_max: wishes.spill_bytes.unwrap_or(limits::SPILL_BYTES),
+        };
+        let machine = &mut state.machine;
+        store
+            .recover(wishes.is_recorded, &mut |record, at| machine.restore(record.place, record.item, at))?;
+        let this: Weak<dyn Heard> = self.this.clone();
+        state.writer = Some(store.start(terms.file_bytes(), this)?);
+        state.store = Some(store);
+        state.machine.set_spill(terms);
+        Ok(())
+    }
+
+    /// Does something with the machine, then what that asks for.
+    pub(super) fn act<T>(&self, with: impl FnOnce(&mut Channel) -> T) -> T {
+        let mut state = self.lock();
+        let result = with(&mut state.machine);
+        let mut wakes = false;
+        while let Some(action) = state.machine.take_action() {
+            match action {
+                Action::Tell(link, message) => {
+                    if let Some(linked) = state.links.get(&link) {
+                        linked.outbox.say(linked.number, TransferMessage::Frames(message));
+                    }
+                }
+                Action::Wake => wakes = true,
+                Action::Write(place, record) => state.write(Job::Write(place, record)),
+                Action::Forget(file) => state.write(Job::Forget(file)),
+            }
+        }
+        if wakes {
+            state.links.values().filter(|linked| linked.is_consumer).for_each(|linked| linked.outbox.work());
+        }
+        result
+    }
+
+    /// Says something else to a link.
+    pub(super) fn say(&self, link: u64, message: TransferMessage) {
+        let state = self.lock();
+        if let Some(linked) = state.links.get(&link) {
+            linked.outbox.say(linked.number, message);
+        }
+    }
+
+    /// Nobody hears this link any more.
+    pub(super) fn unlink(&self, link: u64) {
+        self.lock().links.remove(&link);
+    }
+
+    /// A frame of the log.
+    pub(super) fn store(&self) -> Option<Arc<Store>> {
+        self.lock().store.clone()
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> ChannelStatus {
+        self.lock().machine.status()
+    }
+
+    fn close(&self) {
+        let (writer, store, is_recorded) = {
+            let mut state = self.lock();
+            state.is_closed = true;
+            state.links.clear();
+            let is_recorded = state.machine.spill().is_some_and(|spill| spill.is_recorded);
+            (state.writer.take(), state.store.take(), is_recorded)
+        };
+        if let Some(store) = &store {
+            store.stop();
+        }
+        if let Some((jobs, thread)) = writer {
+            let _ = jobs.send(Job::Stop);
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+        if let Some(store) = store.filter(|_| !is_recorded) {
+            store.remove();
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl State {
+    fn write(&self, job: Job) {
+        if let Some((jobs, _)) = &self.writer {
+            // A writer that is gone has said why.
+            let _ = jobs.send(job);
+        }
+    }
+}
+
+impl Heard for HubChannel {
+    fn written(&self, place: u64, at: Location, record: &Record) {
+        self.act(|machine| machine.written(place, at, record, wall_ns()));
+    }
+
+    fn synced(&self, place: u64) {
+        self.act(|machine| machine.synced(place));
+    }
+
+    fn wants_sync(&self) -> bool {
+        self.lock().machine.wants_sync()
+    }
+
+    fn trouble(&self, why: &Failure) {
+        tracing::warn!(%why, "the spill log");
+        self.lock().machine.trouble(why.to_string());
+    }
+
+    fn broken(&self, why: Failure) {
+        tracing::error!(%why, "the spill log");
+        let mut state = self.lock();
+        for linked in state.links.values().filter(|linked| linked.is_durable) {
+            linked.outbox.say(linked.number, TransferMessage::Abort(why.clone()));
+        }
+        state.machine.trouble(why.to_string());
+        state.broken = Some(why);
+    }
+}
+
+impl Attached {
+    /// The end of the lane, for its session.
+    pub fn link(&self) -> Arc<dyn FramesLink> {
+        match self {
+            Attached::Producer(link) => link.clone(),
+            Attached::Consumer(link, _) => link.clone(),
+        }
+    }
+
+    /// Number of the lane.
+    pub fn instance(&self) -> u64 {
+        match self {
+            Attached::Producer(_) => 0,
+            Attached::Consumer(_, instance) => *instance,
+        }
+    }
+
+    /// Whether it is over: the client was told that it ended, left, or gave up.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Attached::Producer(link) => link.is_over(),
+            Attached::Consumer(link, _) => link.is_over(),
+        }
+    }
+
+    /// Whether another link took its place.
+    pub fn is_replaced(&self) -> bool {
+        match self {
+            Attached::Producer(link) => link.is_replaced(),
+            Attached::Consumer(link, _) => link.is_replaced(),
+        }
+    }
+
+    /// The client does not come back.
+    pub fn give_up(&self) {
+        match self {
+            Attached::Producer(link) => link.give_up(),
+            Attached::Consumer(link, _) => link.give_up(),
+        }
+    }
+}
+
+/// Who makes frames, for messages.
+pub(super) fn shown(producer: &ProducerId) -> String {
+    format!("producer {producer}")
+}

@@ -1,0 +1,426 @@
+//! A producer or a consumer and the sessions that it rides in: one after the other, as long as outages are borne.
+
+use super::FramesLink;
+use super::consume::ConsumeRun;
+use super::produce::ProduceRun;
+use crate::event::{Event, Events};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::frames::lane::Window;
+use crate::frames::{ChannelWishes, FrameFrom, FramePolicy, HeldLevel, ProducerId};
+use crate::link::own_system;
+use crate::plan::{self, Asked, Path, Plan};
+use crate::run::client::{Client, LinkSettings, StreamHints};
+use crate::run::copy::Stop;
+use crate::run::far::Far;
+use crate::run::session::Transfer;
+use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thalweg_wire::limits;
+use thalweg_wire::message::{
+    Check, Consume, Direction, Disk, FrameRole, FrameTerms, Open, Place, Preserve, SourceForm, Terms,
+    TransferNumber, VerifyLevel,
+};
+
+/// Streams that are opened without being asked for: frames come one after the other, more streams only let them overtake.
+const STREAMS_MAX: u16 = 4;
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(300);
+/// Between two looks whether it is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Items under way to a consumer that shares: whoever is free takes the next.
+const SHARED_ITEMS: u32 = 16;
+/// Items under way to a consumer that gets only the latest: one to work on, one to come, and what was lost before each.
+const LATEST_ITEMS: u32 = 4;
+
+/// Where a channel is, and what is wanted of the way to it.
+pub struct Opening {
+    /// The far mover that has it.
+    pub far: Arc<Far>,
+    /// Its place there.
+    pub place: Place,
+    /// The link.
+    pub link: LinkSettings,
+    /// TCP connections.
+    pub streams: Option<u16>,
+    /// How the channel is kept.
+    pub channel: ChannelWishes,
+    /// Bytes under way.
+    pub window_bytes: u64,
+    /// Hears of the link.
+    pub events: Events,
+}
+
+/// What a producer wants.
+pub struct ProduceWishes {
+    /// Its name; `None`: a random one.
+    pub producer: Option<String>,
+    /// When the hub has a frame.
+    pub level: HeldLevel,
+}
+
+/// What a consumer wants.
+pub struct ConsumeWishes {
+    /// What happens when it is slow.
+    pub policy: FramePolicy,
+    /// Whom it shares with.
+    pub group: Option<String>,
+    /// Where it begins.
+    pub from: FrameFrom,
+    /// A name to come back under.
+    pub name: Option<String>,
+    /// It ends when so many producers have.
+    pub producers: u32,
+    /// For so long its place is kept.
+    pub keep: Duration,
+    /// What the link could carry.
+    pub link_bits_per_s: Option<u64>,
+}
+
+/// Keeps a link. Stopped when dropped.
+pub struct Keeper {
+    stop: Arc<Stop>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Keeper {
+    /// Ends the link in order, after the last words.
+    pub fn stop(&self) {
+        self.stop.stop();
+        let thread = self.thread.lock().unwrap_or_else(|p| p.into_inner()).take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Opens a channel as a producer. Returns when the hub stands.
+///
+/// # Errors
+/// Why it cannot begin.
+pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRun>, Keeper)> {
+    let name = match wishes.producer {
+        Some(name) => name,
+        None => hex(&random()?),
+    };
+    let producer = ProducerId::new(&name)
+        .map_err(|error| Failure::new(FailureKind::Usage, "open a channel", error.to_string()))?;
+    let window = window(&opening, limits::LANE_ITEMS_MAX)?;
+    let run = ProduceRun::new(producer.clone(), window);
+    let level = wishes.level;
+    let end = End::Producer(run.clone(), producer, level);
+    let keeper = keep(opening, end)?;
+    Ok((run, keeper))
+}
+
+/// Opens a channel as a consumer.
+///
+/// # Errors
+/// Why it cannot begin.
+pub fn consume(opening: Opening, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>, Keeper)> {
+    let items = match wishes.policy {
+        FramePolicy::LatestOnly => LATEST_ITEMS,
+        _ if wishes.group.is_some() => SHARED_ITEMS,
+        FramePolicy::DropOldest { depth } if depth > 0 => depth.clamp(LATEST_ITEMS, limits::LANE_ITEMS_MAX),
+        _ => limits::LANE_ITEMS_MAX,
+    };
+    let window = window(&opening, items)?;
+    let consumer = match &wishes.name {
+        Some(name) => {
+            let mut id = [0; 16];
+            let key = blake3::derive_key("thalweg 2026-11 name of a consumer of frames", name.as_bytes());
+            id.copy_from_slice(&key[..16]);
+            id
+        }
+        None => random()?,
+    };
+    if let Some(group) = &wishes.group {
+        ProducerId::new(group)
+            .map_err(|error| Failure::new(FailureKind::Usage, "open a channel", error.to_string()))?;
+    }
+    let keep_ms = u32::try_from(wishes.keep.as_millis()).unwrap_or(u32::MAX).min(limits::KEEP_MS_MAX);
+    let run = ConsumeRun::new(window, wishes.from, wishes.group.is_some());
+    run.set_link(wishes.link_bits_per_s);
+    let asks = Consume {
+        consumer,
+        group: wishes.group,
+        policy: wishes.policy,
+        from: wishes.from,
+        has: Vec::new(),
+        producers: wishes.producers,
+        keep_ms,
+    };
+    let keeper = keep(opening, End::Consumer(run.clone(), asks))?;
+    Ok((run, keeper))
+}
+
+fn window(opening: &Opening, items: u32) -> Result<Window> {
+    if !(limits::LANE_BYTES_MIN..=limits::LANE_BYTES_MAX).contains(&opening.window_bytes) {
+        let cause = "the bytes under way are from 64 KiB to 256 MiB";
+        return Err(Failure::new(FailureKind::Usage, "open a channel", cause));
+    }
+    Ok(Window { bytes: opening.window_bytes, items })
+}
+
+fn random() -> Result<[u8; 16]> {
+    let mut id = [0; 16];
+    aws_lc_rs::rand::fill(&mut id)
+        .map_err(|_| Failure::new(FailureKind::Internal, "open a channel", "no random numbers"))?;
+    Ok(id)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The end that we are.
+enum End {
+    Producer(Arc<ProduceRun>, ProducerId, HeldLevel),
+    Consumer(Arc<ConsumeRun>, Consume),
+}
+
+impl End {
+    fn direction(&self) -> Direction {
+        match self {
+            End::Producer(..) => Direction::Push,
+            End::Consumer(..) => Direction::Pull,
+        }
+    }
+
+    fn role(&self) -> FrameRole {
+        match self {
+            End::Producer(run, producer, level) => {
+                FrameRole::Produce { producer: producer.clone(), first: run.first(), level: *level }
+            }
+            End::Consumer(run, asks) => {
+                FrameRole::Consume(Box::new(Consume { has: run.has(), ..asks.clone() }))
+            }
+        }
+    }
+
+    fn window(&self) -> Window {
+        match self {
+            End::Producer(run, ..) => run.window(),
+            End::Consumer(run, _) => run.window(),
+        }
+    }
+
+    fn attach(
+        &self,
+        number: TransferNumber,
+        terms: Terms,
+        instance: u64,
+        client: &Client,
+    ) -> Arc<dyn FramesLink> {
+        let outbox = client.session.outbox();
+        match self {
+            End::Producer(run, ..) => run.attach(number, terms, outbox),
+            End::Consumer(run, _) => run.attach(number, terms, instance, outbox),
+        }
+    }
+
+    fn begin(&self) {
+        if let End::Consumer(run, _) = self {
+            run.begin();
+        }
+    }
+
+    /// Whether the hub stands, where that must be known before anything is pushed.
+    fn is_ready(&self) -> bool {
+        match self {
+            End::Producer(run, ..) => run.is_standing(),
+            End::Consumer(..) => true,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        match self {
+            End::Producer(run, ..) => run.is_over(),
+            End::Consumer(run, _) => run.is_over(),
+        }
+    }
+
+    fn fail(&self, failure: Failure) {
+        match self {
+            End::Producer(run, ..) => run.fail(failure),
+            End::Consumer(run, _) => run.fail(failure),
+        }
+    }
+}
+
+/// Has a thread keep the link, and waits until it stands for the first time.
+fn keep(opening: Opening, end: End) -> Result<Keeper> {
+    let stop = Arc::new(Stop::default());
+    let (tells, first) = mpsc::sync_channel(1);
+    let asked = stop.clone();
+    let work = move || {
+        let mut job = Job { opening, end, stop: asked, first: Some(tells), alive_at: Instant::now() };
+        if let Err(failure) = job.run() {
+            if let Some(first) = job.first.take() {
+                let _ = first.send(Err(failure.clone()));
+            }
+            job.end.fail(failure);
+        }
+    };
+    let thread = std::thread::Builder::new().name("frames".into()).spawn(work);
+    let thread = thread.map_err(|error| failure::of_io("start a thread", &error))?;
+    let keeper = Keeper { stop, thread: Mutex::new(Some(thread)) };
+    match first.recv() {
+        Ok(begun) => begun.map(|()| keeper),
+        Err(_) => Err(Failure::new(FailureKind::Internal, "open a channel", "a thread panicked")),
+    }
+}
+
+struct Job {
+    opening: Opening,
+    end: End,
+    stop: Arc<Stop>,
+    /// Hears how the first attempt went.
+    first: Option<SyncSender<Result<()>>>,
+    /// When there was a link the last time.
+    alive_at: Instant,
+}
+
+impl Job {
+    /// One session after the other.
+    fn run(&mut self) -> Result<()> {
+        loop {
+            let failure = match self.attempt() {
+                Ok(()) => return Ok(()),
+                Err(failure) => failure,
+            };
+            let heals = matches!(failure.kind, FailureKind::Connection | FailureKind::Busy);
+            let is_first = self.first.is_some();
+            if self.is_done() {
+                return Ok(());
+            }
+            if is_first || !heals || self.alive_at.elapsed() > self.opening.link.patience {
+                return Err(failure);
+            }
+            tracing::info!(%failure, "no link to the hub");
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.stop.is_asked() || self.end.is_over()
+    }
+
+    fn attempt(&mut self) -> Result<()> {
+        let Opening { far, link, events, .. } = &self.opening;
+        let mut settings = link.clone();
+        if self.first.is_none() {
+            settings.patience =
+                link.patience.saturating_sub(self.alive_at.elapsed()).max(Duration::from_secs(1));
+        }
+        let (client, number) = far.transfer(settings, events.clone())?;
+        let result = self.ride(&client, number);
+        match &result {
+            Ok(()) => {}
+            Err(failure) if failure.kind == FailureKind::Connection => {
+                client.session.close(Some(failure.clone()));
+            }
+            Err(failure) => client.give_up(number, failure),
+        }
+        client.session.remove(number);
+        result
+    }
+
+    fn ride(&mut self, client: &Client, number: TransferNumber) -> Result<()> {
+        let plan = self.plan(client);
+        let terms = terms(&plan, &self.opening.link);
+        let opened = client.open(self.open(number, &terms))?;
+        let link = self.end.attach(number, terms, opened.instance, client);
+        client.session.add(number, Transfer::Frames(link))?;
+        let hints = StreamHints { window_bytes: plan.window_bytes.value, share_bytes: plan.share_bytes };
+        client.want_streams(plan.streams.value, hints);
+        self.end.begin();
+        loop {
+            if client.session.is_closed() {
+                let lost = || Failure::new(FailureKind::Connection, "move frames", "the session ended");
+                return Err(client.session.failure().unwrap_or_else(lost));
+            }
+            if client.session.lost_since().is_none() {
+                self.alive_at = Instant::now();
+            }
+            if self.is_done() {
+                return Ok(());
+            }
+            if self.end.is_ready()
+                && let Some(first) = self.first.take()
+            {
+                let _ = first.send(Ok(()));
+            }
+            std::thread::sleep(if self.first.is_some() { LOOK_AGAIN / 10 } else { LOOK_AGAIN });
+        }
+    }
+
+    fn plan(&self, client: &Client) -> Plan {
+        let (sender, receiver) = match self.end.direction() {
+            Direction::Push => (own_system(), client.system),
+            Direction::Pull => (client.system, own_system()),
+        };
+        let asked = Asked { streams: self.opening.streams, ..Asked::default() };
+        let path = Path { rtt: Some(client.rtt), sender, receiver, learned: None, tuned: None };
+        let mut plan = plan::plan(&asked, &path);
+        if asked.streams.is_none() && plan.streams.value > STREAMS_MAX {
+            plan.streams.value = STREAMS_MAX;
+            plan.streams.why = "frames come one after the other: more streams only let them overtake".into();
+        }
+        (self.opening.events)(Event::Planned(Box::new(plan.clone())));
+        plan
+    }
+
+    fn open(&self, transfer: TransferNumber, terms: &Terms) -> Open {
+        let window = self.end.window();
+        Open {
+            transfer,
+            direction: self.end.direction(),
+            places: vec![self.opening.place.clone()],
+            source: SourceForm::Many,
+            terms: terms.clone(),
+            filter: Vec::new(),
+            only: Vec::new(),
+            trial: None,
+            flow: None,
+            frames: Some(FrameTerms {
+                window_bytes: window.bytes,
+                window_items: window.items,
+                channel: self.opening.channel,
+                role: self.end.role(),
+            }),
+        }
+    }
+}
+
+fn terms(plan: &Plan, link: &LinkSettings) -> Terms {
+    Terms {
+        chunk_bytes: plan.chunk_bytes.value,
+        segment_bytes: plan.segment_bytes.value,
+        verify: VerifyLevel::Written,
+        check: Check::Digest,
+        preserve: Preserve::default(),
+        delete_max: None,
+        compress: false,
+        rate_bytes_per_s: None,
+        dry_run: false,
+        ignore_existing: false,
+        update: false,
+        job_key: [0; 16],
+        concurrency: None,
+        depth: None,
+        window_bytes: plan.window_bytes.value,
+        congestion: link.congestion.clone(),
+        disk: Disk::default(),
+        share_bytes: plan.share_bytes,
+        dscp: link.dscp,
+        yields: false,
+    }
+}

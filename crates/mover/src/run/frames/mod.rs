@@ -1,0 +1,106 @@
+//! Frames at work: what [`crate::frames`] decides, done by threads.
+//!
+//! A session knows one end of a lane as a [`FramesLink`]: four kinds, of a producer and a consumer at the client's side
+//! ([`produce`], [`consume`]) and what stands for them at the hub ([`hub`]). A link belongs to one session; the producer, the
+//! consumer and the channel behind it outlive that, and a link of an older session is not heard any more.
+
+pub mod hub;
+
+mod ingest;
+
+mod deliver;
+
+mod store;
+
+pub mod produce;
+
+pub mod consume;
+
+pub mod job;
+
+/// An item as segments, and back.
+mod segments;
+
+pub use store::StorePlace;
+
+use crate::failure::Result;
+use crate::link::FrameBuffer;
+use crate::run::sender::Did;
+use crate::stage::Accounts;
+use crate::stage::send::Outlet;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_wire::frame::Inner;
+use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
+
+/// One end of a lane, in one session.
+pub trait FramesLink: Send + Sync {
+    /// Number in its session.
+    fn number(&self) -> TransferNumber;
+
+    /// What both sides agreed on.
+    fn terms(&self) -> &Terms;
+
+    /// Where its time goes.
+    fn accounts(&self) -> &Accounts;
+
+    /// Whether it is the sending end.
+    fn sends(&self) -> bool;
+
+    /// The peer said something.
+    ///
+    /// # Errors
+    /// What ends the session.
+    fn hear(&self, message: TransferMessage) -> Result<()>;
+
+    /// The link below the session is lost; it may come back.
+    fn link_lost(&self) {}
+
+    /// The link below the session stands again.
+    fn link_up(&self);
+
+    /// The session is gone.
+    fn detach(&self);
+
+    /// Some times a second.
+    fn tick(&self);
+
+    /// A stream is gone.
+    fn stream_lost(&self, stream: u16);
+
+    /// Sends the next segment on a stream, if there is one.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did>;
+
+    /// Takes a segment.
+    ///
+    /// # Errors
+    /// What ends the session.
+    fn take(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()>;
+
+    /// Whether consumers, and not the link, hold it up.
+    fn is_held_up(&self) -> bool {
+        false
+    }
+
+    /// Bytes that came, and bytes that were taken: grows with whatever gets across.
+    fn moved_bytes(&self) -> u64;
+
+    /// Whether something waits for the peer's word.
+    fn awaits_peer(&self) -> bool;
+}
+
+/// Nanoseconds since 1970.
+pub fn wall_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A number that no other link of this process has.
+fn new_link() -> u64 {
+    static LINKS: AtomicU64 = AtomicU64::new(1);
+    LINKS.fetch_add(1, Ordering::Relaxed)
+}

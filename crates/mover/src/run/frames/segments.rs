@@ -1,0 +1,257 @@
+//! An item as segments on one stream, and back.
+//!
+//! Copies: the payload goes from where it is into the buffer that is sealed, and at the other end from the buffer in which it
+//! was opened into memory of its own. It is digested there while it is in the cache.
+
+use crate::failure::{Failure, FailureKind, Result};
+use crate::frames::Payload;
+use crate::frames::hub::What;
+use crate::frames::lane::{entry_of, numbers_of};
+use crate::link::FrameBuffer;
+use crate::run::sender::Did;
+use crate::stage::send::Outlet;
+use crate::stage::{Accounts, Stage, Stopwatch};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+use thalweg_wire::frame::{Encoding, FrameKind, Inner};
+use thalweg_wire::message::{FrameHead, Item, TransferNumber};
+use thalweg_wire::{Digest, EntryId};
+
+/// What is on its way on each stream.
+#[derive(Default)]
+pub struct Outlets(Mutex<BTreeMap<u16, Way>>);
+
+/// What goes on one stream.
+#[derive(Default)]
+struct Way {
+    /// How often the stream was lost: what an older one left goes nowhere.
+    serial: u64,
+    going: Option<Going>,
+}
+
+/// An item that is being sent.
+pub struct Going {
+    epoch: u16,
+    number: u64,
+    head: Vec<u8>,
+    payload: Payload,
+    sent: usize,
+}
+
+impl Going {
+    /// A frame.
+    ///
+    /// # Errors
+    /// `Internal` for one that could not have been taken.
+    pub fn frame(epoch: u16, number: u64, head: &FrameHead, payload: Payload) -> Result<Going> {
+        let mut bytes = Vec::with_capacity(256 + head.metadata.len());
+        Item::encode_frame(head, &mut bytes).map_err(|error| internal(&error.to_string()))?;
+        Ok(Going { epoch, number, head: bytes, payload, sent: 0 })
+    }
+
+    /// What a hub hands out.
+    ///
+    /// # Errors
+    /// As [`Going::frame`].
+    pub fn what(epoch: u16, number: u64, what: &What) -> Result<Going> {
+        match what {
+            What::Frame(held) => Going::frame(epoch, number, &held.head, held.payload.clone()),
+            What::Note(item) => {
+                let mut head = Vec::new();
+                item.encode(&mut head).map_err(|error| internal(&error.to_string()))?;
+                Ok(Going { epoch, number, head, payload: Payload::default(), sent: 0 })
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.head.len() + self.payload.len()
+    }
+
+    /// Fills `out`, as far as it goes. Returns how much.
+    fn fill(&self, out: &mut [u8]) -> usize {
+        let mut filled = 0;
+        if let Some(head) = self.head.get(self.sent..) {
+            filled = head.len().min(out.len());
+            out[..filled].copy_from_slice(&head[..filled]);
+        }
+        let from = (self.sent + filled).saturating_sub(self.head.len());
+        let rest = &self.payload[from.min(self.payload.len())..];
+        let more = rest.len().min(out.len() - filled);
+        out[filled..filled + more].copy_from_slice(&rest[..more]);
+        filled + more
+    }
+}
+
+impl Outlets {
+    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn work(
+        &self,
+        stream: u16,
+        transfer: TransferNumber,
+        epoch: Option<u16>,
+        sink: (&mut FrameBuffer, &mut dyn Outlet, usize),
+        accounts: &Accounts,
+        next: impl FnOnce() -> Result<Option<Going>>,
+    ) -> io::Result<Did> {
+        let (buffer, outlet, segment_bytes) = sink;
+        let (serial, begun) = {
+            let mut ways = self.lock();
+            let way = ways.entry(stream).or_default();
+            (way.serial, way.going.take())
+        };
+        let going = match begun.filter(|going| Some(going.epoch) == epoch) {
+            Some(going) => Some(going),
+            None => next().map_err(io::Error::other)?,
+        };
+        let Some(mut going) = going else { return Ok(Did::Nothing(None)) };
+        let mut watch = Stopwatch::start(accounts);
+        let bytes = going.fill(&mut buffer.payload_mut()[..segment_bytes]);
+        let inner = Inner {
+            kind: FrameKind::Segment,
+            encoding: Encoding::Raw,
+            transfer,
+            raw_bytes: bytes as u32,
+            entry: entry_of(going.epoch, going.number),
+            offset: going.sent as u64,
+            digest: Digest::default(),
+            is_again: false,
+        };
+        outlet.put(buffer, bytes, &inner)?;
+        match outlet.books_itself() {
+            true => watch.skip(),
+            false => watch.lap(Stage::Send, bytes as u64),
+        }
+        going.sent += bytes;
+        if going.sent < going.bytes()
+            && let Some(way) = self.lock().get_mut(&stream)
+            && way.serial == serial
+        {
+            way.going = Some(going);
+        }
+        Ok(Did::Work)
+    }
+
+    /// The stream is gone, with what was on its way on it.
+    pub fn lost(&self, stream: u16) {
+        let mut ways = self.lock();
+        let way = ways.entry(stream).or_default();
+        (way.serial, way.going) = (way.serial + 1, None);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Way>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// What comes on each stream.
+#[derive(Default)]
+pub struct Inlets(Mutex<BTreeMap<u16, Coming>>);
+
+/// An item that is coming.
+struct Coming {
+    entry: EntryId,
+    /// Bytes of its head.
+    head: usize,
+    /// Bytes of the record so far.
+    came: u64,
+    /// `None`: nobody waits for it.
+    item: Option<Item>,
+    payload: Vec<u8>,
+    hasher: blake3::Hasher,
+}
+
+/// An item that is whole.
+pub struct Whole {
+    /// The epoch that it was sent in.
+    pub epoch: u16,
+    /// Its number.
+    pub number: u64,
+    /// What it is.
+    pub item: Item,
+    /// Its payload.
+    pub payload: Payload,
+    /// Whether the payload is what the digest says.
+    pub is_sound: bool,
+}
+
+impl Inlets {
+    /// Takes a segment. `begin` says whether an item whose head came is wanted. Returns an item that is whole with it.
+    ///
+    /// # Errors
+    /// `Protocol` for segments that no correct sender sends, and what `begin` says.
+    pub fn take(
+        &self,
+        stream: u16,
+        inner: &Inner,
+        bytes: &[u8],
+        accounts: &Accounts,
+        begin: impl FnOnce(u16, u64, &Item) -> Result<bool>,
+    ) -> Result<Option<Whole>> {
+        if inner.kind != FrameKind::Segment || inner.encoding != Encoding::Raw || bytes.is_empty() {
+            return Err(protocol("a segment that no frame has"));
+        }
+        let mut watch = Stopwatch::start(accounts);
+        let (epoch, number) = numbers_of(inner.entry);
+        let known = self.lock().remove(&stream);
+        let mut coming = match known {
+            Some(coming) if coming.entry == inner.entry && coming.came == inner.offset => coming,
+            _ if inner.offset != 0 => return Err(protocol("a segment that does not follow the one before")),
+            _ => Coming::begin(inner.entry, bytes, |item| begin(epoch, number, item))?,
+        };
+        let payload = if inner.offset == 0 { &bytes[coming.head..] } else { bytes };
+        coming.came += bytes.len() as u64;
+        if coming.item.is_none() {
+            self.lock().insert(stream, coming);
+            return Ok(None);
+        }
+        let expected = coming.item.as_ref().map_or(0, Item::payload_bytes);
+        if (coming.payload.len() + payload.len()) as u64 > expected {
+            return Err(protocol("a frame is longer than its head says"));
+        }
+        coming.hasher.update(payload);
+        coming.payload.extend_from_slice(payload);
+        watch.lap(Stage::Verify, payload.len() as u64);
+        if (coming.payload.len() as u64) < expected {
+            self.lock().insert(stream, coming);
+            return Ok(None);
+        }
+        let Some(item) = coming.item else { return Ok(None) };
+        let is_sound = match &item {
+            Item::Frame(head) => coming.hasher.finalize().as_bytes() == &head.digest.0,
+            _ => true,
+        };
+        Ok(Some(Whole { epoch, number, item, payload: Payload::from(coming.payload), is_sound }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Coming>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Coming {
+    fn begin(entry: EntryId, bytes: &[u8], is_wanted: impl FnOnce(&Item) -> Result<bool>) -> Result<Coming> {
+        let (item, head) = Item::decode(bytes).map_err(|error| protocol(&error.to_string()))?;
+        let hasher = blake3::Hasher::new();
+        let mut coming = Coming { entry, head, came: 0, item: None, payload: Vec::new(), hasher };
+        if is_wanted(&item)? {
+            let room = usize::try_from(item.payload_bytes()).unwrap_or(usize::MAX);
+            let reserved = coming.payload.try_reserve_exact(room);
+            reserved.map_err(|_| Failure::new(FailureKind::Space, "receive a frame", "no memory for it"))?;
+            coming.item = Some(item);
+        }
+        Ok(coming)
+    }
+}
+
+fn protocol(cause: &str) -> Failure {
+    Failure::new(FailureKind::Protocol, "receive a frame", cause)
+}
+
+fn internal(cause: &str) -> Failure {
+    Failure::new(FailureKind::Internal, "send a frame", cause)
+}

@@ -1,0 +1,458 @@
+//! The files of a spill log.
+//!
+//! 1. One thread appends records, in the order of their places, and starts a new file when one is full.
+//! 2. When nothing waits, or a second after the last time, it syncs; what was written before is durable then.
+//! 3. What cannot be written is tried again until it can, and nothing after it is written meanwhile; a sync that fails is
+//!    final.
+//!
+//! A log that records everything is found again by the next hub: its whole records are, and what is torn behind them is cut
+//! off. A log that only held what memory did not is removed: who knew its order is gone.
+
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::frames::hub::{Held, Record};
+use crate::frames::spill::Location;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use thalweg_sys::dir::Links;
+use thalweg_sys::{Dir, File};
+use thalweg_wire::limits;
+use thalweg_wire::message::Item;
+use thalweg_wire::spill::{SPILL_HEAD_BYTES, SpillRecord};
+
+/// Where a channel's log is: a directory that is held open, and the channel's path below it.
+pub struct StorePlace {
+    /// Nothing outside of it is touched.
+    pub below: Dir,
+    /// Path of the channel; the log is a directory beside it.
+    pub path: Vec<u8>,
+}
+
+/// What a thread that writes is told.
+pub enum Job {
+    /// Append.
+    Write(u64, Record),
+    /// Remove a file.
+    Forget(u64),
+    /// End.
+    Stop,
+}
+
+/// Hears what became of jobs.
+pub trait Heard: Send + Sync {
+    /// This record stands there.
+    fn written(&self, place: u64, at: Location, record: &Record);
+    /// Everything below this place is durable.
+    fn synced(&self, place: u64);
+    /// Whether anybody waits for that.
+    fn wants_sync(&self) -> bool;
+    /// It cannot be written for now.
+    fn trouble(&self, why: &Failure);
+    /// It can never be believed again.
+    fn broken(&self, why: Failure);
+}
+
+/// See the module.
+pub struct Store {
+    parent: Dir,
+    name: Vec<u8>,
+    dir: Dir,
+    files: Mutex<BTreeMap<u64, Arc<File>>>,
+    is_stopped: AtomicBool,
+    /// Held as long as the log is ours.
+    _lock: File,
+}
+
+/// Behind the name of a channel.
+const SUFFIX: &[u8] = b".frames";
+/// In the log's directory: who has it, and that it records everything.
+const LOCK: &[u8] = b"lock";
+const RECORDED: &[u8] = b"recorded";
+/// Behind the number of a file.
+const FILE_SUFFIX: &str = ".spill";
+/// Between two tries to write.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Between two syncs that nobody waits for.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// Bytes after which it syncs though more waits.
+const SYNC_BYTES: u64 = 64 << 20;
+/// Read at once where digests are checked.
+const READ_BYTES: usize = 1 << 20;
+
+impl Store {
+    /// Opens the log of a channel, which is made if need be.
+    ///
+    /// # Errors
+    /// `Busy` if another hub has it; why it cannot be had.
+    pub fn open(place: &StorePlace) -> Result<Store> {
+        let of_io = |error: io::Error| failure::of_io("open the spill log", &error);
+        let at = place.path.iter().rposition(|&byte| byte == b'/');
+        let (parent, name) = match at {
+            Some(at) => {
+                let parent = place.below.open_beneath(&place.path[..at], Links::Refuse).map_err(of_io)?;
+                (parent, &place.path[at + 1..])
+            }
+            None => (place.below.try_clone().map_err(of_io)?, &place.path[..]),
+        };
+        let name = [name, SUFFIX].concat();
+        match parent.make_dir(&name, 0o700) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(of_io(error)),
+            _ => {}
+        }
+        let dir = parent.open_beneath(&name, Links::Refuse).map_err(of_io)?;
+        let lock = match dir.create_new(LOCK, 0o600) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => dir.open_read_write(LOCK),
+            other => other,
+        };
+        let lock = lock.map_err(of_io)?;
+        if !lock.lock_exclusive().map_err(of_io)? {
+            let cause = "another hub has the spill log of this channel";
+            return Err(Failure::new(FailureKind::Busy, "open the spill log", cause));
+        }
+        parent.sync().map_err(of_io)?;
+        Ok(Store {
+            parent,
+            name,
+            dir,
+            files: Mutex::default(),
+            is_stopped: AtomicBool::new(false),
+            _lock: lock,
+        })
+    }
+
+    /// Whether a recorded log is there for this channel.
+    pub fn is_recorded_at(place: &StorePlace) -> bool {
+        let name = [&place.path, SUFFIX, b"/", RECORDED].concat();
+        let at = name.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        place.below.open_beneath(&name[..at], Links::Refuse).is_ok_and(|dir| dir.stat(RECORDED).is_ok())
+    }
+
+    /// What it has, in order: told one after the other. What it had as the overflow of another hub is removed first. From now
+    /// on it `is_recorded`, or not.
+    ///
+    /// # Errors
+    /// When it cannot be read, or made ready.
+    pub fn recover(&self, is_recorded: bool, found: &mut dyn FnMut(SpillRecord, Location)) -> Result<()> {
+        let of_io = |error: io::Error| failure::of_io("read the spill log", &error);
+        let was_recorded = self.dir.stat(RECORDED).is_ok();
+        let mut numbers = Vec::new();
+        for entry in self.dir.entries().map_err(of_io)? {
+            let entry = entry.map_err(of_io)?;
+            numbers.extend(number_of(&entry.name));
+        }
+        numbers.sort_unstable();
+        let last = numbers.last().copied();
+        for number in numbers {
+            if !was_recorded {
+                self.dir.remove_file(&file_name(number)).map_err(of_io)?;
+                continue;
+            }
+            let file = Arc::new(self.dir.open_read_write(&file_name(number)).map_err(of_io)?);
+            let end = scan(&file, number, Some(number) == last, found).map_err(of_io)?;
+            if Some(number) == last && end < file.stat().map_err(of_io)?.size {
+                tracing::warn!(number, end, "what is torn of a spill log is cut off");
+                file.truncate(end).map_err(of_io)?;
+            }
+            self.files().insert(number, file);
+        }
+        if is_recorded && !was_recorded {
+            self.dir.create_new(RECORDED, 0o600).map_err(of_io)?;
+            self.dir.sync().map_err(of_io)?;
+        }
+        Ok(())
+    }
+
+    /// From now on it records everything.
+    ///
+    /// # Errors
+    /// When that cannot be noted.
+    pub fn mark_recorded(&self) -> Result<()> {
+        let of_io = |error: io::Error| failure::of_io("write the spill log", &error);
+        match self.dir.create_new(RECORDED, 0o600) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(of_io(error)),
+            _ => self.dir.sync().map_err(of_io),
+        }
+    }
+
+    /// Begins to write, on a thread of its own.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn start(
+        self: &Arc<Self>,
+        file_bytes: u64,
+        heard: std::sync::Weak<dyn Heard>,
+    ) -> Result<(Sender<Job>, std::thread::JoinHandle<()>)> {
+        let (jobs, queue) = mpsc::channel();
+        let next = self.files().keys().next_back().map_or(0, |last| last + 1);
+        let store = self.clone();
+        let work =
+            move || Writer { store, file_bytes, heard, next, now: None, dirty: 0, place: 0 }.run(&queue);
+        let thread = std::thread::Builder::new().name("spill".into()).spawn(work);
+        Ok((jobs, thread.map_err(|error| failure::of_io("start a thread", &error))?))
+    }
+
+    /// A frame, if it is there and what it was.
+    pub fn read(&self, place: u64, at: Location) -> Option<Held> {
+        let file = self.files().get(&at.file)?.clone();
+        let mut head = vec![0; (SPILL_HEAD_BYTES + limits::ITEM_HEAD_BYTES_MAX).min(at.bytes as usize)];
+        read_exact(&file, &mut head, at.offset).ok()?;
+        let (record, lengths) = SpillRecord::decode(&head, at.file, at.offset).ok()?;
+        let Item::Frame(frame) = record.item else { return None };
+        if record.place != place {
+            return None;
+        }
+        let payload_at = SPILL_HEAD_BYTES + lengths.head;
+        let there = head.get(payload_at..).unwrap_or_default();
+        let mut payload = vec![0; lengths.payload as usize];
+        let have = there.len().min(payload.len());
+        payload[..have].copy_from_slice(&there[..have]);
+        read_exact(&file, &mut payload[have..], at.offset + (payload_at + have) as u64).ok()?;
+        let is_sound = blake3::hash(&payload).as_bytes() == &frame.digest.0;
+        is_sound.then(|| Held { head: *frame, payload: payload.into() })
+    }
+
+    /// Nobody writes any more; a writer that waits for room gives up.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// Removes all of it.
+    pub fn remove(&self) {
+        let numbers: Vec<u64> = std::mem::take(&mut *self.files()).into_keys().collect();
+        for number in numbers {
+            let _ = self.dir.remove_file(&file_name(number));
+        }
+        // What is not ours stays, and the directory with it.
+        let _ = self.dir.remove_file(LOCK);
+        let _ = self.parent.remove_dir(&self.name);
+    }
+
+    fn files(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<File>>> {
+        self.files.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Tells the records of a file, and returns where the last whole one ends. Payloads are held against their digests where
+/// they may be torn.
+fn scan(
+    file: &File,
+    number: u64,
+    may_be_torn: bool,
+    found: &mut dyn FnMut(SpillRecord, Location),
+) -> io::Result<u64> {
+    let size = file.stat()?.size;
+    let mut offset = 0;
+    let mut head = vec![0; SPILL_HEAD_BYTES + limits::ITEM_HEAD_BYTES_MAX];
+    while offset < size {
+        let have = read_some(file, &mut head, offset)?;
+        let Ok((record, lengths)) = SpillRecord::decode(&head[..have], number, offset) else { break };
+        let bytes = lengths.record();
+        if offset + bytes > size {
+            break;
+        }
+        if may_be_torn
+            && let Item::Frame(frame) = &record.item
+            && !is_sound(file, offset + bytes - lengths.payload, lengths.payload, &frame.digest.0)?
+        {
+            break;
+        }
+        found(record, Location { file: number, offset, bytes });
+        offset += bytes;
+    }
+    Ok(offset)
+}
+
+fn is_sound(file: &File, mut offset: u64, bytes: u64, digest: &[u8; 32]) -> io::Result<bool> {
+    let end = offset + bytes;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; READ_BYTES.min(bytes as usize)];
+    while offset < end {
+        let want = buffer.len().min((end - offset) as usize);
+        let read = file.read_at(&mut buffer[..want], offset)?;
+        if read == 0 {
+            return Ok(false);
+        }
+        hasher.update(&buffer[..read]);
+        offset += read as u64;
+    }
+    Ok(hasher.finalize().as_bytes() == digest)
+}
+
+fn read_some(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut have = 0;
+    while have < buffer.len() {
+        match file.read_at(&mut buffer[have..], offset + have as u64)? {
+            0 => break,
+            read => have += read,
+        }
+    }
+    Ok(have)
+}
+
+fn read_exact(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    match read_some(file, buffer, offset)? == buffer.len() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn file_name(number: u64) -> Vec<u8> {
+    format!("{number:016x}{FILE_SUFFIX}").into_bytes()
+}
+
+fn number_of(name: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(name).ok()?.strip_suffix(FILE_SUFFIX)?;
+    (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+}
+
+/// The thread that writes.
+struct Writer {
+    store: Arc<Store>,
+    file_bytes: u64,
+    heard: std::sync::Weak<dyn Heard>,
+    /// Number of the next file.
+    next: u64,
+    /// The file that is written: its number, and how long it is.
+    now: Option<(u64, Arc<File>, u64)>,
+    /// Bytes written and not synced.
+    dirty: u64,
+    /// Everything below this place is written.
+    place: u64,
+}
+
+impl Writer {
+    fn run(mut self, queue: &Receiver<Job>) {
+        let mut synced_at = Instant::now();
+        loop {
+            let job = match self.dirty {
+                0 => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                _ => queue.recv_timeout(Duration::ZERO),
+            };
+            let is_due = |wants: bool| wants || synced_at.elapsed() >= SYNC_EVERY;
+            let done = match job {
+                Ok(Job::Write(place, record)) => self.write(place, &record),
+                Ok(Job::Forget(number)) => {
+                    self.store.files().remove(&number);
+                    let _ = self.store.dir.remove_file(&file_name(number));
+                    Ok(())
+                }
+                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    let _ = self.sync();
+                    return;
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let Some(heard) = self.heard.upgrade() else { return };
+                    if is_due(heard.wants_sync()) {
+                        synced_at = Instant::now();
+                        self.sync()
+                    } else {
+                        drop(heard);
+                        std::thread::sleep(Duration::from_millis(5));
+                        Ok(())
+                    }
+                }
+            };
+            let done = done.and_then(|()| match self.dirty >= SYNC_BYTES {
+                true => self.sync(),
+                false => Ok(()),
+            });
+            if let Err(failure) = done {
+                if let Some(heard) = self.heard.upgrade() {
+                    heard.broken(failure);
+                }
+                return;
+            }
+        }
+    }
+
+    /// Writes a record, as often as it takes.
+    fn write(&mut self, place: u64, record: &Record) -> Result<()> {
+        loop {
+            let error = match self.try_write(place, record) {
+                Ok(Ok(at)) => {
+                    self.place = place + 1;
+                    self.dirty += at.bytes;
+                    if let Some(heard) = self.heard.upgrade() {
+                        heard.written(place, at, record);
+                    }
+                    return Ok(());
+                }
+                Ok(Err(error)) => error,
+                Err(failure) => return Err(failure),
+            };
+            let Some(heard) = self.heard.upgrade() else { return Ok(()) };
+            heard.trouble(&failure::of_io("write the spill log", &error));
+            drop(heard);
+            if self.store.is_stopped.load(Ordering::Acquire) {
+                return Err(Failure::new(FailureKind::Stopped, "write the spill log", "the hub ends"));
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+
+    /// The outer failure is final.
+    fn try_write(&mut self, place: u64, record: &Record) -> Result<io::Result<Location>> {
+        if self.now.as_ref().is_some_and(|(.., bytes)| *bytes >= self.file_bytes) {
+            self.sync()?;
+            self.now = None;
+        }
+        let (number, file, offset) = match &self.now {
+            Some((number, file, bytes)) => (*number, file.clone(), *bytes),
+            None => {
+                let made = self.store.dir.create_new(&file_name(self.next), 0o600);
+                let file = match made.and_then(|file| self.store.dir.sync().map(|()| file)) {
+                    Ok(file) => Arc::new(file),
+                    Err(error) => {
+                        let _ = self.store.dir.remove_file(&file_name(self.next));
+                        return Ok(Err(error));
+                    }
+                };
+                let number = self.next;
+                self.next += 1;
+                self.store.files().insert(number, file.clone());
+                self.now = Some((number, file.clone(), 0));
+                (number, file, 0)
+            }
+        };
+        let (item, payload) = match record {
+            Record::Frame(held) => (Item::Frame(Box::new(held.head.clone())), &held.payload[..]),
+            Record::Note(item) => (item.clone(), &[][..]),
+        };
+        let head = SpillRecord { place, item }.encode(number, offset);
+        let head = head
+            .map_err(|error| Failure::new(FailureKind::Internal, "write the spill log", error.to_string()))?;
+        let bytes = (head.len() + payload.len()) as u64;
+        // The payload first: what a crash leaves of it is no record.
+        let written = file
+            .write_all_at(payload, offset + head.len() as u64)
+            .and_then(|()| file.write_all_at(&head, offset));
+        Ok(match written {
+            Ok(()) => {
+                self.now = Some((number, file, offset + bytes));
+                Ok(Location { file: number, offset, bytes })
+            }
+            Err(error) => {
+                let _ = file.truncate(offset);
+                Err(error)
+            }
+        })
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if self.dirty == 0 {
+            return Ok(());
+        }
+        if let Some((_, file, _)) = &self.now {
+            file.sync_data().map_err(|error| failure::of_io("sync the spill log", &error))?;
+        }
+        self.dirty = 0;
+        if let Some(heard) = self.heard.upgrade() {
+            heard.synced(self.place);
+        }
+        Ok(())
+    }
+}

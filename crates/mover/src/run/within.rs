@@ -1,0 +1,99 @@
+//! What joins both sides of a transfer inside one process: messages both ways, threads, and the bell of its streams.
+
+use crate::failure::{self, Failure, Result};
+use crate::run::Outbox;
+use crate::run::bell::Bell;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use thalweg_wire::message::{TransferMessage, TransferNumber};
+
+/// Number of the only transfer that there is.
+pub(super) const NUMBER: TransferNumber = TransferNumber(0);
+
+/// See the module. Closing it ends the threads.
+pub(super) struct Within {
+    bell: Arc<Bell>,
+    /// `None` ends the delivery.
+    queues: [Sender<Option<TransferMessage>>; 2],
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// One side: what it says goes to the other.
+pub(super) struct Side {
+    queue: Mutex<Sender<Option<TransferMessage>>>,
+    bell: Arc<Bell>,
+}
+
+/// What one side hears.
+pub(super) struct Heard(Receiver<Option<TransferMessage>>);
+
+impl Outbox for Side {
+    fn say(&self, _: TransferNumber, message: TransferMessage) {
+        let _ = self.queue.lock().unwrap_or_else(|p| p.into_inner()).send(Some(message));
+    }
+
+    fn work(&self) {
+        self.bell.ring();
+    }
+}
+
+impl Within {
+    /// Nothing is said yet. Of the sides and of what they hear the sender's is the first, the receiver's the second.
+    pub fn new() -> (Within, [Box<Side>; 2], [Heard; 2]) {
+        let bell = Arc::new(Bell::default());
+        let (to_receiver, receiver_hears) = mpsc::channel();
+        let (to_sender, sender_hears) = mpsc::channel();
+        let queues = [to_receiver.clone(), to_sender.clone()];
+        let side = |queue| Box::new(Side { queue: Mutex::new(queue), bell: bell.clone() });
+        let sides = [side(to_receiver), side(to_sender)];
+        (Within { bell, queues, threads: Vec::new() }, sides, [Heard(sender_hears), Heard(receiver_hears)])
+    }
+
+    /// Delivers what is heard, on a thread of its own, until one is no message for this side.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn deliver(
+        &mut self,
+        heard: Heard,
+        hear: impl Fn(TransferMessage) -> Result<()> + Send + 'static,
+        abort: impl Fn(Failure) + Send + 'static,
+    ) -> Result<()> {
+        self.spawn("messages", move |_| {
+            while let Ok(Some(message)) = heard.0.recv() {
+                if let Err(failure) = hear(message) {
+                    return abort(failure);
+                }
+            }
+        })
+    }
+
+    /// A thread that ends when the bell is stopped.
+    ///
+    /// # Errors
+    /// If there is none to be had.
+    pub fn spawn(&mut self, name: &str, work: impl FnOnce(&Bell) + Send + 'static) -> Result<()> {
+        let bell = self.bell.clone();
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(move || work(&bell))
+            .map_err(|error| failure::of_io("start a thread", &error))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Has the streams end.
+    pub fn stop(&self) {
+        self.bell.stop();
+    }
+
+    /// Ends its threads. Both sides are over before.
+    pub fn close(self) {
+        self.stop();
+        for queue in &self.queues {
+            let _ = queue.send(None);
+        }
+        self.threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}

@@ -1,0 +1,817 @@
+//! Frames in virtual time: the real machines of [`crate::frames`], simulated links and a simulated spill log, and a check after
+//! each step.
+//!
+//! One seed is one story: some producers that push frames of any size, of sets some of them; some consumers, alone or in a
+//! group, each by a policy; a channel with little memory, maybe with a spill log that is small too; and faults, by
+//! `seed % 7`: none; consumers that stall; streams that break; links that break, with whatever was on its way; kills of
+//! producers and consumers; restarts of the hub, which takes what was in memory with it, and of the log what was not
+//! synced; all of these.
+//!
+//! # What is checked
+//! 1. Each consumer is delivered the frames of a producer in order, none twice, each as it was pushed.
+//! 2. Every sequence is delivered or named, exactly once; with `block` and `spill` (and room in the log), where no hub was
+//!    restarted, every one is delivered.
+//! 3. Members of a group together get each frame once; after one was killed, no other is missing.
+//! 4. A set is reported as it was delivered.
+//! 5. Frames that a producer was told are durable survive the hub.
+//! 6. Memory has its bound.
+//! 7. Neither machine calls the other's words a breach of protocol.
+//! 8. When faults stop, everything ends.
+//!
+//! # Not simulated
+//! Files (the real log is tested by itself), clocks, hostile peers, threads and locks.
+
+use super::random::Random;
+use crate::frames::consumer::Consumer;
+use crate::frames::frame::{Delivery, Payload};
+use crate::frames::hub::{Action, Channel, ConsumerKey, Record, What, Work};
+use crate::frames::lane::{Window, cost};
+use crate::frames::producer::Producer;
+use crate::frames::spill::{Location, SpillTerms};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use thalweg_wire::Digest;
+use thalweg_wire::limits;
+use thalweg_wire::message::{
+    ChannelWishes, Consume, FrameFrom, FrameHead, FramePolicy, FramesMessage, HeldLevel, Item, LossReason,
+    ProducerId,
+};
+
+/// Streams of each link.
+const STREAMS: u16 = 2;
+/// Steps in which faults may strike, and after which everything must have ended.
+const FAULTY_STEPS: u64 = 700;
+const STEPS_MAX: u64 = 100_000;
+/// Classes of faults.
+const CLASSES: u64 = 7;
+/// Records of a simulated file.
+const FILE_BYTES: u64 = 4_000;
+
+/// A link: what is on its way.
+struct Wire {
+    link: u64,
+    up: bool,
+    to_hub: VecDeque<FramesMessage>,
+    from_hub: VecDeque<FramesMessage>,
+    /// Items on each stream, whole: epoch, number, item, payload.
+    streams: Vec<VecDeque<(u16, u64, Item, Payload)>>,
+}
+
+struct Made {
+    machine: Producer,
+    id: ProducerId,
+    level: HeldLevel,
+    wire: Wire,
+    frames: u64,
+    pushed: u64,
+    sets: Option<u32>,
+    is_dead: bool,
+    finished: bool,
+}
+
+struct Taker {
+    machine: Consumer,
+    asks: Consume,
+    key: ConsumerKey,
+    wire: Wire,
+    window: Window,
+    /// What it was delivered or told, in order: producer, sequence.
+    next: BTreeMap<String, u64>,
+    delivered: BTreeMap<String, BTreeSet<u64>>,
+    lost: BTreeMap<LossReason, u64>,
+    in_sets: BTreeMap<u64, BTreeSet<u32>>,
+    stalled_until: u64,
+    is_dead: bool,
+    ended: bool,
+}
+
+struct World {
+    random: Random,
+    class: u64,
+    hub: Channel,
+    wishes: ChannelWishes,
+    memory_max: u64,
+    spill: Option<SpillTerms>,
+    /// The log: place, record, where; and how far it is synced.
+    stored: VecDeque<(u64, Record, Location)>,
+    writes: VecDeque<(u64, Record)>,
+    at: (u64, u64),
+    written_through: u64,
+    synced_through: u64,
+    makers: Vec<Made>,
+    takers: Vec<Taker>,
+    links: u64,
+    now: u64,
+    step: u64,
+    faults: u64,
+    restarts: u64,
+    kills: u64,
+    /// Frames that a producer was told the hub has for good.
+    promised: BTreeMap<ProducerId, u64>,
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// What was violated.
+pub fn check(seed: u64) -> Result<u64, String> {
+    let mut world = World::new(seed);
+    for step in 0..STEPS_MAX {
+        world.step = step;
+        world.now += world.random.below(1_000_000);
+        if step < FAULTY_STEPS {
+            world.strike()?;
+        } else {
+            world.heal()?;
+        }
+        world.go()?;
+        world.look()?;
+        if world.is_over() {
+            world.at_end()?;
+            return Ok(world.faults);
+        }
+    }
+    let ends = world.takers.iter_mut().map(|taker| {
+        let epoch = world.hub.consumer_epoch(taker.wire.link, &taker.key, &taker.asks.consumer);
+        let ways: Vec<usize> = taker.wire.streams.iter().map(VecDeque::len).collect();
+        let (up, held, said) = (taker.wire.up, taker.machine.held_bytes(), taker.wire.to_hub.len());
+        format!("{:?} up {up} epoch {epoch:?} ways {ways:?} holds {held} said {said}", taker.asks.policy)
+    });
+    let ends: Vec<String> = ends.collect();
+    Err(format!("it does not end: {ends:?} {:?}", world.hub.status()))
+}
+
+impl Wire {
+    fn new(link: u64) -> Wire {
+        Wire {
+            link,
+            up: true,
+            to_hub: VecDeque::new(),
+            from_hub: VecDeque::new(),
+            streams: (0..STREAMS).map(|_| VecDeque::new()).collect(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.to_hub.clear();
+        self.from_hub.clear();
+        self.streams.iter_mut().for_each(VecDeque::clear);
+    }
+}
+
+fn payload_of(producer: &ProducerId, sequence: u64, bytes: u64) -> Payload {
+    let mut out = vec![0; bytes as usize];
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(producer.as_str().as_bytes()).update(&sequence.to_le_bytes());
+    hasher.finalize_xof().fill(&mut out);
+    out.into()
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut random = Random::new(seed ^ 0xf4a3_e5);
+        let class = seed % CLASSES;
+        let policies = [
+            FramePolicy::Block,
+            FramePolicy::Block,
+            FramePolicy::Spill,
+            FramePolicy::DropOldest { depth: 0 },
+            FramePolicy::DropOldest { depth: 3 },
+            FramePolicy::LatestOnly,
+        ];
+        let is_recorded = random.percent(40);
+        let spill_max = random.pick(&[12_000u64, 100_000, 10_000_000]);
+        let wishes = ChannelWishes { is_recorded, ..ChannelWishes::default() };
+        let memory_max = random.pick(&[3_000u64, 10_000, 100_000]);
+        let mut world = World {
+            class,
+            hub: Channel::new(&wishes, memory_max, 0),
+            wishes,
+            memory_max,
+            spill: None,
+            stored: VecDeque::new(),
+            writes: VecDeque::new(),
+            at: (0, 0),
+            written_through: 0,
+            synced_through: 0,
+            makers: Vec::new(),
+            takers: Vec::new(),
+            links: 0,
+            now: 1_000_000_000,
+            step: 0,
+            faults: 0,
+            restarts: 0,
+            kills: 0,
+            promised: BTreeMap::new(),
+            random,
+        };
+        let consumers = world.random.within(1, 3);
+        let mut spills = is_recorded;
+        let is_group = world.random.percent(20);
+        let group_policy = world.random.pick(&policies[..3]);
+        for number in 0..consumers {
+            let policy = if is_group { group_policy } else { world.random.pick(&policies) };
+            spills |= policy == FramePolicy::Spill;
+            let asks = Consume {
+                consumer: [number as u8 + 1; 16],
+                group: is_group.then(|| "all".to_owned()),
+                policy,
+                from: if is_group || world.random.percent(70) { FrameFrom::Start } else { FrameFrom::Now },
+                has: Vec::new(),
+                producers: 1,
+                keep_ms: 0,
+            };
+            world.takers.push(Taker::new(asks, world.random.pick(&[1_000u64, 5_000, 50_000])));
+        }
+        if spills {
+            world.spill = Some(SpillTerms { is_recorded, bytes_max: spill_max });
+            world.hub.set_spill(SpillTerms { is_recorded, bytes_max: spill_max });
+        }
+        for number in 0..world.random.within(1, 3) {
+            let name = format!("p{number}");
+            let Ok(id) = ProducerId::new(&name) else { continue };
+            let window = Window {
+                bytes: world.random.pick(&[1_000u64, 5_000, 50_000]),
+                items: world.random.pick(&[1, 4, 64]),
+            };
+            let level = match is_recorded && world.random.percent(50) {
+                true => HeldLevel::Durable,
+                false => HeldLevel::Memory,
+            };
+            let frames = world.random.pick(&[0u64, 1, 7, 60]);
+            let sets = world.random.percent(50).then(|| world.random.pick(&[1u32, 5, 20]));
+            world.makers.push(Made {
+                machine: Producer::new(id.clone(), window),
+                id,
+                level,
+                wire: Wire::new(0),
+                frames,
+                pushed: 0,
+                sets,
+                is_dead: false,
+                finished: false,
+            });
+        }
+        for index in 0..world.makers.len() {
+            world.attach_maker(index).unwrap_or_default();
+        }
+        for index in 0..world.takers.len() {
+            world.attach_taker(index).unwrap_or_default();
+        }
+        world
+    }
+
+    fn new_link(&mut self) -> u64 {
+        self.links += 1;
+        self.links
+    }
+
+    /// A new session of a producer.
+    fn attach_maker(&mut self, index: usize) -> Result<(), String> {
+        let link = self.new_link();
+        let maker = &mut self.makers[index];
+        let old = maker.wire.link;
+        maker.wire.clear();
+        maker.wire = Wire::new(link);
+        maker.machine.unlink();
+        (0..STREAMS).for_each(|stream| maker.machine.stream_lost(stream));
+        self.hub.detach(old);
+        let (id, first, level) = (maker.id.clone(), maker.machine.first(), maker.level);
+        let window = maker.machine.window();
+        self.hub.attach(link, &id, first, level, window).map_err(|error| error.to_string())?;
+        self.pump()
+    }
+
+    /// A new session of a consumer.
+    fn attach_taker(&mut self, index: usize) -> Result<(), String> {
+        let link = self.new_link();
+        let taker = &mut self.takers[index];
+        self.hub.unlink_consumer(taker.wire.link, &taker.key, &taker.asks.consumer);
+        taker.wire.clear();
+        taker.wire = Wire::new(link);
+        taker.machine.unlink();
+        let asks = Consume { has: taker.machine.has(), ..taker.asks.clone() };
+        let subscribed = self.hub.subscribe(link, &asks, taker.window).map_err(|error| error.to_string())?;
+        self.takers[index].machine.subscribed(subscribed.instance);
+        self.pump()
+    }
+
+    fn strike(&mut self) -> Result<(), String> {
+        self.heal()?;
+        if self.class == 0 || !self.random.percent(4) {
+            return Ok(());
+        }
+        self.faults += 1;
+        let fault = if self.class == 6 { self.random.within(1, 5) } else { self.class };
+        let maker = self.random.below(self.makers.len() as u64) as usize;
+        let taker = self.random.below(self.takers.len() as u64) as usize;
+        let at_maker = self.random.percent(50);
+        match fault {
+            1 => self.takers[taker].stalled_until = self.step + self.random.below(400),
+            2 => {
+                let stream = self.random.below(STREAMS.into()) as u16;
+                if at_maker {
+                    self.makers[maker].wire.streams[usize::from(stream)].clear();
+                    self.makers[maker].machine.stream_lost(stream);
+                } else {
+                    let taker = &mut self.takers[taker];
+                    taker.wire.streams[usize::from(stream)].clear();
+                    self.hub.consumer_stream_lost(taker.wire.link, &taker.key, &taker.asks.consumer, stream);
+                }
+            }
+            3 => {
+                // With or without its session.
+                let wire = match at_maker {
+                    true => &mut self.makers[maker].wire,
+                    false => &mut self.takers[taker].wire,
+                };
+                wire.clear();
+                wire.up = false;
+            }
+            4 => self.kill(at_maker, maker, taker)?,
+            _ => self.restart_hub()?,
+        }
+        Ok(())
+    }
+
+    /// What has no link gets one again, sometimes.
+    fn heal(&mut self) -> Result<(), String> {
+        for index in 0..self.makers.len() {
+            if !self.makers[index].wire.up && !self.makers[index].is_dead && self.random.percent(30) {
+                if self.random.percent(50) {
+                    self.attach_maker(index)?;
+                } else {
+                    let maker = &mut self.makers[index];
+                    maker.wire.up = true;
+                    maker.machine.unlink();
+                    (0..STREAMS).for_each(|stream| maker.machine.stream_lost(stream));
+                    self.hub.link_up(maker.wire.link);
+                    self.pump()?;
+                }
+            }
+        }
+        for index in 0..self.takers.len() {
+            let taker = &mut self.takers[index];
+            if !taker.wire.up && !taker.is_dead && self.random.percent(30) {
+                if self.random.percent(50) {
+                    self.attach_taker(index)?;
+                } else {
+                    taker.wire.up = true;
+                    self.hub.pause_consumer(taker.wire.link, &taker.key, &taker.asks.consumer);
+                    taker.machine.unlink();
+                    taker.machine.link_up();
+                    self.pump()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn kill(&mut self, at_maker: bool, maker: usize, taker: usize) -> Result<(), String> {
+        self.kills += 1;
+        if at_maker {
+            let maker = &mut self.makers[maker];
+            if maker.is_dead || maker.finished {
+                return Ok(());
+            }
+            maker.is_dead = true;
+            maker.wire.up = false;
+            maker.wire.clear();
+            self.hub.give_up(maker.wire.link, &maker.id);
+        } else {
+            // One stays.
+            if self.takers.iter().filter(|taker| !taker.is_dead).count() < 2 || self.takers[taker].is_dead {
+                return Ok(());
+            }
+            let taker = &mut self.takers[taker];
+            taker.is_dead = true;
+            taker.wire.up = false;
+            taker.wire.clear();
+            self.hub.leave(taker.wire.link, &taker.key, &taker.asks.consumer);
+        }
+        self.hub.admit(self.now);
+        self.pump()
+    }
+
+    /// Another hub finds what the log has, if it records; of what was not synced, a part.
+    fn restart_hub(&mut self) -> Result<(), String> {
+        self.restarts += 1;
+        self.hub = Channel::new(&self.wishes, self.memory_max, self.restarts << 32);
+        let kept = match self.spill.is_some_and(|spill| spill.is_recorded) {
+            false => 0,
+            true => {
+                let through = self.synced_through;
+                let synced = self.stored.iter().filter(|(place, ..)| *place < through).count();
+                synced + self.random.below((self.stored.len() - synced) as u64 + 1) as usize
+            }
+        };
+        self.stored.truncate(kept);
+        self.writes.clear();
+        self.at = (self.stored.back().map_or(0, |(.., at)| at.file + 1), 0);
+        for (place, record, at) in &self.stored {
+            let item = match record {
+                Record::Frame(held) => Item::Frame(Box::new(held.head.clone())),
+                Record::Note(item) => item.clone(),
+            };
+            self.hub.restore(*place, item, *at);
+        }
+        self.written_through = self.stored.back().map_or(0, |(place, ..)| place + 1);
+        self.synced_through = self.written_through;
+        if let Some(spill) = self.spill {
+            self.hub.set_spill(spill);
+        }
+        for maker in 0..self.makers.len() {
+            if !self.makers[maker].is_dead {
+                self.attach_maker(maker)?;
+            }
+        }
+        for taker in 0..self.takers.len() {
+            if !self.takers[taker].is_dead {
+                self.attach_taker(taker)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn go(&mut self) -> Result<(), String> {
+        let maker = self.random.below(self.makers.len() as u64) as usize;
+        let taker = self.random.below(self.takers.len() as u64) as usize;
+        match self.random.below(9) {
+            0 => self.push(maker)?,
+            1 => self.send(maker),
+            2 => self.hub_hears(maker)?,
+            3 => self.maker_hears(maker)?,
+            4 => self.hand_out(taker)?,
+            5 => self.taker_hears(taker)?,
+            6 => self.take(taker)?,
+            7 => self.write(),
+            _ => {
+                self.hub.tick(self.now);
+                self.takers[taker].machine.tick();
+            }
+        }
+        self.pump()
+    }
+
+    fn push(&mut self, index: usize) -> Result<(), String> {
+        let maker = &mut self.makers[index];
+        if maker.is_dead || maker.machine.first().is_none() {
+            return Ok(());
+        }
+        if maker.pushed == maker.frames {
+            maker.machine.finish();
+            return Ok(());
+        }
+        let bytes = self.random.pick(&[0u64, 1, 100, 700]);
+        if !maker.machine.has_room(bytes, 0) {
+            return Ok(());
+        }
+        let payload = payload_of(&maker.id, maker.pushed, bytes);
+        // Each producer has sets of its own.
+        let set = maker.sets.map(|frames| {
+            let number = maker.pushed / u64::from(frames) * 10 + index as u64;
+            (number, (maker.pushed % u64::from(frames)) as u32)
+        });
+        if let (Some((set, 0)), Some(frames)) = (set, maker.sets) {
+            maker.machine.declare(set, frames).map_err(|error| error.to_string())?;
+        }
+        let head = FrameHead {
+            producer: maker.id.clone(),
+            sequence: 0,
+            set,
+            time_ns: self.now,
+            deadline_ns: None,
+            dtype: String::new(),
+            shape: Vec::new(),
+            metadata: Vec::new(),
+            payload_bytes: bytes,
+            digest: Digest(*blake3::hash(&payload).as_bytes()),
+            stamp: None,
+        };
+        let sequence = maker.machine.push(head, payload).map_err(|error| error.to_string())?;
+        if sequence != maker.pushed {
+            return Err(format!("{} numbers {sequence} after {} frames", maker.id, maker.pushed));
+        }
+        maker.pushed += 1;
+        Ok(())
+    }
+
+    fn send(&mut self, index: usize) {
+        let maker = &mut self.makers[index];
+        let stream = self.random.below(STREAMS.into()) as u16;
+        if maker.wire.up
+            && let Some((epoch, made)) = maker.machine.next(stream)
+        {
+            let item = Item::Frame(Box::new(made.head.clone()));
+            let on = (epoch, made.head.sequence, item, made.payload.clone());
+            maker.wire.streams[usize::from(stream)].push_back(on);
+        }
+    }
+
+    fn hub_hears(&mut self, index: usize) -> Result<(), String> {
+        let maker = &mut self.makers[index];
+        let link = maker.wire.link;
+        if self.random.percent(50) {
+            let Some(message) = maker.wire.to_hub.pop_front() else { return Ok(()) };
+            return self.hub.hear(link, message, self.now).map_err(|error| format!("the hub: {error}"));
+        }
+        let stream = self.random.below(STREAMS.into()) as usize;
+        let Some((epoch, number, item, payload)) = maker.wire.streams[stream].pop_front() else {
+            return Ok(());
+        };
+        if self.hub.begin(link, epoch, number, &item).map_err(|error| format!("the hub: {error}"))? {
+            match self.class == 6 && self.random.percent(2) {
+                true => self.hub.damaged(link, epoch, number),
+                false => self.hub.arrived(link, epoch, number, item, payload, self.now),
+            }
+        }
+        Ok(())
+    }
+
+    fn maker_hears(&mut self, index: usize) -> Result<(), String> {
+        let maker = &mut self.makers[index];
+        let Some(message) = maker.wire.from_hub.pop_front() else { return Ok(()) };
+        if let (FramesMessage::Taken { next }, HeldLevel::Durable) = (&message, maker.level) {
+            let promised = self.promised.entry(maker.id.clone()).or_default();
+            *promised = (*promised).max(*next);
+        }
+        maker.machine.hear(message).map_err(|error| format!("{}: {error}", maker.id))?;
+        maker.finished |= maker.machine.is_finished();
+        Ok(())
+    }
+
+    fn hand_out(&mut self, index: usize) -> Result<(), String> {
+        let taker = &mut self.takers[index];
+        if !taker.wire.up {
+            return Ok(());
+        }
+        let (link, who) = (taker.wire.link, taker.asks.consumer);
+        let stream = self.random.below(STREAMS.into()) as u16;
+        if self.random.percent(30)
+            && let Some(message) = taker.wire.to_hub.pop_front()
+        {
+            let heard = self.hub.hear_consumer(link, &taker.key, &who, message, self.now);
+            return heard.map_err(|error| format!("the hub: {error}"));
+        }
+        match self.hub.next(link, &taker.key, &who, stream) {
+            None => {}
+            Some(Work::Send { number, epoch, what }) => {
+                let (item, payload) = match what {
+                    What::Note(item) => (item, Payload::default()),
+                    What::Frame(held) => (Item::Frame(Box::new(held.head.clone())), held.payload.clone()),
+                };
+                taker.wire.streams[usize::from(stream)].push_back((epoch, number, item, payload));
+            }
+            Some(Work::Read { number, at, place }) => {
+                let found = self.stored.iter().find(|(stored, _, stands)| *stored == place && *stands == at);
+                let held = found.and_then(|(_, record, _)| match record {
+                    Record::Frame(held) => Some(held.clone()),
+                    Record::Note(_) => None,
+                });
+                if held.is_none() {
+                    return Err(format!("what stood at place {place} is not in the log"));
+                }
+                self.hub.loaded(&taker.key, &who, number, at, held);
+                self.hub.admit(self.now);
+            }
+        }
+        Ok(())
+    }
+
+    fn taker_hears(&mut self, index: usize) -> Result<(), String> {
+        let taker = &mut self.takers[index];
+        let stream = self.random.below(STREAMS.into()) as usize;
+        let Some((epoch, number, item, payload)) = taker.wire.streams[stream].pop_front() else {
+            return Ok(());
+        };
+        let breach = |error: crate::Failure| format!("a consumer: {error}");
+        if taker.machine.begin(epoch, number, &item).map_err(breach)? {
+            if self.class == 6 && self.random.percent(2) {
+                taker.machine.damaged(epoch, number);
+            } else {
+                taker.machine.arrived(epoch, number, item, payload, self.now).map_err(breach)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, index: usize) -> Result<(), String> {
+        let taker = &mut self.takers[index];
+        if taker.stalled_until > self.step || taker.is_dead {
+            return Ok(());
+        }
+        let Some(delivery) = taker.machine.next() else { return Ok(()) };
+        let single = taker.asks.group.is_none();
+        match delivery {
+            Delivery::Frame(frame) => {
+                let id = ProducerId::new(&frame.producer).map_err(|error| error.to_string())?;
+                let truth = payload_of(&id, frame.sequence, frame.payload.len() as u64);
+                if *truth != *frame.payload {
+                    return Err(format!("{} {} is not what was pushed", frame.producer, frame.sequence));
+                }
+                taker.expect(&frame.producer, frame.sequence, frame.sequence + 1, single)?;
+                let is_new =
+                    taker.delivered.entry(frame.producer.clone()).or_default().insert(frame.sequence);
+                // A new hub does not know what of its log the members of a group had taken.
+                if !is_new && (single || self.restarts == 0) {
+                    return Err(format!("{} {} was delivered twice", frame.producer, frame.sequence));
+                }
+                if let Some((set, index)) = frame.set {
+                    taker.in_sets.entry(set).or_default().insert(index);
+                }
+            }
+            Delivery::Lost(lost) => {
+                taker.expect(lost.producer.as_str(), lost.first, lost.end, single)?;
+                *taker.lost.entry(lost.reason).or_default() += lost.count();
+            }
+            Delivery::Set(report) => {
+                let had = taker.in_sets.get(&report.set).map_or(0, BTreeSet::len) as u32;
+                let missing: u32 = report.missing.iter().map(|(first, end)| end - first).sum();
+                if report.delivered != had || missing != report.frames - had {
+                    return Err(format!("the report of a set is wrong: {report:?}, {had} were delivered"));
+                }
+            }
+            Delivery::End(_) => {
+                taker.ended = true;
+                taker.wire.to_hub.push_back(FramesMessage::Leave);
+            }
+        }
+        Ok(())
+    }
+
+    /// The log's thread does one thing.
+    fn write(&mut self) {
+        if self.random.percent(30) {
+            self.synced_through = self.written_through;
+            self.hub.synced(self.synced_through);
+            return;
+        }
+        let Some((place, record)) = self.writes.pop_front() else { return };
+        let bytes = match &record {
+            Record::Frame(held) => held.cost(),
+            Record::Note(_) => 100,
+        };
+        if self.at.1 >= FILE_BYTES.min(self.spill.map_or(FILE_BYTES, |spill| spill.bytes_max / 8)) {
+            self.at = (self.at.0 + 1, 0);
+        }
+        let at = Location { file: self.at.0, offset: self.at.1, bytes };
+        self.at.1 += bytes;
+        self.written_through = place + 1;
+        self.stored.push_back((place, record.clone(), at));
+        self.hub.written(place, at, &record, self.now);
+    }
+
+    fn pump(&mut self) -> Result<(), String> {
+        while let Some(action) = self.hub.take_action() {
+            match action {
+                Action::Tell(link, message) => {
+                    let to = self.makers.iter_mut().find(|maker| maker.wire.link == link && maker.wire.up);
+                    if let Some(maker) = to {
+                        maker.wire.from_hub.push_back(message);
+                    }
+                }
+                Action::Wake => {}
+                Action::Write(place, record) => self.writes.push_back((place, record)),
+                Action::Forget(file) => self.stored.retain(|(.., at)| at.file != file),
+            }
+        }
+        for maker in self.makers.iter_mut().filter(|maker| maker.wire.up) {
+            while let Some(message) = maker.machine.take_message() {
+                maker.wire.to_hub.push_back(message);
+            }
+        }
+        for taker in self.takers.iter_mut().filter(|taker| taker.wire.up) {
+            while let Some(message) = taker.machine.take_message() {
+                taker.wire.to_hub.push_back(message);
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&self) -> Result<(), String> {
+        let status = self.hub.status();
+        if status.memory_bytes > self.memory_max {
+            return Err(format!("{} bytes in memory, of {}", status.memory_bytes, self.memory_max));
+        }
+        for taker in &self.takers {
+            if taker.machine.held_bytes() > taker.window.bytes + cost(700, 0) {
+                return Err("a consumer holds more than its window".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        // Consumers of a hub that never heard of a producer wait for one, and rightly.
+        let is_orphaned =
+            self.makers.iter().all(|maker| maker.is_dead) && self.hub.status().producers.is_empty();
+        self.makers.iter().all(|maker| maker.is_dead || maker.finished)
+            && self.takers.iter().all(|taker| taker.is_dead || taker.ended || is_orphaned)
+    }
+
+    fn at_end(&self) -> Result<(), String> {
+        for maker in self.makers.iter().filter(|maker| !maker.is_dead) {
+            let mut together = BTreeSet::new();
+            let name = maker.id.as_str();
+            for taker in self.takers.iter().filter(|taker| !taker.is_dead) {
+                let got = taker.delivered.get(name).cloned().unwrap_or_default();
+                if taker.asks.group.is_some() {
+                    together.extend(got);
+                    continue;
+                }
+                let next = taker.next.get(name).copied().unwrap_or(0);
+                let from_start = taker.asks.from == FrameFrom::Start;
+                if from_start && next != maker.frames {
+                    return Err(format!("of {name} only {next} of {} are delivered or named", maker.frames));
+                }
+                let has_room = self.spill.is_none_or(|spill| spill.bytes_max > 1_000_000);
+                let keeps = taker.asks.policy == FramePolicy::Block
+                    || taker.asks.policy == FramePolicy::Spill && has_room;
+                // Whoever is there from the start; and nothing of what others left behind.
+                if keeps && from_start && self.restarts == 0 && !taker.lost.is_empty() {
+                    return Err(format!("{:?} lost {:?}", taker.asks.policy, taker.lost));
+                }
+                let promised = self.promised.get(&maker.id).copied().unwrap_or(0);
+                let all_promised = (0..promised).all(|sequence| got.contains(&sequence));
+                if keeps && has_room && from_start && !all_promised {
+                    return Err(format!("of {name} were {promised} promised, and not all delivered"));
+                }
+            }
+            let is_group = self.takers.iter().any(|taker| taker.asks.group.is_some());
+            let has_room = self.spill.is_none_or(|spill| spill.bytes_max > 1_000_000);
+            if is_group && self.restarts == 0 && self.kills == 0 && has_room {
+                let keeps = !self.takers.iter().any(|taker| {
+                    matches!(taker.asks.policy, FramePolicy::DropOldest { .. } | FramePolicy::LatestOnly)
+                });
+                if keeps && together.len() as u64 != maker.frames {
+                    return Err(format!(
+                        "a group got {} of {} frames of {name}",
+                        together.len(),
+                        maker.frames
+                    ));
+                }
+            }
+        }
+        // Without restarts no frame goes to two of a group.
+        if self.restarts == 0 {
+            let mut seen: BTreeSet<(&str, u64)> = BTreeSet::new();
+            for taker in self.takers.iter().filter(|taker| taker.asks.group.is_some() && !taker.is_dead) {
+                for (name, got) in &taker.delivered {
+                    for sequence in got {
+                        if !seen.insert((name, *sequence)) {
+                            return Err(format!("{name} {sequence} went to two of a group"));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Taker {
+    fn new(asks: Consume, window_bytes: u64) -> Taker {
+        let items = match asks.policy {
+            FramePolicy::LatestOnly => 2,
+            _ if asks.group.is_some() => 4,
+            _ => limits::LANE_ITEMS_MAX,
+        };
+        let window = Window { bytes: window_bytes, items };
+        Taker {
+            machine: Consumer::new(window, asks.from, asks.group.is_some()),
+            key: ConsumerKey::of(&asks),
+            asks,
+            wire: Wire::new(0),
+            window,
+            next: BTreeMap::new(),
+            delivered: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            in_sets: BTreeMap::new(),
+            stalled_until: 0,
+            is_dead: false,
+            ended: false,
+        }
+    }
+
+    /// These come next of a producer, delivered or named.
+    fn expect(&mut self, producer: &str, first: u64, end: u64, single: bool) -> Result<(), String> {
+        let known = self.next.get(producer).copied();
+        let expected = known.unwrap_or(if self.asks.from == FrameFrom::Start { 0 } else { first });
+        if single && first != expected {
+            return Err(format!("{producer} {first} comes where {expected} is next"));
+        }
+        self.next.insert(producer.to_owned(), end);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_seed_breaks_a_promise_of_frames() {
+        for seed in 0..300 {
+            if let Err(what) = super::check(seed) {
+                panic!("seed {seed}: {what}; cargo xtask sim --frames --seed {seed}");
+            }
+        }
+    }
+}
