@@ -4,7 +4,7 @@ use crate::support::chance::{Random, quick_or_torture};
 use crate::support::job::{Running, with};
 use crate::support::proxy::Proxy;
 use crate::support::{Daemon, Scratch, noise, wait_until};
-use crate::{Got, LIMIT, by, command, drain, push_all, receiver, sender, status};
+use crate::{Got, LIMIT, by, command, drain, push_all, receiver, sender, stand, status};
 use std::path::Path;
 use std::time::Duration;
 use thalweg_client::frames::{ChannelWishes, Delivery, FramePolicy, HeldLevel, ReceiverWishes, SenderWishes};
@@ -14,10 +14,7 @@ const BYTES: usize = 20_000;
 /// Pushes while a daemon is killed and begun again; what the consumer got in the end.
 fn through_restarts(wishes: SenderWishes, policy: FramePolicy, row: &str, strikes: u64) -> (Got, u64) {
     let mut random = Random::new(row);
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let (address, place) = (daemon.address(), daemon.place("data", "x"));
     let channel = wishes.channel;
     let taker = receiver(&scratch, &place, ReceiverWishes { channel, ..by(policy) });
@@ -25,7 +22,8 @@ fn through_restarts(wishes: SenderWishes, policy: FramePolicy, row: &str, strike
     let frames = 60 * strikes;
     let got = std::thread::scope(|scope| {
         let taken = scope.spawn(|| drain(&taker, BYTES));
-        let striker = scope.spawn(|| strike(&scratch, daemon, &address, &export, &mut random, strikes));
+        let striker =
+            scope.spawn(|| strike(&scratch, daemon, &address, &scratch.path("export"), &mut random, strikes));
         for sequence in 0..frames {
             push_all(&maker, "m", sequence, sequence + 1, BYTES);
             std::thread::sleep(Duration::from_millis(20));
@@ -75,10 +73,7 @@ fn frames_in_the_memory_of_a_hub_that_is_killed_are_delivered_or_named() {
 #[test]
 fn cuts_of_the_link_lose_nothing_and_double_nothing() {
     let mut random = Random::new("frames cuts");
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let proxy = Proxy::new(&daemon.address());
     let place = proxy.place("data", "x");
     let taker = receiver(&scratch, &place, by(FramePolicy::Block));
@@ -106,10 +101,7 @@ fn cuts_of_the_link_lose_nothing_and_double_nothing() {
 
 #[test]
 fn a_producer_that_was_killed_goes_on_under_its_name_and_one_that_leaves_is_told_of() {
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     std::fs::write(scratch.path("in"), noise(1, 1000 * 400)).unwrap();
     let input = scratch.path("in");
@@ -156,10 +148,7 @@ fn a_producer_that_was_killed_goes_on_under_its_name_and_one_that_leaves_is_told
 
 #[test]
 fn a_consumer_that_was_killed_comes_back_under_its_name_or_is_forgotten() {
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     let got = scratch.path("got");
     let pull = |more: &[&str]| {

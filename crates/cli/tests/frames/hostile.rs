@@ -1,8 +1,7 @@
 //! Clients that are who they say they are, and lie about everything else: each costs its own session, and no other.
 
-use crate::support::Scratch;
 use crate::support::peer::{Heard, HostileClient, SOON, Stream, digest_of, terms};
-use crate::{LIMIT, by, drain, push_all, receiver, sender, status};
+use crate::{LIMIT, by, drain, push_all, receiver, sender, stand, status};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg_client::frames::{ChannelWishes, FramePolicy, SenderWishes};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
@@ -154,10 +153,7 @@ fn frames_that_no_producer_sends_cost_their_session_and_nothing_else() {
             client.line.tell(TransferMessage::OffersRepeated);
         }),
     ];
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let mut daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, mut daemon) = stand();
     let place = daemon.place("data", "x");
     let honest = sender(&scratch, &place, "m", SenderWishes::default());
     let taker = receiver(&scratch, &place, by(FramePolicy::Block));
@@ -208,10 +204,7 @@ fn stamp() -> thalweg_wire::message::HubStamp {
 
 #[test]
 fn openings_that_make_no_sense_are_refused() {
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let mut daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, mut daemon) = stand();
     let refused = |open: Open| {
         let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
         client.open(open).is_err()

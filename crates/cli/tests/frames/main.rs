@@ -23,7 +23,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::{Scratch, noise};
+use support::{Daemon, Scratch, noise};
 use thalweg_client::fars::{How, SshOptions};
 use thalweg_client::frames::{
     ChannelWishes, Delivery, Frame, FramePolicy, NewFrame, Receiver, ReceiverWishes, Sender, SenderWishes,
@@ -34,6 +34,15 @@ use thalweg_mover::failure::FailureKind;
 
 /// Longest that any wait here may take: far more than it does.
 pub const LIMIT: Duration = Duration::from_secs(100);
+
+/// A daemon that exports `export` as `data`.
+pub fn stand() -> (Scratch, Daemon) {
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).expect("a directory");
+    let daemon = scratch.daemon(&[("data", &export)]);
+    (scratch, daemon)
+}
 
 /// The program with its ticket.
 pub fn command(scratch: &Scratch, what: &str) -> Command {

@@ -2,7 +2,7 @@
 
 use crate::support::job::{Running, with};
 use crate::support::{Scratch, finish, noise, wait_until};
-use crate::{LIMIT, by, command, drain, frame, how, os, push_all, receiver, sender, status};
+use crate::{LIMIT, by, command, drain, frame, how, os, push_all, receiver, sender, stand, status};
 use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,10 +14,7 @@ use thalweg_mover::failure::FailureKind;
 
 #[test]
 fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "scan");
     let content = noise(1, 2_345_678);
     std::fs::write(scratch.path("in"), &content).unwrap();
@@ -88,10 +85,7 @@ fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
 
 #[test]
 fn every_consumer_gets_everything_of_every_producer_in_order() {
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "panels");
     let (makers, takers, frames, bytes) = (4u64, 3, 60u64, 20_000);
     std::thread::scope(|scope| {
@@ -126,10 +120,7 @@ fn every_consumer_gets_everything_of_every_producer_in_order() {
 
 #[test]
 fn a_group_shares_and_what_a_member_had_not_taken_goes_to_the_others() {
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "work");
     let wishes = || ReceiverWishes { group: Some("workers".into()), ..by(FramePolicy::Block) };
     let (first, second) = (receiver(&scratch, &place, wishes()), receiver(&scratch, &place, wishes()));
@@ -168,10 +159,7 @@ fn a_group_shares_and_what_a_member_had_not_taken_goes_to_the_others() {
 
 #[test]
 fn late_consumers_replay_a_recorded_channel_also_after_its_hub_was_killed() {
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let (address, place) = (daemon.address(), daemon.place("data", "scan"));
     let recorded = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
     let wishes = SenderWishes {
@@ -189,7 +177,7 @@ fn late_consumers_replay_a_recorded_channel_also_after_its_hub_was_killed() {
     let early = drain(&receiver(&scratch, &place, by(FramePolicy::Block)), 30_000);
     assert_eq!((early.count("cam"), early.lost.len(), early.sets.len()), (50, 0, 1));
     daemon.kill();
-    let _daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+    let _daemon = scratch.daemon_at(&address, &[("data", &scratch.path("export"))], &[], |command| command);
     let late = drain(&receiver(&scratch, &place, by(FramePolicy::Block)), 30_000);
     assert_eq!((late.count("cam"), late.lost.len()), (50, 0));
     assert!(late.sets[0].is_complete());
@@ -208,10 +196,7 @@ fn late_consumers_replay_a_recorded_channel_also_after_its_hub_was_killed() {
 
 #[test]
 fn a_set_says_which_of_its_frames_are_missing() {
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "sets");
     let receiver = receiver(&scratch, &place, ReceiverWishes { producers: 2, ..ReceiverWishes::default() });
     let (a, b) = (
@@ -316,10 +301,7 @@ fn what_no_channel_is_or_may_be_is_refused_with_its_reason() {
 
 #[test]
 fn a_channel_that_nobody_uses_any_more_leaves_nothing_behind() {
-    let scratch = Scratch::new();
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "scan");
     let taker = receiver(&scratch, &place, by(FramePolicy::Spill));
     let sender = sender(&scratch, &place, "s", SenderWishes::default());
@@ -328,5 +310,5 @@ fn a_channel_that_nobody_uses_any_more_leaves_nothing_behind() {
     assert_eq!(drain(&taker, 100).count("s"), 3);
     drop((taker, sender));
     assert!(daemon.terminate().success());
-    assert!(wait_until(LIMIT, || std::fs::read_dir(&export).unwrap().next().is_none()));
+    assert!(wait_until(LIMIT, || std::fs::read_dir(scratch.path("export")).unwrap().next().is_none()));
 }

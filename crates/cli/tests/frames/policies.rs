@@ -2,7 +2,7 @@
 
 use crate::support::volume::{self, Volume};
 use crate::support::{Scratch, wait_until};
-use crate::{Got, LIMIT, by, drain, frame, is_held_up, push_all, receiver, sender, small, status};
+use crate::{Got, LIMIT, by, drain, frame, is_held_up, push_all, receiver, sender, small, stand, status};
 use std::time::Duration;
 use thalweg_client::frames::{
     ChannelWishes, Delivery, FramePolicy, LossReason, ReceiverWishes, SenderWishes,
@@ -22,17 +22,9 @@ fn fast() -> SenderWishes {
     SenderWishes { window_bytes: WINDOW, channel: small(MEMORY), ..SenderWishes::default() }
 }
 
-fn export(scratch: &Scratch) -> std::path::PathBuf {
-    let export = scratch.path("export");
-    std::fs::create_dir(&export).unwrap();
-    export
-}
-
 #[test]
 fn a_consumer_that_blocks_holds_its_producers_up_and_loses_nothing() {
-    let scratch = Scratch::new();
-    let export = export(&scratch);
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     let taker = receiver(&scratch, &place, slow(FramePolicy::Block));
     let maker = sender(&scratch, &place, "m", fast());
@@ -62,9 +54,7 @@ fn a_consumer_that_blocks_holds_its_producers_up_and_loses_nothing() {
 
 #[test]
 fn what_waits_for_a_first_consumer_holds_producers_up_unless_the_channel_is_unattended() {
-    let scratch = Scratch::new();
-    let export = export(&scratch);
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let maker = sender(&scratch, &daemon.place("data", "kept"), "m", fast());
     assert!(is_held_up(&maker, BYTES));
     let unattended = ChannelWishes { is_unattended: true, ..small(MEMORY) };
@@ -80,9 +70,7 @@ fn what_waits_for_a_first_consumer_holds_producers_up_unless_the_channel_is_unat
 
 #[test]
 fn a_consumer_that_drops_the_oldest_has_an_exact_list_of_what_it_lost() {
-    let scratch = Scratch::new();
-    let export = export(&scratch);
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     let taker = receiver(&scratch, &place, slow(FramePolicy::DropOldest { depth: 0 }));
     let maker = sender(&scratch, &place, "m", fast());
@@ -99,9 +87,7 @@ fn a_consumer_that_drops_the_oldest_has_an_exact_list_of_what_it_lost() {
 
 #[test]
 fn a_depth_bounds_how_far_behind_a_consumer_is() {
-    let scratch = Scratch::new();
-    let export = export(&scratch);
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     let wishes = ReceiverWishes { window_bytes: WINDOW, ..by(FramePolicy::DropOldest { depth: 5 }) };
     let taker = receiver(&scratch, &place, wishes);
@@ -117,9 +103,7 @@ fn a_depth_bounds_how_far_behind_a_consumer_is() {
 
 #[test]
 fn a_consumer_of_the_latest_gets_the_newest_and_the_names_of_the_others() {
-    let scratch = Scratch::new();
-    let export = export(&scratch);
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     let taker = receiver(&scratch, &place, slow(FramePolicy::LatestOnly));
     let maker = sender(&scratch, &place, "m", fast());
@@ -134,9 +118,7 @@ fn a_consumer_of_the_latest_gets_the_newest_and_the_names_of_the_others() {
 
 #[test]
 fn what_memory_does_not_hold_is_spilled_and_replayed_exactly_after_a_stall() {
-    let scratch = Scratch::new();
-    let export = export(&scratch);
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     let taker = receiver(&scratch, &place, slow(FramePolicy::Spill));
     let maker = sender(&scratch, &place, "m", fast());
@@ -154,9 +136,7 @@ fn what_memory_does_not_hold_is_spilled_and_replayed_exactly_after_a_stall() {
 
 #[test]
 fn a_slow_consumer_that_spills_does_not_slow_one_that_is_fast() {
-    let scratch = Scratch::new();
-    let export = export(&scratch);
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     let stalled = receiver(&scratch, &place, slow(FramePolicy::Spill));
     let quick = receiver(&scratch, &place, slow(FramePolicy::Block));
@@ -172,9 +152,7 @@ fn a_slow_consumer_that_spills_does_not_slow_one_that_is_fast() {
 
 #[test]
 fn a_spill_log_at_its_limit_says_what_it_forgot() {
-    let scratch = Scratch::new();
-    let export = export(&scratch);
-    let daemon = scratch.daemon(&[("data", &export)]);
+    let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     let channel = ChannelWishes { spill_bytes: Some(4 << 20), ..small(MEMORY) };
     let taker = receiver(&scratch, &place, ReceiverWishes { channel, ..slow(FramePolicy::Spill) });

@@ -56,6 +56,8 @@ const FILE_BYTES: u64 = 4_000;
 struct Wire {
     link: u64,
     up: bool,
+    /// The hub does not know the session any more.
+    needs_session: bool,
     to_hub: VecDeque<FramesMessage>,
     from_hub: VecDeque<FramesMessage>,
     /// Items on each stream, whole: epoch, number, item, payload.
@@ -151,10 +153,17 @@ impl Wire {
         Wire {
             link,
             up: true,
+            needs_session: false,
             to_hub: VecDeque::new(),
             from_hub: VecDeque::new(),
             streams: (0..STREAMS).map(|_| VecDeque::new()).collect(),
         }
+    }
+
+    /// The other end is gone, with its session.
+    fn lose(&mut self) {
+        self.clear();
+        (self.up, self.needs_session) = (false, true);
     }
 
     fn clear(&mut self) {

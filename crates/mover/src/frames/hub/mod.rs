@@ -153,7 +153,7 @@ impl Channel {
                     .entry(head.producer.clone())
                     .or_insert_with(|| Source::new(id, head.sequence));
                 (source.next, source.durable) = (head.sequence + 1, head.sequence + 1);
-                (source.last_place, source.over) = (place, Over::Gone);
+                (source.last_place, source.over) = (place, Over::No);
                 source.bytes += head.payload_bytes;
                 if let Some((set, index)) = head.set
                     && !self.closed.contains(&set)
@@ -268,6 +268,13 @@ impl Channel {
         if source.over == Over::No {
             self.producer_over(id, Over::Gone);
         }
+    }
+
+    /// Producers that only the log knows are not waited for any more.
+    pub fn give_up_absent(&mut self) {
+        let absent = self.sources.values().filter(|source| source.last_link == 0 && source.over == Over::No);
+        let absent: Vec<ProducerId> = absent.map(|source| (*source.id).clone()).collect();
+        absent.iter().for_each(|id| self.producer_over(id, Over::Gone));
     }
 
     fn source_of(&mut self, link: u64) -> Option<&mut Source> {

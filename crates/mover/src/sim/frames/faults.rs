@@ -47,7 +47,7 @@ impl World {
     pub(super) fn heal(&mut self) -> Result<(), String> {
         for index in 0..self.makers.len() {
             if !self.makers[index].wire.up && !self.makers[index].is_dead && self.random.percent(30) {
-                if self.random.percent(50) {
+                if self.makers[index].wire.needs_session || self.random.percent(50) {
                     self.attach_maker(index)?;
                 } else {
                     let maker = &mut self.makers[index];
@@ -62,7 +62,7 @@ impl World {
         for index in 0..self.takers.len() {
             let taker = &mut self.takers[index];
             if !taker.wire.up && !taker.is_dead && self.random.percent(30) {
-                if self.random.percent(50) {
+                if taker.wire.needs_session || self.random.percent(50) {
                     self.attach_taker(index)?;
                 } else {
                     taker.wire.up = true;
@@ -72,6 +72,10 @@ impl World {
                     self.pump()?;
                 }
             }
+        }
+        // Those that were killed do not come back.
+        if self.makers.iter().all(|maker| maker.is_dead || maker.wire.up) && self.random.percent(10) {
+            self.hub.give_up_absent();
         }
         Ok(())
     }
@@ -129,15 +133,12 @@ impl World {
         if let Some(spill) = self.spill {
             self.hub.set_spill(spill);
         }
-        for maker in 0..self.makers.len() {
-            if !self.makers[maker].is_dead {
-                self.attach_maker(maker)?;
-            }
+        // They come back one after the other, in any order.
+        for wire in self.makers.iter_mut().map(|maker| &mut maker.wire) {
+            wire.lose();
         }
-        for taker in 0..self.takers.len() {
-            if !self.takers[taker].is_dead {
-                self.attach_taker(taker)?;
-            }
+        for wire in self.takers.iter_mut().map(|taker| &mut taker.wire) {
+            wire.lose();
         }
         Ok(())
     }
