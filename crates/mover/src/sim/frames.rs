@@ -479,7 +479,7 @@ impl World {
         if taker.stalled_until > self.step || taker.is_dead {
             return Ok(());
         }
-        let Some(delivery) = taker.machine.next() else { return Ok(()) };
+        let Some(delivery) = taker.machine.take_next() else { return Ok(()) };
         let single = taker.asks.group.is_none();
         match delivery {
             Delivery::Frame(frame) => {
