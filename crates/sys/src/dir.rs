@@ -138,13 +138,26 @@ impl Dir {
     /// file. A device node is opened and closed to find that out; look with [`Dir::stat`] first where that
     /// could matter.
     pub fn open_read(&self, name: &[u8]) -> io::Result<File> {
-        open::regular_file(self.as_fd(), component(name)?, OFlags::RDONLY)
+        open::regular_file(self.as_fd(), component(name)?, OFlags::RDONLY, open::Use::Long)
+            .map(|(file, _)| file)
+    }
+
+    /// As [`Dir::open_read`], for a file that is read here and now: with what it showed when it was opened, and one
+    /// call less. It stays non-blocking, which is nothing to a regular file, but makes io_uring give up early.
+    pub fn open_once(&self, name: &[u8]) -> io::Result<(File, Stat)> {
+        open::regular_file(self.as_fd(), component(name)?, OFlags::RDONLY, open::Use::Once)
+    }
+
+    /// As [`Dir::open_read`], with what it showed when it was opened.
+    pub fn open_looked(&self, name: &[u8]) -> io::Result<(File, Stat)> {
+        open::regular_file(self.as_fd(), component(name)?, OFlags::RDONLY, open::Use::Long)
     }
 
     /// Opens a regular file for reading and writing, by the rules of [`Dir::open_read`]. Creates and
     /// truncates nothing.
     pub fn open_read_write(&self, name: &[u8]) -> io::Result<File> {
-        open::regular_file(self.as_fd(), component(name)?, OFlags::RDWR)
+        open::regular_file(self.as_fd(), component(name)?, OFlags::RDWR, open::Use::Long)
+            .map(|(file, _)| file)
     }
 
     /// Opens a FIFO for reading, whether or not somebody writes to it. Reads do not wait: poll before.

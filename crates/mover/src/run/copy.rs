@@ -377,6 +377,7 @@ impl Job<'_> {
     ) -> Result<Report> {
         let plan = self.plan(client, Direction::Push);
         let terms = self.terms(&plan);
+        dial_early(client, &plan);
         client.open(Open {
             transfer: number,
             direction: Direction::Push,
@@ -421,6 +422,7 @@ impl Job<'_> {
     fn pull(&self, client: &Client, number: TransferNumber, places: &[Place]) -> Result<Report> {
         let plan = self.plan(client, Direction::Pull);
         let terms = self.terms(&plan);
+        dial_early(client, &plan);
         let opened = client.open(Open {
             transfer: number,
             direction: Direction::Pull,
@@ -830,6 +832,15 @@ impl Job<'_> {
         };
         let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);
         ledger::evidence(&settings, entries, sender, receiver)
+    }
+}
+
+/// Has the streams dialled while the far side opens the place, if all of them may have frames of this size: a link that
+/// stands with more would not take the transfer.
+fn dial_early(client: &Client, plan: &Plan) {
+    let frames = u64::from(plan.streams.value) * (u64::from(plan.segment_bytes.value) + (64 << 10));
+    if frames <= limits::STREAM_BYTES_MAX {
+        want_streams(client, plan, plan.streams.value);
     }
 }
 

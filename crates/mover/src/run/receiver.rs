@@ -1,7 +1,7 @@
 //! The receiving side of a transfer at work: a thread that decides, a thread for rounds, and what streams
 //! tell the machine.
 
-use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Staged};
+use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::FrameBuffer;
@@ -17,7 +17,7 @@ use crate::stage::round::{self, Held, Job, next_job};
 use crate::stage::turn::Gate;
 use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::Copy;
-use crate::transfer::receiver::{Action, Candidate, Claim, Decided, Finished, Limits, Receiver, RoundResult};
+use crate::transfer::receiver::{Action, Claim, Finished, Limits, Receiver, RoundResult};
 use std::io;
 use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
@@ -30,6 +30,10 @@ use thalweg_wire::message::{
 };
 use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, Kind};
+
+use deciding::Decide;
+
+mod deciding;
 
 /// A transfer's receiving side. Shared by the stream threads, the control thread and its own three.
 pub struct ReceiveRun {
@@ -65,13 +69,6 @@ const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 struct State {
     machine: Receiver,
     end: End,
-}
-
-enum Decide {
-    Look(Arc<Entry>),
-    Link(Arc<Entry>),
-    Keep(Arc<Entry>, Digest),
-    Stop,
 }
 
 /// What the disk is doing right now: told to the sender, so that it need not guess why nothing moves.
@@ -322,77 +319,6 @@ impl ReceiveRun {
         self.busy.lock().unwrap_or_else(|p| p.into_inner()).since = what.map(|what| (what, Instant::now()));
     }
 
-    fn decide(&self, queue: &mpsc::Receiver<Decide>) {
-        self.accounts.enter(Stage::Decide);
-        let mut watch = Stopwatch::start(&self.accounts);
-        while let Ok(work) = next_job(queue, &mut watch, Stage::Decide) {
-            self.accounts.taken(Stage::Decide);
-            let (entry, decision) = match work {
-                Decide::Stop => return,
-                Decide::Look(entry) => {
-                    let mut decision = self.destination.decide(&entry);
-                    // A dry run ends here: nothing is asked for, so nothing can be written.
-                    // But content may be compared.
-                    let is_candidate = |decision: &Decision| match decision {
-                        Decision::Wanted { left: None, candidate } => *candidate == Some(entry.evidence.size),
-                        _ => false,
-                    };
-                    if self.terms.dry_run
-                        && !matches!(decision, Decision::Settled { .. })
-                        && !is_candidate(&decision)
-                    {
-                        let outcome = Outcome::Done { digest: None, losses: Vec::new() };
-                        decision = Decision::Settled { outcome, made: false };
-                    }
-                    if let Decision::Wanted { left: Some(left), .. } = &decision {
-                        let file = self.open_for(entry.clone(), left.partial.clone());
-                        self.held().insert(entry.id, Held::Partial(file));
-                    }
-                    (entry, decision)
-                }
-                Decide::Link(entry) => {
-                    let outcome = self.destination.link(&entry);
-                    let made = matches!(outcome, Outcome::Done { .. });
-                    (entry, Decision::Settled { outcome, made })
-                }
-                Decide::Keep(entry, digest) => {
-                    let kept = match self.destination.keep(&entry, digest) {
-                        Decision::Settled { outcome, made } => Some((outcome, made)),
-                        _ => None,
-                    };
-                    let mut state = self.lock();
-                    let now = self.clock.now();
-                    state.machine.kept(entry.id, kept, now);
-                    self.pump(&mut state);
-                    drop(state);
-                    watch.quick(Stage::Decide, 0);
-                    continue;
-                }
-            };
-            let decision = match decision {
-                Decision::Settled { outcome, made } => Decided::Settled { outcome, made },
-                Decision::Fresh => Decided::Fresh,
-                Decision::Wanted { left, candidate } => {
-                    let candidate = candidate
-                        .and_then(|size| Candidate::of(size, entry.evidence.size, self.terms.chunk_bytes));
-                    match (left, candidate) {
-                        (None, None) => Decided::Fresh,
-                        (left, candidate) => Decided::Wanted {
-                            present: left.map(|left| left.present).unwrap_or_default(),
-                            candidate,
-                        },
-                    }
-                }
-            };
-            let mut state = self.lock();
-            let now = self.clock.now();
-            state.machine.decided(entry.id, decision, now);
-            self.pump(&mut state);
-            drop(state);
-            watch.quick(Stage::Decide, 0);
-        }
-    }
-
     fn decide_soon(&self, work: Decide) {
         self.accounts.queued(Stage::Decide);
         let _ = self.decisions.send(work);
@@ -420,8 +346,12 @@ impl ReceiveRun {
 
     /// Carries out what the machine wants. Called with the lock held, so that what is said keeps its order.
     fn pump(&self, state: &mut State) {
+        let mut settled = Vec::new();
         while let Some(action) = state.machine.take_action() {
             tracing::trace!(?action);
+            if matches!(action, Action::Conclude(_) | Action::Finished(_) | Action::Failed(_)) {
+                self.note_soon(&mut settled);
+            }
             match action {
                 Action::Say(message) => self.outbox.say(self.number, message),
                 Action::Decide(entry) => self.decide_soon(Decide::Look(entry)),
@@ -446,7 +376,7 @@ impl ReceiveRun {
                 }
                 Action::Settled(entry, outcome) => {
                     state.end.settled(&entry, &outcome);
-                    self.do_soon(Job::Settled(entry.clone(), outcome.clone()));
+                    settled.push((entry.clone(), outcome.clone()));
                     (self.events)(Event::Settled(entry, outcome));
                 }
                 Action::Pieces(entry, pieces) => {
@@ -476,6 +406,14 @@ impl ReceiveRun {
                     self.changed.notify_all();
                 }
             }
+        }
+        self.note_soon(&mut settled);
+    }
+
+    /// Has what settled noted in the catalogue: together, for a thread is not woken for each.
+    fn note_soon(&self, settled: &mut Vec<(Arc<Entry>, Outcome)>) {
+        if !settled.is_empty() {
+            self.do_soon(Job::Settled(std::mem::take(settled)));
         }
     }
 

@@ -280,8 +280,10 @@ impl SendRun {
 
     /// A stream is ready.
     pub fn stream_up(&self, stream: u16) {
-        self.accounts.enter(Stage::Read);
-        self.lock().machine.stream_up(stream);
+        // Told twice by a stream that comes while the transfer is added.
+        if self.lock().machine.stream_up(stream) {
+            self.accounts.enter(Stage::Read);
+        }
     }
 
     /// A stream is gone.

@@ -43,6 +43,10 @@ const EARLY_BYTES_MAX: usize = limits::ENTRY_BYTES_IN_FLIGHT_MAX
     + limits::MESSAGE_BYTES_MAX
     + limits::ENTRIES_IN_FLIGHT_MAX * size_of::<thalweg_wire::Entry>();
 
+/// See [`limits::STREAM_BYTES_MAX`].
+const TOO_MUCH_MEMORY: &str =
+    "more memory than a link has would go into frames: fewer streams, or a smaller --request";
+
 /// One side of a transfer.
 #[derive(Clone)]
 pub enum Transfer {
@@ -242,9 +246,7 @@ impl Session {
             let frame_bytes = self.payload_max.load(Ordering::Acquire) as u64;
             let is_new = !state.streams.contains_key(&stream);
             if is_new && (state.streams.len() as u64 + 1) * frame_bytes > limits::STREAM_BYTES_MAX {
-                let cause =
-                    "more memory than a link has would go into frames: fewer streams, or a smaller --request";
-                return Err(Failure::new(FailureKind::Protocol, "add a stream", cause));
+                return Err(Failure::new(FailureKind::Protocol, "add a stream", TOO_MUCH_MEMORY));
             }
             if stream >= limits::STREAMS_MAX {
                 return Err(Failure::new(FailureKind::Protocol, "add a stream", "too many streams"));
@@ -296,9 +298,7 @@ impl Session {
             Transfer::Frames(run) if !run.sends() => Some(run.terms()),
             Transfer::Send(_) | Transfer::SendFlows(_) | Transfer::Frames(_) => None,
         };
-        if let Some(terms) = received {
-            self.payload_max.fetch_max(payload_max(terms), Ordering::AcqRel);
-        }
+        let payload_max = received.map_or(0, payload_max);
         let (early, streams) = {
             let mut state = self.lock();
             if state.closed {
@@ -315,6 +315,10 @@ impl Session {
             if state.transfers.len() >= limits::TRANSFERS_MAX {
                 return Err(Failure::new(FailureKind::Protocol, "open", "too many transfers in one session"));
             }
+            if state.streams.len() as u64 * payload_max as u64 > limits::STREAM_BYTES_MAX {
+                return Err(Failure::new(FailureKind::Protocol, "open", TOO_MUCH_MEMORY));
+            }
+            self.payload_max.fetch_max(payload_max, Ordering::AcqRel);
             state.transfers.insert(number, transfer.clone());
             let streams: Vec<u16> = state.streams.keys().copied().collect();
             (state.early.remove(&number).unwrap_or_default().messages, streams)

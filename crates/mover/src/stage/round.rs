@@ -32,8 +32,8 @@ pub enum Job {
     Discard(Ready),
     /// The source has this name and does not send it.
     Skipped(RelativePath),
-    /// An entry is settled and durable: note it in the catalogue.
-    Settled(Arc<Entry>, Outcome),
+    /// Entries are settled and durable: note them in the catalogue.
+    Settled(Vec<(Arc<Entry>, Outcome)>),
     /// Everything is settled. True if the source was listed in full.
     Conclude(bool),
     /// No more work.
@@ -62,9 +62,11 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>, stage: Stage) {
                 run.holes_compared(entry.id, has_hole(run, &entry, holes).unwrap_or(false));
             }
             Job::Discard(ready) => run.destination().discard(ready),
-            Job::Settled(entry, outcome) => {
-                run.destination().settled(&entry, &outcome);
-                watch.quick(Stage::Finish, 0);
+            Job::Settled(entries) => {
+                for (entry, outcome) in entries {
+                    run.destination().settled(&entry, &outcome);
+                    watch.quick(Stage::Finish, 0);
+                }
             }
             Job::Skipped(path) => run.destination().skipped(&path),
             Job::Stop => return,

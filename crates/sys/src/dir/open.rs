@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::Links;
 use crate::xattr::proc_path;
-use crate::{File, Kind, invalid, stat, uninterrupted};
+use crate::{File, Kind, Stat, invalid, stat, uninterrupted};
 
 /// Opens a directory as the user wrote it.
 pub(super) fn by_own_words(path: &[u8]) -> io::Result<OwnedFd> {
@@ -45,8 +45,22 @@ pub(super) fn beneath(root: BorrowedFd<'_>, path: &[u8], links: Links) -> io::Re
     })
 }
 
-/// Opens a regular file in `dir`, and nothing else, without ever waiting.
-pub(super) fn regular_file(dir: BorrowedFd<'_>, name: &[u8], access: OFlags) -> io::Result<File> {
+/// What a file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Anything.
+    Long,
+    /// Calls of its own thread, and no io_uring.
+    Once,
+}
+
+/// Opens a regular file in `dir`, and nothing else, without ever waiting; with what it shows.
+pub(super) fn regular_file(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    access: OFlags,
+    purpose: Use,
+) -> io::Result<(File, Stat)> {
     let open = |flags: OFlags| {
         let flags = access | flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         rustix::io::retry_on_intr(|| rustix::fs::openat(dir, name, flags, Mode::empty()))
@@ -64,13 +78,16 @@ pub(super) fn regular_file(dir: BorrowedFd<'_>, name: &[u8], access: OFlags) -> 
         Err(Errno::AGAIN) => return leased_file(dir, name, access),
         Err(error) => return Err(error.into()),
     };
-    if stat::kind_of(fd.as_fd())? != Kind::File {
+    let stat = stat::look(fd.as_fd(), b"")?;
+    if stat.kind != Kind::File {
         return Err(not_regular());
     }
-    // Non-blocking was for what the name might have been; left on a file, it makes io_uring give up where it
-    // should wait.
-    uninterrupted(|| rustix::fs::fcntl_setfl(&fd, kept))?;
-    Ok(File::from_fd(fd))
+    if purpose == Use::Long {
+        // Non-blocking was for what the name might have been; left on a file, it makes io_uring give up where it
+        // should wait.
+        uninterrupted(|| rustix::fs::fcntl_setfl(&fd, kept))?;
+    }
+    Ok((File::from_fd(fd), stat))
 }
 
 /// Holds on to an entry of any kind without opening it: no wait, no side effect, no right to its bytes.
@@ -82,14 +99,17 @@ pub(super) fn pinned(dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {
 /// Somebody holds a lease on the file, and opening it means to wait until he gives it up (bounded by the
 /// kernel, `/proc/sys/fs/lease-break-time`). That is allowed for a regular file only, so what is waited for
 /// is pinned first.
-fn leased_file(dir: BorrowedFd<'_>, name: &[u8], access: OFlags) -> io::Result<File> {
+fn leased_file(dir: BorrowedFd<'_>, name: &[u8], access: OFlags) -> io::Result<(File, Stat)> {
     let pinned = pinned(dir, name)?;
     if stat::kind_of(pinned.as_fd())? != Kind::File {
         return Err(not_regular());
     }
     let path = proc_path(pinned.as_fd());
     let flags = access | OFlags::NOCTTY | OFlags::CLOEXEC;
-    uninterrupted(|| rustix::fs::open(path.as_str(), flags, Mode::empty())).map(File::from_fd)
+    let fd = uninterrupted(|| rustix::fs::open(path.as_str(), flags, Mode::empty()))?;
+    // After the lease was given back, and with it what its holder had still to write.
+    let stat = stat::look(fd.as_fd(), b"")?;
+    Ok((File::from_fd(fd), stat))
 }
 
 /// Longest path one system call takes, without its NUL.
@@ -210,7 +230,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(100));
             assert!(lease(&held, libc::F_UNLCK));
         });
-        let file = regular_file(root.as_fd(), b"leased", OFlags::RDONLY).unwrap();
+        let file = regular_file(root.as_fd(), b"leased", OFlags::RDONLY, Use::Long).unwrap().0;
         assert_eq!(file.stat().unwrap().kind, Kind::File);
         assert!(begun.elapsed() >= Duration::from_millis(90), "the lease was not respected");
         holder.join().unwrap();

@@ -278,6 +278,20 @@ mod tests {
     }
 
     #[test]
+    fn files_of_a_mebibyte_go_past_the_page_cache_where_that_pays() {
+        let choose = |asked, kind, bytes| Caching::choose(asked, kind, bytes, false);
+        let (ext4, btrfs) = (FileSystemKind::Ext4, FileSystemKind::Btrfs);
+        assert_eq!(choose(Direct::Auto, ext4, DIRECT_BYTES - 1), Caching::Cached);
+        assert_eq!(choose(Direct::Auto, ext4, DIRECT_BYTES), Caching::Direct);
+        assert_eq!(choose(Direct::Auto, btrfs, DIRECT_BYTES), Caching::Cached);
+        assert_eq!(choose(Direct::Auto, btrfs, LARGE_BYTES), Caching::Uncached);
+        assert_eq!(choose(Direct::On, btrfs, 1), Caching::Direct);
+        assert_eq!(choose(Direct::Off, ext4, LARGE_BYTES), Caching::Cached);
+        // Its holes are punched in the page cache's way.
+        assert_eq!(Caching::choose(Direct::Auto, ext4, DIRECT_BYTES, true), Caching::Cached);
+    }
+
+    #[test]
     fn direct_reads_serve_any_range() {
         // /dev/shm and /tmp may lack direct I/O; the working directory usually has it.
         let scratch = tempfile::tempdir_in(".").unwrap();

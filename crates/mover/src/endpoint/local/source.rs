@@ -182,14 +182,15 @@ impl LocalSource {
         follow(root.words_of(parent), spot)
     }
 
-    fn open_now(&self, entry: &Entry) -> Result<File> {
+    /// The file of an entry, by `open`, as the scan saw it.
+    fn open_now(&self, entry: &Entry, open: fn(&Dir, &[u8]) -> io::Result<(File, Stat)>) -> Result<File> {
         let spot = self.spot(&entry.path).map_err(|error| failed("open", &entry.path, &error))?;
-        let opened = self.with_descriptors(|| spot.dir.open_read(&spot.name));
-        let file = opened.map_err(|error| match error.kind() {
+        let opened = self.with_descriptors(|| open(&spot.dir, &spot.name));
+        let (file, stat) = opened.map_err(|error| match error.kind() {
             io::ErrorKind::InvalidInput => changed(entry, "it is not a regular file any more"),
             _ => failed("open", &entry.path, &error),
         })?;
-        let mut seen = look(&file, entry)?;
+        let mut seen = evidence_of(&stat);
         if let Some(rest) = self.clocks.racy(&seen) {
             std::thread::sleep(rest);
             seen = look(&file, entry)?;
@@ -218,7 +219,7 @@ impl Source for LocalSource {
             let spot = self.spot(&entry.path)?;
             self.with_descriptors(|| spot.dir.open_read(&spot.name))
         };
-        let file = self.open_now(entry)?;
+        let file = self.open_now(entry, Dir::open_looked)?;
         Ok(Arc::new(LocalFile::new(file, entry.evidence.size, self.options.direct, again)))
     }
 
@@ -260,7 +261,7 @@ impl Source for LocalSource {
     }
 
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
-        let file = self.open_now(entry)?;
+        let file = self.open_now(entry, Dir::open_once)?;
         let file =
             LocalFile::new(file, entry.evidence.size, Direct::Off, || Err(io::ErrorKind::Unsupported.into()));
         crate::endpoint::read_whole(&file, entry, buffer)

@@ -22,9 +22,11 @@ enum Hedge {
 }
 
 impl Sender {
-    /// A stream is ready for work.
-    pub fn stream_up(&mut self, stream: u16) {
+    /// A stream is ready for work. False if it was before.
+    pub fn stream_up(&mut self, stream: u16) -> bool {
+        let is_new = !self.streams.contains_key(&stream);
         self.streams.entry(stream).or_default();
+        is_new
     }
 
     /// A stream broke: what it had, and the receiver has not verified, goes back.

@@ -1,0 +1,209 @@
+//! The thread that decides: what stands at the destination, for each entry that was offered.
+
+use super::{ReceiveRun, next_job};
+use crate::endpoint::Decision;
+use crate::stage::round::Held;
+use crate::stage::{Stage, Stopwatch};
+use crate::transfer::receiver::{Candidate, Decided};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use thalweg_wire::message::Outcome;
+use thalweg_wire::{Digest, Entry, EntryId};
+
+/// Entries that are decided before the machine is told of them: a message of wants for each batch. And no longer than
+/// [`DECIDED_AFTER`], for a destination that takes its time.
+const DECIDED_TOGETHER: usize = 256;
+const DECIDED_AFTER: Duration = Duration::from_millis(2);
+
+/// What the deciding thread tells the machine.
+enum Verdict {
+    Decided(EntryId, Decided),
+    Kept(EntryId, Option<(Outcome, bool)>),
+}
+
+/// Work for it.
+pub(super) enum Decide {
+    Look(Arc<Entry>),
+    Link(Arc<Entry>),
+    Keep(Arc<Entry>, Digest),
+    Stop,
+}
+
+impl ReceiveRun {
+    pub(super) fn decide(&self, queue: &mpsc::Receiver<Decide>) {
+        self.accounts.enter(Stage::Decide);
+        let mut watch = Stopwatch::start(&self.accounts);
+        while let Ok(first) = next_job(queue, &mut watch, Stage::Decide) {
+            // Told together, so that one look at the machine and one message serve them all.
+            let since = Instant::now();
+            let mut verdicts = Vec::new();
+            let mut next = Some(first);
+            while let Some(work) = next.take() {
+                self.accounts.taken(Stage::Decide);
+                if self.may_take_long(&work) {
+                    self.tell_verdicts(&mut verdicts);
+                }
+                let Some(verdict) = self.verdict(work) else {
+                    self.tell_verdicts(&mut verdicts);
+                    return;
+                };
+                verdicts.push(verdict);
+                watch.quick(Stage::Decide, 0);
+                if verdicts.len() < DECIDED_TOGETHER && since.elapsed() < DECIDED_AFTER {
+                    next = queue.try_recv().ok();
+                }
+            }
+            self.tell_verdicts(&mut verdicts);
+        }
+    }
+
+    /// Of a large file a partial may be there, which is digested again.
+    fn may_take_long(&self, work: &Decide) -> bool {
+        match work {
+            Decide::Look(entry) => entry.content_bytes() > u64::from(self.terms.segment_bytes),
+            Decide::Keep(..) => true,
+            Decide::Link(_) | Decide::Stop => false,
+        }
+    }
+
+    fn tell_verdicts(&self, verdicts: &mut Vec<Verdict>) {
+        if verdicts.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        let now = self.clock.now();
+        for verdict in verdicts.drain(..) {
+            match verdict {
+                Verdict::Decided(id, decided) => state.machine.decided(id, decided, now),
+                Verdict::Kept(id, kept) => state.machine.kept(id, kept, now),
+            }
+        }
+        self.pump(&mut state);
+    }
+
+    /// What becomes of an entry; `None` when there is nothing more to decide.
+    fn verdict(&self, work: Decide) -> Option<Verdict> {
+        let (entry, decision) = match work {
+            Decide::Stop => return None,
+            Decide::Look(entry) => {
+                let decision = self.look(&entry);
+                (entry, decision)
+            }
+            Decide::Link(entry) => {
+                let outcome = self.destination.link(&entry);
+                let made = matches!(outcome, Outcome::Done { .. });
+                (entry, Decision::Settled { outcome, made })
+            }
+            Decide::Keep(entry, digest) => {
+                let kept = match self.destination.keep(&entry, digest) {
+                    Decision::Settled { outcome, made } => Some((outcome, made)),
+                    _ => None,
+                };
+                return Some(Verdict::Kept(entry.id, kept));
+            }
+        };
+        let decided = match decision {
+            Decision::Settled { outcome, made } => Decided::Settled { outcome, made },
+            Decision::Fresh => Decided::Fresh,
+            Decision::Wanted { left, candidate } => {
+                let candidate = candidate
+                    .and_then(|size| Candidate::of(size, entry.evidence.size, self.terms.chunk_bytes));
+                match (left, candidate) {
+                    (None, None) => Decided::Fresh,
+                    (left, candidate) => Decided::Wanted {
+                        present: left.map(|left| left.present).unwrap_or_default(),
+                        candidate,
+                    },
+                }
+            }
+        };
+        Some(Verdict::Decided(entry.id, decided))
+    }
+
+    fn look(&self, entry: &Arc<Entry>) -> Decision {
+        let mut decision = self.destination.decide(entry);
+        // A dry run ends here: nothing is asked for, so nothing can be written.
+        // But content may be compared.
+        let is_candidate = |decision: &Decision| match decision {
+            Decision::Wanted { left: None, candidate } => *candidate == Some(entry.evidence.size),
+            _ => false,
+        };
+        if self.terms.dry_run && !matches!(decision, Decision::Settled { .. }) && !is_candidate(&decision) {
+            let outcome = Outcome::Done { digest: None, losses: Vec::new() };
+            decision = Decision::Settled { outcome, made: false };
+        }
+        if let Decision::Wanted { left: Some(left), .. } = &decision {
+            let file = self.open_for(entry.clone(), left.partial.clone());
+            self.held().insert(entry.id, Held::Partial(file));
+        }
+        decision
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::synthetic::NullDestination;
+    use crate::run::Outbox;
+    use crate::transfer::receiver::Limits;
+    use std::sync::Mutex;
+    use thalweg_wire::message::{Terms, TransferMessage, TransferNumber, Want};
+    use thalweg_wire::{Evidence, Kind, RelativePath};
+
+    /// Counts what is wanted, and the messages that say so.
+    #[derive(Clone, Default)]
+    struct Heard(Arc<Mutex<(usize, usize)>>);
+
+    impl Outbox for Heard {
+        fn say(&self, _: TransferNumber, message: TransferMessage) {
+            if let TransferMessage::Want(wants) = message {
+                let mut heard = self.0.lock().unwrap();
+                heard.0 += 1;
+                heard.1 += wants.iter().filter(|(_, want)| *want == Want::Whole).count();
+            }
+        }
+
+        fn work(&self) {}
+    }
+
+    #[test]
+    fn what_is_wanted_of_many_entries_is_said_in_few_messages() {
+        const ENTRIES: u64 = 2000;
+        let heard = Heard::default();
+        let run = ReceiveRun::start(
+            TransferNumber(0),
+            Arc::new(NullDestination::default()),
+            Terms::of(4 << 20, 1 << 20),
+            Limits::default(),
+            Box::new(heard.clone()),
+            crate::event::nobody(),
+        )
+        .unwrap();
+        let entry = |number| Entry {
+            id: EntryId(number),
+            path: RelativePath::new(format!("file{number}").into_bytes()).unwrap(),
+            // Some are large: those may take long.
+            evidence: Evidence {
+                size: if number % 100 == 7 { 4 << 20 } else { 4096 },
+                ..Evidence::default()
+            },
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            xattrs: Vec::new(),
+        };
+        for first in (0..ENTRIES).step_by(500) {
+            run.hear(TransferMessage::Offer((first..first + 500).map(entry).collect())).unwrap();
+        }
+        let until = Instant::now() + Duration::from_secs(60);
+        while heard.0.lock().unwrap().1 < ENTRIES as usize && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let (messages, wanted) = *heard.0.lock().unwrap();
+        assert_eq!(wanted, ENTRIES as usize);
+        assert!(messages <= ENTRIES as usize / 4, "{messages} messages");
+        run.close();
+    }
+}
