@@ -149,7 +149,8 @@ proptest! {
             now += later;
             let Ok(promise) = calendar.admit(&wish, now) else { continue };
             prop_assert!(promise.worst <= wish.deadline_micros);
-            prop_assert!(promise.is_any_time || matches!(wish.rhythm, Rhythm::Bursts { .. }));
+            let is_burst = matches!(wish.rhythm, Rhythm::Bursts { .. });
+            prop_assert!(promise.is_any_time || is_burst);
             let number = calendar.hold(promise);
             match leaves && kept.len() > 2 {
                 true => { calendar.release(number); }
