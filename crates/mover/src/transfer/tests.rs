@@ -103,7 +103,7 @@ fn wanted(depth: Option<u32>, files: Vec<Entry>) -> (Sender, EntryId) {
     let mut sender = Sender::new(terms, limits);
     let count = files.len() as u64;
     let first = sender.offer(files);
-    [0, 1].into_iter().for_each(|stream| sender.stream_up(stream));
+    [0, 1].into_iter().for_each(|stream| assert!(sender.stream_up(stream)));
     let wants = (first.0..first.0 + count).map(|id| (EntryId(id), Want::Whole)).collect();
     sender.hear(Say::Want(wants)).unwrap();
     (sender, first)
