@@ -348,7 +348,8 @@ pub fn shares(results: &Results, samples: &[&Sample], distribution: &str) -> Vec
     let stairs = |(index, (name, mut values)): (usize, (String, Vec<f64>))| {
         values.sort_by(f64::total_cmp);
         let count = values.len() as f64;
-        let points = values.iter().enumerate().map(|(at, value)| Point::new(*value, (at + 1) as f64 / count));
+        let shown = (0..values.len()).filter(|at| is_shown(*at, values.len()));
+        let points = shown.map(|at| Point::new(values[at], (at + 1) as f64 / count));
         Series { name, look: Look::Measured(index), way: Way::Stairs, points: points.collect() }
     };
     found.into_iter().enumerate().map(stairs).collect()
@@ -372,6 +373,17 @@ pub fn over_time(results: &Results, samples: &[&Sample], distribution: &str) -> 
     found.sort_by(|(a, _), (b, _)| natural(a, b));
     let line = |(index, (name, points))| Series { name, look: Look::Measured(index), way: Way::Line, points };
     found.into_iter().enumerate().map(line).collect()
+}
+
+/// Steps of a distribution that are drawn, beside those of its tail.
+const STEPS_MAX: usize = 400;
+/// Steps at its end that are all drawn.
+const STEPS_OF_TAIL: usize = 100;
+
+/// Whether a step is drawn: of thousands nobody sees each, but the tail counts.
+fn is_shown(at: usize, count: usize) -> bool {
+    let step = |at: usize| at * STEPS_MAX / count;
+    count <= STEPS_MAX + STEPS_OF_TAIL || at == 0 || at + STEPS_OF_TAIL >= count || step(at) != step(at - 1)
 }
 
 /// Samples of each case, in the order of series and parameters.
