@@ -27,6 +27,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand sync 'Make a destination the same as a source'
             cand stream 'Move what is still being made: files that grow, directories in which they do, pipes (`-`)'
             cand mark 'How much of a file that a stream writes is durable'
+            cand frames 'Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed'
+            cand slots 'Who may send to a daemon when: the slots that it gave away'
             cand verify 'Check that what a receipt says is still there, and undamaged'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
@@ -38,6 +40,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
             cand predict 'Say how long a transfer would take, with a range, before it begins'
             cand probe 'Measure each part of a way alone and in company: which stage is the narrowest'
+            cand tune 'Find settings for a way by trial, one knob at a time; later copies start with them'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand watch 'Copy what becomes complete in a directory, and run a program on arrival, each item once'
@@ -77,6 +80,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --chunk 'Bytes of a chunk: a power of two from 64KiB to 64MiB'
             cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)'
             cand --io-depth 'Requests to a disk in flight for each stream (default: 4)'
+            cand --memory 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)'
             cand --direct 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off'
             cand --order 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
@@ -123,7 +127,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --ignore-existing 'Leave alone what exists at the destination'
             cand -x 'Do not cross into other file systems'
             cand --one-file-system 'Do not cross into other file systems'
-            cand --delete 'sync: remove what the source does not have'
+            cand --delete 'sync: remove what the source does not have, and what stands where it has something of another kind'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
             cand --no-io-uring 'Helper threads for requests in flight, even where there is an io_uring'
@@ -157,6 +161,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --chunk 'Bytes of a chunk: a power of two from 64KiB to 64MiB'
             cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 1MiB)'
             cand --io-depth 'Requests to a disk in flight for each stream (default: 4)'
+            cand --memory 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)'
             cand --direct 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off'
             cand --order 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
@@ -203,7 +208,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --ignore-existing 'Leave alone what exists at the destination'
             cand -x 'Do not cross into other file systems'
             cand --one-file-system 'Do not cross into other file systems'
-            cand --delete 'sync: remove what the source does not have'
+            cand --delete 'sync: remove what the source does not have, and what stands where it has something of another kind'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
             cand --no-io-uring 'Helper threads for requests in flight, even where there is an io_uring'
@@ -219,10 +224,12 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --until-marker 'All is complete when there is a file of this name beside the file, or in the directory; it is not sent'
             cand --poll 'Look every so often, and do not go by the file system''s events (which network file systems lack)'
             cand --buffer 'Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that is faster waits'
+            cand --memory 'Take at most so much memory for buffers here, from 8MiB: of --buffer half of it, fewer streams'
             cand --mark-every 'Time between two marks, up to a minute: how late a byte may become durable'
+            cand --slot 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be durable within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with what would fit. Marks are made at least ten times in a deadline'
             cand --bwlimit 'Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s)'
             cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
-            cand --streams 'TCP connections (default: by round trip and cores, at most 4)'
+            cand --streams 'TCP connections (default: by round trip and cores)'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand -e 'The ssh to start, with its options; split into words, never given to a shell'
             cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
@@ -230,8 +237,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --far-path 'The thalweg to start at the far side'
             cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
             cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
-            cand --patience 'Give up if what was read gets nowhere for so long'
+            cand --patience 'Give up without progress for so long'
             cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --receipt 'Write what both sides signed, and a line for each file, to a file: see `thalweg verify`'
+            cand --report 'Write how each file ended, as JSON lines, to a file'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --until-closed 'Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a directory always is then'
             cand -f 'Never complete: go on until interrupted'
@@ -252,6 +261,112 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;mark'= {
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --json 'As JSON, one object on a line'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;frames'= {
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand push 'Send files, or standard input, as frames'
+            cand pull 'Take frames, and write them into files as they come'
+            cand status 'How a channel stands: producers, consumers, how far they are behind, losses, tails'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;frames;push'= {
+            cand --frame-bytes 'Cut what is read into frames of so many bytes; the last may have fewer'
+            cand --dtype 'Type of an element, as NumPy writes it, for instance <u2'
+            cand --shape 'Elements along each axis, slowest first, for instance 2048,2048'
+            cand --set 'All of it is this set, and its consumers are told whether they got the whole'
+            cand --producer 'Name of this producer: one that comes again under its name goes on with its sequence (default: a random one)'
+            cand --deadline 'Nanoseconds, micro- or milliseconds, ... in which a frame should be with its consumers'
+            cand --frames-per-s 'Send so many frames a second, as far as they can be had'
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand --window 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame'
+            cand --streams 'TCP connections (default: by round trip and cores, at most 4)'
+            cand --memory 'If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)'
+            cand --spill-size 'If this opens the spill log: the most that it may have (default: 16GiB); beyond, the oldest frames are forgotten'
+            cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
+            cand --patience 'Give up when there was no link for so long'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --index 'The files are indexes that `frames pull` wrote: send the frames that they name'
+            cand --durable 'A frame counts as sent when it is synced in the spill log of the hub, not when the hub holds it. Implies --record'
+            cand --record 'Have the hub write every frame to the spill log: late consumers replay it, and a hub that was killed goes on from it'
+            cand --unattended 'If this opens the channel: frames that come while nobody consumes go nowhere, rather than wait'
+            cand -q 'Only errors'
+            cand --quiet 'Only errors'
+            cand --json 'Events as JSON, one a line, on stdout; on stderr if stdout is the destination'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;frames;pull'= {
+            cand --every 'Frames of a file (default: all in one)'
+            cand --file-name 'What the files are called: NAME-000000.raw, and NAME-000000.jsonl beside it'
+            cand --policy 'When this is slower than the producers: block (they wait), spill (the hub writes what its memory does not hold), drop-oldest, drop-oldest:N (at most N frames behind), latest-only'
+            cand --group 'Share the frames with all others of this group: each goes to one'
+            cand --from 'Begin with everything that is there (start), with what comes (now), or with this sequence of each producer'
+            cand --producers 'End when so many producers have finished, and all that are known'
+            cand --count 'End after so many frames'
+            cand --name 'A name to come back under: who was killed goes on behind what it took, within --keep'
+            cand --keep 'For so long the hub keeps the place of a consumer whose link is gone'
+            cand --link-rate 'What the link could carry, for instance 10Gbit/s: with it the end has a Streaming Speed Score'
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand --window 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame'
+            cand --streams 'TCP connections (default: by round trip and cores, at most 4)'
+            cand --memory 'If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)'
+            cand --spill-size 'If this opens the spill log: the most that it may have (default: 16GiB); beyond, the oldest frames are forgotten'
+            cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
+            cand --patience 'Give up when there was no link for so long'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --record 'Have the hub write every frame to the spill log: late consumers replay it, and a hub that was killed goes on from it'
+            cand --unattended 'If this opens the channel: frames that come while nobody consumes go nowhere, rather than wait'
+            cand -q 'Only errors'
+            cand --quiet 'Only errors'
+            cand --json 'Events as JSON, one a line, on stdout; on stderr if stdout is the destination'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;frames;status'= {
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -e 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --port 'Port of sshd'
+            cand --far-path 'The thalweg to start at the far side'
+            cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
+            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
+            cand --json 'As JSON, one object'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;frames;help'= {
+            cand push 'Send files, or standard input, as frames'
+            cand pull 'Take frames, and write them into files as they come'
+            cand status 'How a channel stands: producers, consumers, how far they are behind, losses, tails'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;frames;help;push'= {
+        }
+        &'thalweg;frames;help;pull'= {
+        }
+        &'thalweg;frames;help;status'= {
+        }
+        &'thalweg;frames;help;help'= {
+        }
+        &'thalweg;slots'= {
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -e 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --port 'Port of sshd'
+            cand --far-path 'The thalweg to start at the far side'
+            cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
+            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
+            cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -416,6 +531,26 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;tune'= {
+            cand --time 'Take no longer than this, from 10 s to 1 h: less tries less'
+            cand --bytes 'Move no more content than this in all trials, at least 64 MiB'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
+            cand -e 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
+            cand --port 'Port of sshd'
+            cand --far-path 'The thalweg to start at the far side'
+            cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -n 'Say what was found, and do not remember it'
+            cand --dry-run 'Say what was found, and do not remember it'
+            cand --forget 'Measure nothing: forget what was found for this way'
+            cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
+            cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;explain-filter'= {
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -437,6 +572,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --advertise 'Address that the ticket names instead of those listened at. May be given several times'
             cand --patience 'Keep a session without a link for so long'
             cand --stall-timeout 'Without a sign of life for so long, a link counts as lost'
+            cand --memory 'Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused'
+            cand --slots 'Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this machine takes in, measured for some seconds at the start. What is sent without a slot is not held back'
+            cand --frames-memory 'Bytes of frames that all channels together may hold in memory'
             cand --ktls 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never'
             cand --tls-records 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
@@ -471,7 +609,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --far-path 'The thalweg to start at the far side'
             cand --far-ports 'Ports that the far side may listen at, if a firewall lets only some through'
             cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
-            cand --patience 'Give up a copy without progress for so long; it is tried again'
+            cand --patience 'Give up without progress for so long'
             cand --state 'Where thalweg keeps its keys and what it remembers'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
@@ -796,6 +934,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
             cand sweep 'Throughput by size of file'
+            cand path 'Whether the emulated path keeps what it is asked to, and what it costs'
             cand latency 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
             cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
             cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
@@ -804,6 +943,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
             cand show 'Show a result file as a table'
@@ -827,8 +967,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -847,8 +987,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -868,6 +1008,26 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;sweep;help;help'= {
         }
+        &'thalweg;bench;path'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;bench;latency'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
@@ -878,8 +1038,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -898,8 +1058,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -918,8 +1078,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -938,8 +1098,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -958,8 +1118,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -978,8 +1138,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -998,8 +1158,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1018,8 +1178,28 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;slots'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1038,8 +1218,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --program 'Measure another thalweg, for instance another version'
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
-            cand --loss 'Shares of packets that the emulated path loses; only `cca` takes more than one'
-            cand --time 'How long traffic flows, in `latency` and `congest`'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1063,6 +1243,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;help'= {
             cand sweep 'Throughput by size of file'
+            cand path 'Whether the emulated path keeps what it is asked to, and what it costs'
             cand latency 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
             cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
             cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
@@ -1071,6 +1252,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
             cand show 'Show a result file as a table'
@@ -1083,6 +1265,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;help;sweep;bulk'= {
         }
         &'thalweg;bench;help;sweep;streaming'= {
+        }
+        &'thalweg;bench;help;path'= {
         }
         &'thalweg;bench;help;latency'= {
         }
@@ -1099,6 +1283,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;help;layout'= {
         }
         &'thalweg;bench;help;congest'= {
+        }
+        &'thalweg;bench;help;slots'= {
         }
         &'thalweg;bench;help;storage'= {
         }
@@ -1174,6 +1360,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;keep-run'= {
             cand --umask 'The umask of the command'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --guarded 'Below a guard'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -1182,6 +1369,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand sync 'Make a destination the same as a source'
             cand stream 'Move what is still being made: files that grow, directories in which they do, pipes (`-`)'
             cand mark 'How much of a file that a stream writes is durable'
+            cand frames 'Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed'
+            cand slots 'Who may send to a daemon when: the slots that it gave away'
             cand verify 'Check that what a receipt says is still there, and undamaged'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
@@ -1193,6 +1382,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
             cand predict 'Say how long a transfer would take, with a range, before it begins'
             cand probe 'Measure each part of a way alone and in company: which stage is the narrowest'
+            cand tune 'Find settings for a way by trial, one knob at a time; later copies start with them'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
             cand watch 'Copy what becomes complete in a directory, and run a program on arrival, each item once'
@@ -1216,6 +1406,19 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;help;mark'= {
         }
+        &'thalweg;help;frames'= {
+            cand push 'Send files, or standard input, as frames'
+            cand pull 'Take frames, and write them into files as they come'
+            cand status 'How a channel stands: producers, consumers, how far they are behind, losses, tails'
+        }
+        &'thalweg;help;frames;push'= {
+        }
+        &'thalweg;help;frames;pull'= {
+        }
+        &'thalweg;help;frames;status'= {
+        }
+        &'thalweg;help;slots'= {
+        }
         &'thalweg;help;verify'= {
         }
         &'thalweg;help;check'= {
@@ -1237,6 +1440,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;predict'= {
         }
         &'thalweg;help;probe'= {
+        }
+        &'thalweg;help;tune'= {
         }
         &'thalweg;help;explain-filter'= {
         }
@@ -1302,6 +1507,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;help;bench'= {
             cand sweep 'Throughput by size of file'
+            cand path 'Whether the emulated path keeps what it is asked to, and what it costs'
             cand latency 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
             cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
             cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
@@ -1310,6 +1516,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
             cand show 'Show a result file as a table'
@@ -1321,6 +1528,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;bench;sweep;bulk'= {
         }
         &'thalweg;help;bench;sweep;streaming'= {
+        }
+        &'thalweg;help;bench;path'= {
         }
         &'thalweg;help;bench;latency'= {
         }
@@ -1337,6 +1546,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;bench;layout'= {
         }
         &'thalweg;help;bench;congest'= {
+        }
+        &'thalweg;help;bench;slots'= {
         }
         &'thalweg;help;bench;storage'= {
         }

@@ -135,6 +135,9 @@ pub fn run(args: &Args) -> Result<()> {
     let Some(scratch) = &args.inside else {
         install_peers();
         tools::build_primitives()?;
+        if suite.name == suite::beside_zeromq::NAME {
+            suite::beside_zeromq::prepare()?;
+        }
         return go_inside();
     };
     tools::run(Command::new("ip").args(["link", "set", "lo", "up"]))?;

@@ -56,6 +56,22 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "frames",
+        &[
+            "crate::run",
+            "crate::stage",
+            "crate::link",
+            "crate::endpoint",
+            "crate::transfer",
+            "thalweg_sys",
+            "Instant::now",
+            "SystemTime",
+            "std::fs",
+            "std::net",
+            "std::thread",
+        ],
+    ),
+    (
         "admission",
         &[
             "crate::run",

@@ -26,6 +26,8 @@ mod real;
 
 mod python;
 
+mod beamline;
+
 mod sim;
 
 mod fuzz;
@@ -69,6 +71,8 @@ enum Chore {
     Gen(gen_docs::Args),
     /// The Python wheel: built, installed, and tried with pytest and mypy
     Python(python::Args),
+    /// The example: a detector, a station that reconstructs what it makes, and the way back
+    Beamline(beamline::Args),
     /// Runs transfers in virtual time, with faults, and checks every promise at every step
     Sim(sim::Args),
     /// Fuzzes every decoder, with nightly Rust and cargo-fuzz, which it installs
@@ -99,6 +103,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Instructions(args) => instructions::run(&args),
         Chore::Ktls(args) => ktls::run(&args),
         Chore::Python(args) => python::run(&args),
+        Chore::Beamline(args) => beamline::run(&args),
         Chore::Sim(args) => sim::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Torture(args) => torture::run(&args),

@@ -28,40 +28,15 @@ pub struct Args {
 /// # Errors
 /// At the first thing that fails.
 pub fn run(args: &Args) -> Result<()> {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), PathBuf::from);
-    let home = target.join("python");
+    let Installed { python, program, home } = install(args.no_install, args.release)?;
     let source = tools::root().join("crates/python");
-    let bin = environment(&home, &source, args.no_install)?;
-    let python = bin.join("python");
-
-    println!("==> wheel");
-    let wheels = home.join("wheels");
-    let _ = std::fs::remove_dir_all(&wheels);
-    let profile = if args.release { "release" } else { "dev" };
-    tools::run(
-        Command::new(bin.join("maturin"))
-            .args(["build", "--quiet", "--profile", profile, "--interpreter"])
-            .arg(&python)
-            .arg("--manifest-path")
-            .arg(source.join("Cargo.toml"))
-            .arg("--out")
-            .arg(&wheels),
-    )?;
-    let wheel = tools::files_below(&wheels)?.pop().context("maturin made no wheel")?;
-    tools::run(
-        Command::new(&python)
-            .args(["-m", "pip", "install", "-q", "--force-reinstall", "--no-deps"])
-            .arg(wheel),
-    )?;
 
     println!("==> pytest");
-    tools::run(Command::new(tools::cargo()).args(["build", "--quiet", "--package", "thalweg"]))?;
     succeed(
         Command::new(&python)
             .args(["-m", "pytest"])
             .args(&args.pytest)
-            .env("THALWEG_PROGRAM", target.join("debug/thalweg"))
+            .env("THALWEG_PROGRAM", &program)
             .current_dir(&source),
     )?;
 
@@ -79,11 +54,76 @@ pub fn run(args: &Args) -> Result<()> {
     strict(&["python/thalweg"])?;
     // As users see it: the installed package, by its own types.
     strict(&["examples"])?;
+    // Its files import each other as a script's do.
+    succeed(
+        Command::new(&python)
+            .args(["-m", "mypy", "--strict", "--config-file", "mypy.ini", "--cache-dir"])
+            .arg(&cache)
+            .arg(".")
+            .current_dir(tools::root().join("examples/beamline")),
+    )?;
     succeed(
         Command::new(&python)
             .args(["-m", "mypy.stubtest", "thalweg._thalweg", "--mypy-config-file", "pyproject.toml"])
             .current_dir(&source),
     )
+}
+
+/// Where it is: `python` in the directory of builds.
+pub fn home() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    target.map_or_else(|| tools::root().join("target"), PathBuf::from).join("python")
+}
+
+/// The package as users have it, beside what its tests use.
+pub struct Installed {
+    /// The Python that has it.
+    pub python: PathBuf,
+    /// The program `thalweg`, of the same build.
+    pub program: PathBuf,
+    home: PathBuf,
+}
+
+/// Builds the wheel as users build it, and the program; installs the wheel.
+///
+/// # Errors
+/// At the first thing that fails.
+pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
+    let home = home();
+    let source = tools::root().join("crates/python");
+    let bin = environment(&home, &source, no_install)?;
+    let python = bin.join("python");
+
+    println!("==> wheel");
+    let wheels = home.join("wheels");
+    let _ = std::fs::remove_dir_all(&wheels);
+    let profile = if is_release { "release" } else { "dev" };
+    tools::run(
+        Command::new(bin.join("maturin"))
+            .args(["build", "--quiet", "--profile", profile, "--interpreter"])
+            .arg(&python)
+            .arg("--manifest-path")
+            .arg(source.join("Cargo.toml"))
+            .arg("--out")
+            .arg(&wheels),
+    )?;
+    let wheel = tools::files_below(&wheels)?.pop().context("maturin made no wheel")?;
+    tools::run(
+        Command::new(&python)
+            .args(["-m", "pip", "install", "-q", "--force-reinstall", "--no-deps"])
+            .arg(wheel),
+    )?;
+    tools::run(Command::new(tools::cargo()).args([
+        "build",
+        "--quiet",
+        "--package",
+        "thalweg",
+        "--profile",
+        profile,
+    ]))?;
+    let built = if is_release { "../release/thalweg" } else { "../debug/thalweg" };
+    let program = home.join(built);
+    Ok(Installed { python, program, home })
 }
 
 /// The programs of a virtual environment in which everything stands that the tests use; made anew when that changes.
@@ -108,7 +148,11 @@ fn environment(home: &Path, source: &Path, no_install: bool) -> Result<PathBuf> 
     Ok(bin)
 }
 
-fn succeed(command: &mut Command) -> Result<()> {
+/// Runs it, with what it says.
+///
+/// # Errors
+/// If it does not end well.
+pub fn succeed(command: &mut Command) -> Result<()> {
     let shown = format!("{command:?}");
     let status = command.status().with_context(|| shown.clone())?;
     anyhow::ensure!(status.success(), "{shown} ended with {status}");

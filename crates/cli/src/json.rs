@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use crate::out;
 use serde_json::{Map, Value};
 use thalweg_client::events;
-pub use thalweg_client::events::{about, kind_word, listed, plan, progress, terms, why};
+pub use thalweg_client::events::{about, kind_word, listed, progress, why};
 use thalweg_mover::failure::Result;
 use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::run::copy::Report;

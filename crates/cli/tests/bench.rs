@@ -162,6 +162,36 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
 }
 
 #[test]
+fn a_scan_is_copied_in_files_or_streamed_and_lags_have_their_tails() {
+    let scratch = Scratch::new();
+    let frames =
+        measured(&scratch, &["frames", "--budget", "100KiB", "--max-files", "10", "--time", "100ms"]);
+    assert_eq!(frames.len(), 2 * 5, "1 file, 10 files, 10 streamed, a stream, frames; at two rates");
+    for sample in &frames {
+        // A tenth of a second of frames, or a whole one; then what is left to do.
+        let wall_s = sample["wall_s"].as_f64().unwrap();
+        let scan_s = number(sample, "parameters", "period") * 10.0;
+        assert!((wall_s - scan_s - number(sample, "measured", "after_last_frame")).abs() < 1e-6, "{sample}");
+        assert!(number(sample, "predicted", "wall_s") >= scan_s, "{sample}");
+    }
+    let lags = measured(&scratch, &["lag", "--time", "200ms"]);
+    assert_eq!(lags.len(), if is_root() { 6 } else { 3 }, "near, and far for root");
+    for sample in &lags {
+        if sample["series"] == "frames" {
+            assert_eq!(sample["bytes"], 200_000_000, "all of them arrived: {sample}");
+        } else {
+            let values = sample["distributions"]["lag"]["values"].as_array().unwrap();
+            assert!(values.len() == 200 || values.len() == 20, "one for each message: {}", values.len());
+        }
+        assert!(number(sample, "measured", "lag_p50") <= number(sample, "measured", "lag_max"));
+        // Nothing outruns light; the reader looks every so often, so less is not seen.
+        // (Frames are measured by a clock that is known to half a round trip.)
+        let least = if sample["series"] == "frames" { 0.0 } else { number(sample, "predicted", "lag") };
+        assert!(number(sample, "measured", "lag_p50") >= least, "{sample}");
+    }
+}
+
+#[test]
 fn streams_files_and_depth_are_turned_one_by_one() {
     let scratch = Scratch::new();
     if !is_root() {

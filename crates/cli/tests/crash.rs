@@ -21,7 +21,7 @@ use support::job::{Ran, Running, Strace, bytes_written, journal_bytes, signal, w
 use support::proxy::Proxy;
 use support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
 use support::volume::{Volume, can_mount};
-use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, noise, wait_until};
+use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, wait_until};
 
 /// What was written until the kill, and how fast.
 struct Killed {

@@ -200,18 +200,31 @@ fn a_scavenger_leaves_a_thin_link_to_others_and_takes_it_when_it_is_alone() {
 /// Rates of a scavenger alone, beside another copy, and alone again, in bytes a second.
 fn scavenge(site: &Site) -> (f64, f64, f64) {
     site.cable.limit_wire(0, "40mbit", "300ms");
-    site.file("large", 60);
+    site.file("large", 90);
     site.file("other", 48);
     let more = ["--class", "scavenger", "--chunk", "1MiB", "--streams", "2"];
     site.cable.count_marks("lephb");
     let mut scavenger = site.push("from/large", "large", &more);
-    let alone = marked_rate(&mut scavenger, site, 5);
+    // It begins slowly, on a busy machine very slowly.
+    let mut alone = 0.0;
+    for _ in 0..8 {
+        alone = marked_rate(&mut scavenger, site, 3);
+        if alone > 2e6 || scavenger.is_over() {
+            break;
+        }
+    }
     let other = site.push("from/other", "other", &["--chunk", "1MiB", "--streams", "2"]);
     std::thread::sleep(Duration::from_secs(2));
     let beside = marked_rate(&mut scavenger, site, 5);
     other.end(LIMIT).expect(0);
-    std::thread::sleep(Duration::from_secs(3));
-    let again = marked_rate(&mut scavenger, site, 4);
+    // How soon it takes the link again is not asked: what delays packets on a busy machine looks like somebody else.
+    let mut again = 0.0;
+    for _ in 0..15 {
+        again = marked_rate(&mut scavenger, site, 4);
+        if again > beside * 2.0 || scavenger.is_over() {
+            break;
+        }
+    }
     say(&format!(
         "scavenger: {:.1} Mbit/s alone, {:.1} beside another, {:.1} alone again",
         alone * 8e-6,

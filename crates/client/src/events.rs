@@ -7,6 +7,7 @@ use thalweg_mover::basin::{Evidence, Verdict, width};
 use thalweg_mover::model::prediction::{Compared, Prediction};
 use thalweg_mover::plan::{Chosen, Plan};
 use thalweg_mover::run::copy::{Meter, Report};
+use thalweg_mover::run::flow::job::FlowReport;
 use thalweg_wire::message::{Failure, Outcome};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Entry, Kind, RelativePath};
@@ -117,6 +118,34 @@ pub fn progress(meter: &Meter) -> Value {
         "entries_settled": meter.entries_settled.load(Relaxed),
         "bytes_verified": meter.bytes_verified.load(Relaxed),
     })
+}
+
+/// Where a stream is, once a second.
+pub fn flow_progress(meter: &Meter) -> Value {
+    use std::sync::atomic::Ordering::Relaxed;
+    json!({
+        "event": "progress", "files_found": meter.entries_found.load(Relaxed),
+        "files_complete": meter.entries_settled.load(Relaxed), "bytes_read": meter.bytes_found.load(Relaxed),
+        "bytes_durable": meter.bytes_verified.load(Relaxed),
+    })
+}
+
+/// The last event of a stream.
+pub fn flow_finished(report: &FlowReport) -> Map<String, Value> {
+    let totals = &report.totals;
+    let mut object = why(report.verdict.as_ref(), &report.evidence);
+    let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
+    put("event", "finished".into());
+    put("files_complete", totals.done.into());
+    put("files_failed", totals.failed.into());
+    put("bytes", totals.bytes_done.into());
+    put("bytes_received", totals.bytes_received.into());
+    put("bytes_resumed", totals.bytes_resumed.into());
+    put("pieces_repaired", totals.chunks_repaired.into());
+    put("seconds", report.elapsed.as_secs_f64().into());
+    put("root", report.agreed.receiver.statement.root.to_string().into());
+    put("attempts", report.attempts.into());
+    object
 }
 
 /// The last event of a copy.

@@ -26,6 +26,10 @@ pub mod profiles;
 
 pub mod job;
 
+pub mod predict;
+
+pub mod stream;
+
 pub mod receipt_file;
 
 pub mod receipt;

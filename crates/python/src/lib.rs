@@ -11,9 +11,15 @@ mod failures;
 
 mod work;
 
+mod flow;
+
+mod frames;
+
 mod session;
 
 mod law;
+
+mod predicting;
 
 #[pymodule]
 #[pyo3(name = "_thalweg")]
@@ -21,8 +27,14 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<work::Work>()?;
     module.add_class::<session::Session>()?;
+    module.add_class::<frames::Sender>()?;
+    module.add_class::<frames::Receiver>()?;
+    module.add_class::<frames::Frame>()?;
+    module.add_class::<frames::Hub>()?;
     module.add_function(wrap_pyfunction!(work::copy, module)?)?;
     module.add_function(wrap_pyfunction!(work::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(flow::stream, module)?)?;
+    module.add_function(wrap_pyfunction!(predicting::predict, module)?)?;
     module.add_function(wrap_pyfunction!(law::law, module)?)?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::failures::{raise, raise_text};
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,6 +39,7 @@ const FAILURES_KEPT: usize = 1000;
 pub struct Work {
     stop: Arc<Stop>,
     meter: Arc<Meter>,
+    progress: fn(&Meter) -> Value,
     is_over: Arc<AtomicBool>,
     hears: Mutex<Option<Receiver<String>>>,
     worker: Mutex<Option<JoinHandle<Result<Value>>>>,
@@ -47,7 +48,7 @@ pub struct Work {
 
 /// Tells Python. Without a listener, or after it is gone, nothing is told.
 #[derive(Clone)]
-struct Teller(Option<SyncSender<String>>);
+pub struct Teller(Option<SyncSender<String>>);
 
 impl Teller {
     fn tell(&self, object: Map<String, Value>) {
@@ -58,8 +59,10 @@ impl Teller {
 }
 
 impl Work {
-    fn start(
+    /// Begins it on a thread of its own; `progress` says how far it is.
+    pub fn start(
         meter: Arc<Meter>,
+        progress: fn(&Meter) -> Value,
         tells: bool,
         work: impl FnOnce(&Teller, &Stop) -> Result<Value> + Send + 'static,
     ) -> PyResult<Work> {
@@ -76,6 +79,7 @@ impl Work {
         Ok(Work {
             stop,
             meter,
+            progress,
             is_over,
             hears: Mutex::new(Some(hears)),
             worker: Mutex::new(Some(worker)),
@@ -122,7 +126,7 @@ impl Work {
 
     /// How far it is, as JSON.
     fn progress(&self) -> String {
-        events::progress(&self.meter).to_string()
+        (self.progress)(&self.meter).to_string()
     }
 
     /// Asks it to stop in order. Does not wait.
@@ -174,18 +178,39 @@ impl Reaching {
         }
     }
 
+    /// Where keys and what is remembered are kept, if that was said.
+    pub fn state(&self) -> Option<&Path> {
+        self.state.as_deref()
+    }
+
+    /// How patient a link is.
+    pub fn link(&self) -> LinkSettings {
+        LinkSettings {
+            stall_timeout: seconds(self.stall_timeout_s),
+            patience: seconds(self.patience_s),
+            ..LinkSettings::default()
+        }
+    }
+
     /// For questions.
     pub fn to_ask(&self) -> Fars {
         Fars::new(How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh()))
     }
 
-    fn to_copy(&self, state: PathBuf) -> Fars {
-        Fars::new(How {
-            patience: seconds(self.patience_s),
-            stall_timeout: seconds(self.stall_timeout_s),
+    /// For work that takes its time, with our keys and what is remembered in `state`.
+    pub fn to_copy(&self, state: PathBuf) -> Fars {
+        Fars::new(self.how(state))
+    }
+
+    /// The same, not begun.
+    pub fn how(&self, state: PathBuf) -> How {
+        let LinkSettings { patience, stall_timeout, .. } = self.link();
+        How {
+            patience,
+            stall_timeout,
             state: Some(state),
             ..How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh())
-        })
+        }
     }
 }
 
@@ -222,7 +247,7 @@ pub fn copy(
     let meter: Arc<Meter> = Arc::default();
     let counts = meter.clone();
     let wishes = wishes(&options, &reaching).map_err(|failure| raise(py, &failure))?;
-    Work::start(meter, options.tells, move |teller, stop| {
+    Work::start(meter, events::progress, options.tells, move |teller, stop| {
         copied(&places, &options, &reaching, wishes, counts, teller, stop)
     })
 }
@@ -237,7 +262,7 @@ fn copied(
     stop: &Stop,
 ) -> Result<Value> {
     let asked = Asked::read(places, None, &Places::default())?;
-    let state = identity::state_directory(reaching.state.as_deref())?;
+    let state = identity::state_directory(reaching.state())?;
     wishes.state = Some(state.clone());
     let mut fars = reaching.to_copy(state.clone());
     let job = asked.reach(&mut fars, &state)?;
@@ -247,22 +272,45 @@ fn copied(
     };
     wishes.lines = receipt.as_ref().map(ReceiptFile::lines);
     wishes.header = receipt.as_ref().map(ReceiptFile::header_digest);
-    let failures: Arc<Mutex<Vec<Value>>> = Arc::default();
-    let (kept, entries, tells) = (failures.clone(), options.entries, teller.clone());
-    let (links, dry_run) = (teller.clone(), options.dry_run);
-    let watch = Watch {
-        events: Arc::new(move |event| hear(event, entries, &tells, &kept)),
-        link_events: Arc::new(move |event| links.tell_noted(event)),
-        meter,
-        evidence: None,
-    };
-    let report = job.run(&wishes, &state, &watch, stop)?;
+    let heard = Heard::new(teller, options.entries);
+    let report = job.run(&wishes, &state, &heard.watch(meter), stop)?;
     if let Some(receipt) = receipt {
         receipt.finish(&report.agreed)?;
     }
-    let mut object = events::finished(&report, dry_run);
-    object.insert("failures".into(), Value::Array(std::mem::take(&mut *lock(&failures))));
+    let mut object = events::finished(&report, options.dry_run);
+    object.insert("failures".into(), heard.failures());
     Ok(Value::Object(object))
+}
+
+/// What is heard of work: told to Python, and failed entries kept for the exception.
+pub struct Heard {
+    teller: Teller,
+    entries: bool,
+    failures: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Heard {
+    /// `entries`: each entry is told.
+    pub fn new(teller: &Teller, entries: bool) -> Heard {
+        Heard { teller: teller.clone(), entries, failures: Arc::default() }
+    }
+
+    /// How the work tells it.
+    pub fn watch(&self, meter: Arc<Meter>) -> Watch {
+        let (kept, entries, tells) = (self.failures.clone(), self.entries, self.teller.clone());
+        let links = self.teller.clone();
+        Watch {
+            events: Arc::new(move |event| hear(event, entries, &tells, &kept)),
+            link_events: Arc::new(move |event| links.tell_noted(event)),
+            meter,
+            evidence: None,
+        }
+    }
+
+    /// The failed entries, as JSON.
+    pub fn failures(&self) -> Value {
+        Value::Array(std::mem::take(&mut *lock(&self.failures)))
+    }
 }
 
 fn hear(event: Event, entries: bool, teller: &Teller, failures: &Mutex<Vec<Value>>) {
@@ -345,11 +393,7 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
         update: options.update,
         one_file_system: options.one_file_system,
         filter,
-        link: LinkSettings {
-            stall_timeout: seconds(reaching.stall_timeout_s),
-            patience: seconds(reaching.patience_s),
-            ..LinkSettings::default()
-        },
+        link: reaching.link(),
         ..Wishes::default()
     })
 }
@@ -363,7 +407,7 @@ pub fn verify(
     keys: Vec<String>,
     reaching: Reaching,
 ) -> PyResult<Work> {
-    Work::start(Arc::default(), true, move |teller, stop| {
+    Work::start(Arc::default(), events::progress, true, move |teller, stop| {
         let seal = verifying::seal(&receipt, &keys)?;
         let mut fars = reaching.to_ask();
         let reach = Reach::open(&place, &mut fars)?;
@@ -393,7 +437,8 @@ pub fn verify(
     })
 }
 
-fn seconds(seconds: f64) -> Duration {
+/// A time as Python says it; endless, what is no number of seconds.
+pub fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 

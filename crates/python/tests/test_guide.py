@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_the_code_of_the_guide_runs(daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/guide/python.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) >= 6
+    assert len(blocks) >= 10
     host, _, port = daemon.address.rpartition(":")
     text = "\n".join(blocks)
     text = text.replace("tw://dtn.example.org", f"tw://{daemon.address}").replace("/tmp/", f"{tmp_path}/")
@@ -30,6 +30,7 @@ def test_the_code_of_the_guide_runs(daemon: Daemon, tmp_path: Path, monkeypatch:
     ended = subprocess.run([sys.executable, script], cwd=work, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 0, ended.stderr
     assert "b'2345'" in ended.stdout and "stream" in ended.stdout
+    assert "\n3 Latency(count=3" in ended.stdout and "lost" not in ended.stdout
 
 
 def test_the_example_runs(daemon: Daemon, tmp_path: Path) -> None:

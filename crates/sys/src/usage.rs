@@ -114,6 +114,21 @@ pub fn ignore_file_size_signal() -> io::Result<()> {
     }
 }
 
+/// Another descriptor for what this number is open as, closed on exec: for callers in languages whose descriptors are
+/// numbers. The given one stays the caller's.
+///
+/// # Errors
+/// `EBADF`, if it is not open; `EMFILE`.
+pub fn duplicate(number: std::os::fd::RawFd) -> io::Result<std::os::fd::OwnedFd> {
+    if number < 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // JUSTIFICATION: a number from another language has no owner that Rust knows.
+    // SAFETY: it is not negative; it is borrowed for one call of fcntl only, which refuses a number that is not open.
+    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+    borrowed.try_clone_to_owned()
+}
+
 /// Lets the calling thread run before all ordinary ones (`SCHED_FIFO`, lowest priority), as soon as it has something
 /// to do. It must sleep most of the time: on its CPU ordinary threads wait for it. What it starts is ordinary again.
 ///

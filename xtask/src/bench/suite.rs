@@ -20,6 +20,8 @@ mod auto;
 
 mod beside_rsync;
 
+pub mod beside_zeromq;
+
 /// See the module.
 pub struct Suite {
     /// As it is typed, and the name of its result file.
@@ -37,7 +39,7 @@ pub struct Suite {
 }
 
 /// All of them, in the order of the page.
-pub const SUITES: [Suite; 8] = [
+pub const SUITES: [Suite; 9] = [
     limit::SUITE,
     large::SUITE,
     small::SUITE,
@@ -46,6 +48,7 @@ pub const SUITES: [Suite; 8] = [
     verify::SUITE,
     auto::SUITE,
     beside_rsync::SUITE,
+    beside_zeromq::SUITE,
 ];
 
 #[cfg(test)]

@@ -29,6 +29,10 @@ pub enum BenchCommand {
     Layout(RunArgs),
     /// Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)
     Congest(RunArgs),
+    /// A scan in files that are copied as each is finished, or streamed (003 Fig 4)
+    Frames(RunArgs),
+    /// How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)
+    Lag(RunArgs),
     /// Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)
     Slots(RunArgs),
     /// A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)
@@ -72,6 +76,8 @@ impl BenchCommand {
             BenchCommand::Faults(args) => Some(("faults", args)),
             BenchCommand::Layout(args) => Some(("layout", args)),
             BenchCommand::Congest(args) => Some(("congest", args)),
+            BenchCommand::Frames(args) => Some(("frames", args)),
+            BenchCommand::Lag(args) => Some(("lag", args)),
             BenchCommand::Slots(args) => Some(("slots", args)),
             BenchCommand::Storage(args) => Some(("storage", args)),
             BenchCommand::Import(_) | BenchCommand::Show(_) => None,

@@ -2,12 +2,11 @@
 
 use super::slots;
 use crate::exit::Exit;
-use crate::place::{Named, Places};
+use crate::place::Places;
 use crate::progress::Progress;
 use crate::{json, show, signals, units};
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -16,19 +15,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_cli::args::stream::StreamArgs;
 use thalweg_client::events;
-use thalweg_client::fars::{self, Fars, How, Whom};
+use thalweg_client::fars::{Fars, How};
 use thalweg_client::identity;
 use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
+use thalweg_client::stream::{End, Ends};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::link::Identity;
 use thalweg_mover::plan::Asked;
 use thalweg_mover::run::copy::{EvidenceSink, Meter, Stop, Watch};
-use thalweg_mover::run::far::Far;
-use thalweg_mover::run::flow::job::{self, FlowFrom, FlowReport, FlowTo, FlowWishes};
+use thalweg_mover::run::flow::job::{self, FlowReport, FlowWishes};
 use thalweg_service::published::{Publisher, State};
 use thalweg_wire::EntryId;
-use thalweg_wire::message::{FlowTerms, Outcome, Place, Until};
+use thalweg_wire::message::{FlowTerms, Outcome, Until};
 use thalweg_wire::path::Escaped;
 
 /// Streams.
@@ -49,16 +47,11 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
         via: Vec::new(),
         bind: Vec::new(),
     });
-    let source = End::parse(&args.source, places)?;
-    let destination = End::parse(&args.destination, places)?;
-    let is_stdout = matches!(destination, End::Pipe);
+    let source = End::parse(&args.source, places, || duplicate(std::io::stdin().as_fd()))?;
+    let destination = End::parse(&args.destination, places, || duplicate(std::io::stdout().as_fd()))?;
+    let is_stdout = destination.is_pipe();
     let names = [&args.source, &args.destination].map(|text| Escaped(text.as_bytes()).to_string());
-    let (from, who_from) = source.reach_from(&mut fars)?;
-    let (to, who_to) = destination.reach_to(&mut fars)?;
-    let signer = match who_from.or(who_to) {
-        Some(identity) => identity,
-        None => Arc::new(identity::own(&state)?),
-    };
+    let ends = Ends::reach(source, destination, &mut fars, &state)?;
     let asked = || receipt::Asked {
         from: vec![names[0].clone()],
         to: names[1].clone(),
@@ -82,7 +75,7 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
         meter,
         evidence: told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now)) }),
     };
-    let result = job::stream(from, to, &wishes, &signer, &watch, &stop);
+    let result = job::stream(ends.from, ends.to, &wishes, &ends.signer, &watch, &stop);
     drop(fars);
     teller.stop();
     if let Some(told) = told {
@@ -109,59 +102,8 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     }
 }
 
-/// One end of a stream, as typed.
-enum End {
-    Pipe,
-    Named(Named),
-}
-
-impl End {
-    fn parse(text: &OsStr, places: &Places) -> Result<End> {
-        match text.as_bytes() {
-            b"-" => Ok(End::Pipe),
-            _ => Named::parse(text, places).map(End::Named),
-        }
-    }
-
-    fn reach_from(self, fars: &mut Fars) -> Result<(FlowFrom, Option<Arc<Identity>>)> {
-        match self {
-            End::Pipe => Ok((FlowFrom::Pipe(duplicate(std::io::stdin().as_fd())?), None)),
-            End::Named(Named::Local(path)) => Ok((FlowFrom::Local(path), None)),
-            End::Named(named) => match far(&named, fars)? {
-                Some((far, place, identity)) => Ok((FlowFrom::Far(far, place), Some(identity))),
-                None => Err(usage("this is no source of a stream")),
-            },
-        }
-    }
-
-    fn reach_to(self, fars: &mut Fars) -> Result<(FlowTo, Option<Arc<Identity>>)> {
-        match self {
-            End::Pipe => Ok((FlowTo::Pipe(duplicate(std::io::stdout().as_fd())?), None)),
-            End::Named(Named::Local(path)) => Ok((FlowTo::Local(path), None)),
-            End::Named(Named::Null) => Ok((FlowTo::Null, None)),
-            End::Named(named) => match far(&named, fars)? {
-                Some((far, place, identity)) => Ok((FlowTo::Far(far, place), Some(identity))),
-                None => Err(usage("this is no destination of a stream")),
-            },
-        }
-    }
-}
-
-/// A far mover, the place there, and who we are there.
-type There = (Arc<Far>, Place, Arc<Identity>);
-
-fn far(named: &Named, fars: &mut Fars) -> Result<Option<There>> {
-    let Some((whom, there)) = Whom::of(named).zip(fars::place_there(named)) else { return Ok(None) };
-    let reached = fars.reach(&whom)?;
-    Ok(Some((reached.far, there, reached.identity)))
-}
-
 fn duplicate(fd: std::os::fd::BorrowedFd<'_>) -> Result<OwnedFd> {
     fd.try_clone_to_owned().map_err(|error| failure::of_io("open", &error))
-}
-
-fn usage(cause: &str) -> Failure {
-    Failure::new(FailureKind::Usage, "read the command line", cause)
 }
 
 fn wishes(args: &StreamArgs) -> FlowWishes {
@@ -212,7 +154,7 @@ impl Teller {
             std::thread::spawn(move || {
                 std::thread::park_timeout(PROGRESS_EVERY);
                 while !over.load(Ordering::Acquire) {
-                    tell(is_stdout, &progress(&meter));
+                    tell(is_stdout, &events::flow_progress(&meter));
                     std::thread::park_timeout(PROGRESS_EVERY);
                 }
             })
@@ -336,30 +278,10 @@ fn tell(is_stdout: bool, value: &Value) {
     }
 }
 
-fn progress(meter: &Meter) -> Value {
-    use Ordering::Relaxed;
-    json!({
-        "event": "progress", "files_found": meter.entries_found.load(Relaxed),
-        "files_complete": meter.entries_settled.load(Relaxed), "bytes_read": meter.bytes_found.load(Relaxed),
-        "bytes_durable": meter.bytes_verified.load(Relaxed),
-    })
-}
-
 fn finished(report: &FlowReport, exit: Exit) -> Value {
-    let totals = &report.totals;
-    let mut object = json::why(report.verdict.as_ref(), &report.evidence);
+    let mut object = events::flow_finished(report);
     let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
-    put("event", "finished".into());
     put("exit", exit.code().into());
-    put("files_complete", totals.done.into());
-    put("files_failed", totals.failed.into());
-    put("bytes", totals.bytes_done.into());
-    put("bytes_received", totals.bytes_received.into());
-    put("bytes_resumed", totals.bytes_resumed.into());
-    put("pieces_repaired", totals.chunks_repaired.into());
-    put("seconds", report.elapsed.as_secs_f64().into());
-    put("root", report.agreed.receiver.statement.root.to_string().into());
-    put("attempts", report.attempts.into());
     for (key, value) in report.lag.iter().flat_map(slots::lag_fields) {
         put(key, value);
     }

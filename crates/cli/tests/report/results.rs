@@ -22,6 +22,8 @@ pub fn all(directory: &Path) -> Vec<PathBuf> {
         ("faults", emulated(), faults()),
         ("layout", PathKind::Disk, layout()),
         ("congest", emulated(), congest()),
+        ("frames", PathKind::Loopback, frames()),
+        ("lag", emulated(), lags()),
         ("slots", emulated(), slots()),
         ("storage", PathKind::Disk, storage()),
         ("path", emulated(), path()),
@@ -244,6 +246,41 @@ fn faults() -> Vec<Sample> {
                 sample.distributions.insert("cores_over_time".into(), over_time("1", 1.2));
                 sample
             }));
+        }
+    }
+    samples
+}
+
+fn frames() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for period in [0.0033, 0.033] {
+        for (series, left_s) in [("1 file", 0.9), ("10 files", 0.3), ("1440 files", 60.0), ("stream", 0.1)] {
+            let scan_s = 1440.0 * period;
+            let at = [("period", Quantity::number(period, "s"))];
+            let case = runs(series, 90 << 20, f64::from(90 << 20) * 8.0 / (scan_s + left_s), &at);
+            samples.extend(case.into_iter().map(|sample| {
+                sample.measured("after_last_frame", left_s, "s").predicted("after_last_frame", left_s, "s")
+            }));
+        }
+    }
+    samples
+}
+
+fn lags() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for rtt in [0.0, 0.1] {
+        for bytes in [1e3, 1e5] {
+            let at = [("rtt", Quantity::number(rtt, "s")), ("message_size", Quantity::number(bytes, "B"))];
+            for mut sample in runs("stream", 2_000_000, 8e6, &at) {
+                let values = (1..=200).map(|at| rtt / 2.0 + 0.0003 + f64::from(at % 20) * 1e-4).collect();
+                let lags = Distribution { unit: "s".into(), values };
+                sample.distributions.insert("lag".into(), lags);
+                samples.push(sample.measured("lag_p99", 0.01 + rtt, "s").measured(
+                    "lag_max",
+                    0.02 + rtt,
+                    "s",
+                ));
+            }
         }
     }
     samples

@@ -82,11 +82,28 @@ fn row(case: &[&Sample]) -> String {
             );
         }
     }
+    if !case[0].distributions.contains_key("lag") {
+        more.push_str(&told_tail(case));
+    }
     format!(
         "  {:>10} {:>10} {deviation:>9}  {sure:<27} {cpu:>9}  {more}",
         short(summary.median),
         short(summary.mean),
     )
+}
+
+/// The tail that the program itself told, where single values are not known: medians over the runs, and the longest of all.
+fn told_tail(case: &[&Sample]) -> String {
+    let of = |name: &str| -> Vec<f64> {
+        case.iter().filter_map(|sample| sample.measured.get(name)?.value()).collect()
+    };
+    let longest = of("lag_max").into_iter().fold(f64::NAN, f64::max);
+    if longest.is_nan() {
+        return String::new();
+    }
+    let [p50, p90, p99, per_s] =
+        ["lag_p50", "lag_p90", "lag_p99", "frames_per_s"].map(|name| short(median(&of(name))));
+    format!("; {per_s} frames/s; lag P50 {p50} P90 {p90} P99 {p99} max {} s", short(longest))
 }
 
 /// What counts for them is how many pass in a second.

@@ -6,11 +6,11 @@ use super::{Wishes, stopped};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -219,16 +219,48 @@ impl Yard {
     /// # Errors
     /// If it does not end well: what it says; `Stopped`.
     pub fn copy(&self, host: Option<&Host>, daemon: Option<&Daemon>, words: &[String]) -> Result<Copied> {
+        self.run(host, daemon, words, Stdio::null(), |_| Ok(())).map(|(copied, ())| copied)
+    }
+
+    /// The same, with what `feed` writes on its standard input; gives what `feed` says.
+    ///
+    /// # Errors
+    /// The same; if `feed` fails though the program ends well.
+    pub fn fed<T: Send>(
+        &self,
+        host: Option<&Host>,
+        daemon: Option<&Daemon>,
+        words: &[String],
+        feed: impl FnOnce(ChildStdin) -> io::Result<T> + Send,
+    ) -> Result<(Copied, T)> {
+        let feed = |pipe: Option<ChildStdin>| feed(pipe.ok_or(io::ErrorKind::BrokenPipe)?);
+        self.run(host, daemon, words, Stdio::piped(), feed)
+    }
+
+    fn run<T: Send>(
+        &self,
+        host: Option<&Host>,
+        daemon: Option<&Daemon>,
+        words: &[String],
+        stdin: Stdio,
+        feed: impl FnOnce(Option<ChildStdin>) -> io::Result<T> + Send,
+    ) -> Result<(Copied, T)> {
         let mut command = self.command("client");
         command.args(words).arg("--json");
         if let Some(daemon) = daemon {
             command.arg("--ticket").arg(&daemon.ticket);
         }
         let mut command = enter(host, command);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let served = daemon.map(Daemon::cpu_s);
         let (before, began) = (children_cpu(), Instant::now());
-        let ended = self.wait(command.spawn().map_err(|error| of_io("start a copy", &error))?)?;
+        let mut child = command.spawn().map_err(|error| of_io("start a copy", &error))?;
+        let pipe = child.stdin.take();
+        let (ended, fed) = std::thread::scope(|scope| {
+            let feeding = scope.spawn(move || feed(pipe));
+            (self.wait(child), feeding.join())
+        });
+        let ended = ended?;
         let wall_s = (ended.at - began).as_secs_f64();
         let client_s = (children_cpu() - before).as_secs_f64();
         let served_s = match (served, daemon.map(Daemon::cpu_s)) {
@@ -248,7 +280,9 @@ impl Yard {
             let cause = format!("`thalweg {}` did not end well: {why}", words.join(" "));
             return Err(Failure::new(FailureKind::Internal, "measure", cause));
         }
-        Ok(Copied { wall_s, cpu_s: served_s.map(|served_s| served_s + client_s), finished })
+        let fed = fed.map_err(|_| Failure::new(FailureKind::Internal, "feed a copy", "a thread panicked"))?;
+        let fed = fed.map_err(|error| of_io("feed a copy", &error))?;
+        Ok((Copied { wall_s, cpu_s: served_s.map(|served_s| served_s + client_s), finished }, fed))
     }
 
     /// Starts `thalweg WORDS` in a host, with a pipe to its standard input.

@@ -9,7 +9,8 @@
 //!
 //! Substitution decides where it can: it sees stages in each other's company and changes one thing at a time. But who takes
 //! an end away also takes the work that its host had with it: where the accounts of the whole way say that a CPU was used
-//! up, they decide. Where ends make no difference, the accounts of the way without ends tell hosts and network apart. What
+//! up, they decide, and so they do where the gain is small and both they and the parts alone name one other stage: transfers
+//! that are cut off at different moments differ by as much. Where ends make no difference, the accounts of the way without ends tell hosts and network apart. What
 //! is left is decided by the accounts of the whole way, then by the parts alone. Pure: nothing here measures.
 
 use serde::{Deserialize, Serialize};
@@ -317,6 +318,9 @@ pub struct Finding {
 /// Less than this says nothing beside what runs differ by.
 const GAIN_MIN: f64 = 1.15;
 
+/// Less than this does not stand against two other witnesses who agree.
+const GAIN_SURE: f64 = 1.5;
+
 /// Puts it together.
 pub fn find(measured: &Measurements) -> Finding {
     let parts = &measured.parts;
@@ -359,6 +363,13 @@ pub fn find(measured: &Measurements) -> Finding {
         false => by_substitution(&measured.ways, verdict_without_ends.as_ref(), &rows),
     };
     let by_alone = narrowest_of(&rows, &Stage::ALL);
+    let is_outvoted = |(stage, gain): &(Stage, Option<f64>)| {
+        by_accounts.is_some()
+            && by_accounts == by_alone
+            && by_accounts != Some(*stage)
+            && gain.is_some_and(|gain| gain < GAIN_SURE)
+    };
+    let by_substitution = by_substitution.filter(|found| !is_outvoted(found));
     let witnesses: Vec<(Witness, Stage)> = [
         (Witness::Substitution, by_substitution.map(|(stage, _)| stage)),
         (Witness::Accounts, by_accounts),

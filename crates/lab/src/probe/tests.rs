@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use thalweg_wire::account::{ProcessAccount, SideAccounts};
+use thalweg_wire::account::{ProcessAccount, SideAccounts, StageAccount};
 
 fn rate(gbit: f64) -> Reading {
     Reading::Rate(Rate::of_series((gbit * 1e9 / 8.0) as u64, 1.0, 1, &[]))
@@ -119,6 +119,44 @@ fn a_cpu_that_is_used_up_goes_before_what_it_makes_slow() {
     let found = find(&measured);
     assert_eq!(found.narrowest, Some(Stage::DestinationHost));
     assert_eq!(found.decided_by, Some(Witness::Accounts));
+}
+
+/// Transfers that were cut off at different moments: a gain of a fifth against two who agree.
+#[test]
+fn a_small_gain_does_not_stand_against_accounts_and_parts_that_agree() {
+    let mut parts = WIDE;
+    parts[0] = 1.9;
+    let mut measured = measurements(parts, [2.4, 2.36, 2.05, 2.0]);
+    assert_eq!(find(&measured).narrowest, Some(Stage::DestinationStorage));
+    let busy = |stage: Step, busy_nanos| StageAccount {
+        stage: stage as u8,
+        threads: 2,
+        items: 1000,
+        bytes: 1_000_000_000,
+        busy_nanos,
+        ..StageAccount::default()
+    };
+    let side = |stages| SideAccounts {
+        elapsed_nanos: 10_000_000_000,
+        process: ProcessAccount { cores_milli: 4000, ..ProcessAccount::default() },
+        stages,
+        ..SideAccounts::default()
+    };
+    measured.evidence = Some(Evidence {
+        elapsed_nanos: 10_000_000_000,
+        bytes: 1_000_000_000,
+        entries: 1,
+        is_linked: true,
+        streams: 2,
+        sender: side(vec![busy(Step::Read, 19_000_000_000)]),
+        receiver: side(vec![busy(Step::Write, 1_000_000_000)]),
+        ..Evidence::default()
+    });
+    let found = find(&measured);
+    assert_eq!((found.narrowest, found.decided_by), (Some(Stage::SourceStorage), Some(Witness::Accounts)));
+    // A large one does.
+    measured.ways = measurements(parts, [9.0, 8.8, 2.1, 2.0]).ways;
+    assert_eq!(find(&measured).narrowest, Some(Stage::DestinationStorage));
 }
 
 #[test]

@@ -165,12 +165,10 @@ fn body(
                 return None;
             }
             let level = |at: f64, label: &str| Limit { across: Across::Level, at, label: label.to_owned() };
-            let x = Axis::new("Time of a transfer", Unit::Seconds, Scale::Log10);
+            let x = Axis::new(&reading::label(distribution), Unit::Seconds, Scale::Log10);
             let y = Axis::new("Share that took no longer", Unit::Share, Scale::Linear);
             let limits = vec![level(0.9, "P90"), level(0.99, "P99")];
-            notes.push(
-                "All transfers of all runs. The right end of a line is its longest transfer.".to_owned(),
-            );
+            notes.push("All values of all runs. The right end of a line is its largest.".to_owned());
             Some((Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }), None))
         }
         Kind::OverTime { distribution } => {

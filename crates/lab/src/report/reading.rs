@@ -98,6 +98,13 @@ fn known(name: &str) -> Option<(&'static str, Unit)> {
         "speed_score" => ("Streaming speed score", Unit::Times),
         "request_latency" => ("Latency of a request", Unit::Seconds),
         "lag_at_the_end" => ("Behind the writer at the end", Unit::Seconds),
+        "transfer_time" => ("Time of a transfer", Unit::Seconds),
+        "lag" => ("From written to readable", Unit::Seconds),
+        "lag_p99" => ("From written to readable, P99", Unit::Seconds),
+        "lag_max" => ("From written to readable, the longest", Unit::Seconds),
+        "message_size" => ("Size of a message", Unit::Bytes),
+        "period" => ("Time between frames", Unit::Seconds),
+        "after_last_frame" => ("After the last frame", Unit::Seconds),
         _ => return None,
     })
 }

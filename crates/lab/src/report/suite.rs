@@ -331,11 +331,50 @@ pub const PLANS: &[Plan] = &[
             over("depth", Scale::Log2, Measure::Rate),
         )
     },
+    Plan {
+        apart: &["period"],
+        note: "From the first frame until all are verified and durable.",
+        ..plan(
+            "frames",
+            "time",
+            "A scan, in files or streamed: until it is there",
+            "003 Fig 4",
+            Kind::Bars { groups: None, measure: Measure::Time },
+        )
+    },
+    Plan {
+        apart: &["period"],
+        note: "From the last frame, or when it was due, until all are verified and durable.",
+        ..plan(
+            "frames",
+            "after",
+            "A scan, in files or streamed: what is left to do after its last frame",
+            "003 Fig 4",
+            Kind::Bars { groups: None, measure: Measure::Number("after_last_frame") },
+        )
+    },
+    Plan {
+        apart: &["message_size"],
+        ..plan(
+            "lag",
+            "shares",
+            "How late messages are readable far away",
+            "003 section 2.1",
+            Kind::Shares { distribution: "lag" },
+        )
+    },
     plan(
-        "frames",
-        "time",
-        "Frames: streamed, or in files",
-        "003 Fig 4",
-        Kind::Bars { groups: None, measure: Measure::Time },
+        "lag",
+        "p99",
+        "How late 99 of 100 messages and frames are at most",
+        "003 section 2.1",
+        Kind::Bars { groups: Some("rtt"), measure: Measure::Number("lag_p99") },
+    ),
+    plan(
+        "lag",
+        "worst",
+        "How late the latest message or frame is",
+        "003 section 2.1",
+        Kind::Bars { groups: Some("rtt"), measure: Measure::Number("lag_max") },
     ),
 ];

@@ -333,6 +333,11 @@ impl Sender {
         again.into_iter().rev().for_each(|piece| self.ready.push_front(piece));
     }
 
+    /// Pieces that wait for a stream; some may be gone by the time one asks.
+    pub fn waiting(&self) -> usize {
+        self.ready.len()
+    }
+
     /// The next piece for a stream.
     pub fn next_piece(&mut self, stream: u16) -> Option<Arc<Piece>> {
         while let Some((flow, offset)) = self.ready.pop_front() {

@@ -24,6 +24,8 @@ pub struct Consumer {
     is_group: bool,
     lane: Incoming<Payload>,
     instance: Option<u64>,
+    /// The hub goes on where another process under our name ended.
+    goes_on: bool,
     /// The next sequence of each producer to be delivered or named.
     expect: BTreeMap<ProducerId, u64>,
     queue: VecDeque<Queued>,
@@ -57,6 +59,7 @@ impl Consumer {
             is_group,
             lane: Incoming::new(window, 0),
             instance: None,
+            goes_on: false,
             expect: BTreeMap::new(),
             queue: VecDeque::new(),
             // The hub says that the lowest is over a little after the frame that was one set too many.
@@ -80,6 +83,16 @@ impl Consumer {
             true => Vec::new(),
             false => self.expect.iter().map(|(producer, next)| (producer.clone(), *next)).collect(),
         }
+    }
+
+    /// Number of its lane, for a hub that may know it.
+    pub fn instance(&self) -> Option<u64> {
+        self.instance
+    }
+
+    /// The hub goes on behind what another process under our name took.
+    pub fn goes_on(&mut self) {
+        self.goes_on = true;
     }
 
     /// The hub knows it, under this number.
@@ -112,11 +125,15 @@ impl Consumer {
     }
 
     /// An item that was begun is damaged.
-    pub fn damaged(&mut self, epoch: u16, number: u64) {
-        if self.lane.damaged(epoch, number) {
+    ///
+    /// # Errors
+    /// `Damage` when nothing sound comes any more.
+    pub fn damaged(&mut self, epoch: u16, number: u64) -> Result<()> {
+        if self.lane.damaged(epoch, number)? {
             self.figures.damaged += 1;
             self.says.push_back(FramesMessage::Again { number });
         }
+        Ok(())
     }
 
     /// An item that was begun is whole and sound; `now_ns` is since 1970 by our clock.
@@ -226,6 +243,7 @@ impl Consumer {
     /// The next sequence to be delivered or named; of a producer that was not met, by where we began.
     fn expected(&self, producer: &ProducerId, comes: u64) -> u64 {
         self.expect.get(producer).copied().unwrap_or(match self.from {
+            _ if self.goes_on => comes,
             FrameFrom::Start => 0,
             FrameFrom::Sequence(first) => first,
             FrameFrom::Now => comes,

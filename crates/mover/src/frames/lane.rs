@@ -5,7 +5,7 @@
 //! when that breaks, the item goes on another.
 
 use super::protocol;
-use crate::failure::Result;
+use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thalweg_wire::EntryId;
 use thalweg_wire::message::Item;
@@ -198,12 +198,19 @@ impl<T> Outgoing<T> {
         entry.damaged += 1;
         entry.stream = None;
         if entry.damaged > super::DAMAGED_MAX {
-            let cause = "a frame comes damaged again and again";
-            return Err(crate::Failure::new(crate::FailureKind::Damage, "move frames", cause));
+            return Err(damage());
         }
         self.unsent.insert(number);
         self.again += 1;
         Ok(())
+    }
+
+    /// The other end begins anew with number 0: what was not taken is sent again.
+    pub fn restart(&mut self) {
+        self.epoch = None;
+        self.first = 0;
+        self.unsent = (0..self.items.len() as u64).collect();
+        self.items.iter_mut().for_each(|entry| (entry.stream, entry.was_sent) = (None, false));
     }
 
     /// Takes everything out that was not taken, in order.
@@ -266,6 +273,8 @@ pub struct Incoming<P> {
     taken: u64,
     told: u64,
     untold_bytes: u64,
+    /// Items that came damaged since the last sound one.
+    damaged: u32,
 }
 
 impl<P> Incoming<P> {
@@ -282,6 +291,7 @@ impl<P> Incoming<P> {
             taken: next,
             told: next,
             untold_bytes: 0,
+            damaged: 0,
         }
     }
 
@@ -328,19 +338,27 @@ impl<P> Incoming<P> {
     /// An item that was begun is whole and sound.
     pub fn arrived(&mut self, epoch: u16, number: u64, item: Item, payload: P) {
         if epoch == self.epoch && self.begun.remove(&number).is_some() {
+            self.damaged = 0;
             self.ready.insert(number, (item, payload));
         }
     }
 
     /// An item that was begun is damaged. False: nobody waits for it.
-    pub fn damaged(&mut self, epoch: u16, number: u64) -> bool {
+    ///
+    /// # Errors
+    /// `Damage` when nothing sound comes any more.
+    pub fn damaged(&mut self, epoch: u16, number: u64) -> Result<bool> {
         if epoch != self.epoch {
-            return false;
+            return Ok(false);
         }
-        let Some(bytes) = self.begun.remove(&number) else { return false };
+        let Some(bytes) = self.begun.remove(&number) else { return Ok(false) };
         self.held_bytes -= bytes;
         self.held_items -= 1;
-        true
+        self.damaged += 1;
+        if self.damaged > super::DAMAGED_MAX {
+            return Err(damage());
+        }
+        Ok(true)
     }
 
     /// The next item in order, if it is there.
@@ -401,13 +419,16 @@ impl<P> Incoming<P> {
     }
 }
 
+fn damage() -> Failure {
+    Failure::new(FailureKind::Damage, "move frames", "frames come damaged again and again")
+}
+
 /// Items that are taken before it is told, at most: with small frames, one message for so many.
 const UNTOLD_ITEMS_MAX: u64 = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FailureKind;
 
     fn lane() -> (Outgoing<u32>, Incoming<()>) {
         let window = Window { bytes: 2000, items: 4 };

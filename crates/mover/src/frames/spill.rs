@@ -1,5 +1,5 @@
 //! The spill log of a channel: which files it has, and how much is in them. Its records are laid out in
-//! [`thalweg_wire::spill`]; the writing and reading is in [`crate::run::frames`].
+//! [`thalweg_wire::spill`]; the writing and reading is done by `run::frames`.
 
 use std::collections::BTreeMap;
 use thalweg_wire::limits;
@@ -35,7 +35,8 @@ impl SpillTerms {
 struct Spilled {
     bytes: u64,
     last_place: u64,
-    reading: u32,
+    /// Records in it that were handed out and not read yet.
+    pins: u32,
 }
 
 /// The files of a log.
@@ -60,7 +61,7 @@ impl Files {
 
     /// A record stands there.
     pub fn found(&mut self, place: u64, at: Location) {
-        let file = self.files.entry(at.file).or_insert(Spilled { bytes: 0, last_place: place, reading: 0 });
+        let file = self.files.entry(at.file).or_insert(Spilled { bytes: 0, last_place: place, pins: 0 });
         file.bytes = file.bytes.max(at.offset + at.bytes);
         file.last_place = file.last_place.max(place);
     }
@@ -70,17 +71,17 @@ impl Files {
         self.files.values().map(|file| file.bytes).sum::<u64>() + self.writing_bytes
     }
 
-    /// Somebody begins to read in a file, or ends.
-    pub fn read(&mut self, file: u64, begins: bool) {
+    /// A record in a file was handed out, or is read.
+    pub fn pin(&mut self, file: u64, is_handed_out: bool) {
         if let Some(file) = self.files.get_mut(&file) {
-            file.reading = if begins { file.reading + 1 } else { file.reading.saturating_sub(1) };
+            file.pins = if is_handed_out { file.pins + 1 } else { file.pins.saturating_sub(1) };
         }
     }
 
-    /// The oldest file, if it is not the one that is written and nobody reads it: its number and its last place.
+    /// The oldest file, if it is not the one that is written and nothing in it is to be read: its number and its last place.
     pub fn oldest(&self) -> Option<(u64, u64)> {
         let (&number, file) = self.files.first_key_value()?;
-        (self.files.len() > 1 && file.reading == 0).then_some((number, file.last_place))
+        (self.files.len() > 1 && file.pins == 0).then_some((number, file.last_place))
     }
 
     /// It is gone.

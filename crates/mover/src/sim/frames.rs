@@ -21,11 +21,17 @@
 //! # Not simulated
 //! Files (the real log is tested by itself), clocks, hostile peers, threads and locks.
 
+/// What strikes.
+mod faults;
+
+/// What is checked.
+mod checks;
+
 use super::random::Random;
 use crate::frames::consumer::Consumer;
 use crate::frames::frame::{Delivery, Payload};
 use crate::frames::hub::{Action, Channel, ConsumerKey, Record, What, Work};
-use crate::frames::lane::{Window, cost};
+use crate::frames::lane::Window;
 use crate::frames::producer::Producer;
 use crate::frames::spill::{Location, SpillTerms};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -50,6 +56,8 @@ const FILE_BYTES: u64 = 4_000;
 struct Wire {
     link: u64,
     up: bool,
+    /// The hub does not know the session any more.
+    needs_session: bool,
     to_hub: VecDeque<FramesMessage>,
     from_hub: VecDeque<FramesMessage>,
     /// Items on each stream, whole: epoch, number, item, payload.
@@ -145,10 +153,17 @@ impl Wire {
         Wire {
             link,
             up: true,
+            needs_session: false,
             to_hub: VecDeque::new(),
             from_hub: VecDeque::new(),
             streams: (0..STREAMS).map(|_| VecDeque::new()).collect(),
         }
+    }
+
+    /// The other end is gone, with its session.
+    fn lose(&mut self) {
+        self.clear();
+        (self.up, self.needs_session) = (false, true);
     }
 
     fn clear(&mut self) {
@@ -216,6 +231,7 @@ impl World {
                 group: is_group.then(|| "all".to_owned()),
                 policy,
                 from: if is_group || world.random.percent(70) { FrameFrom::Start } else { FrameFrom::Now },
+                instance: None,
                 has: Vec::new(),
                 producers: 1,
                 keep_ms: 0,
@@ -289,147 +305,11 @@ impl World {
         taker.wire.clear();
         taker.wire = Wire::new(link);
         taker.machine.unlink();
-        let asks = Consume { has: taker.machine.has(), ..taker.asks.clone() };
+        let asks =
+            Consume { instance: taker.machine.instance(), has: taker.machine.has(), ..taker.asks.clone() };
         let subscribed = self.hub.subscribe(link, &asks, taker.window).map_err(|error| error.to_string())?;
         self.takers[index].machine.subscribed(subscribed.instance);
         self.pump()
-    }
-
-    fn strike(&mut self) -> Result<(), String> {
-        self.heal()?;
-        if self.class == 0 || !self.random.percent(4) {
-            return Ok(());
-        }
-        self.faults += 1;
-        let fault = if self.class == 6 { self.random.within(1, 5) } else { self.class };
-        let maker = self.random.below(self.makers.len() as u64) as usize;
-        let taker = self.random.below(self.takers.len() as u64) as usize;
-        let at_maker = self.random.percent(50);
-        match fault {
-            1 => self.takers[taker].stalled_until = self.step + self.random.below(400),
-            2 => {
-                let stream = self.random.below(STREAMS.into()) as u16;
-                if at_maker {
-                    self.makers[maker].wire.streams[usize::from(stream)].clear();
-                    self.makers[maker].machine.stream_lost(stream);
-                } else {
-                    let taker = &mut self.takers[taker];
-                    taker.wire.streams[usize::from(stream)].clear();
-                    self.hub.consumer_stream_lost(taker.wire.link, &taker.key, &taker.asks.consumer, stream);
-                }
-            }
-            3 => {
-                // With or without its session.
-                let wire = match at_maker {
-                    true => &mut self.makers[maker].wire,
-                    false => &mut self.takers[taker].wire,
-                };
-                wire.clear();
-                wire.up = false;
-            }
-            4 => self.kill(at_maker, maker, taker)?,
-            _ => self.restart_hub()?,
-        }
-        Ok(())
-    }
-
-    /// What has no link gets one again, sometimes.
-    fn heal(&mut self) -> Result<(), String> {
-        for index in 0..self.makers.len() {
-            if !self.makers[index].wire.up && !self.makers[index].is_dead && self.random.percent(30) {
-                if self.random.percent(50) {
-                    self.attach_maker(index)?;
-                } else {
-                    let maker = &mut self.makers[index];
-                    maker.wire.up = true;
-                    maker.machine.unlink();
-                    (0..STREAMS).for_each(|stream| maker.machine.stream_lost(stream));
-                    self.hub.link_up(maker.wire.link);
-                    self.pump()?;
-                }
-            }
-        }
-        for index in 0..self.takers.len() {
-            let taker = &mut self.takers[index];
-            if !taker.wire.up && !taker.is_dead && self.random.percent(30) {
-                if self.random.percent(50) {
-                    self.attach_taker(index)?;
-                } else {
-                    taker.wire.up = true;
-                    self.hub.pause_consumer(taker.wire.link, &taker.key, &taker.asks.consumer);
-                    taker.machine.unlink();
-                    taker.machine.link_up();
-                    self.pump()?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn kill(&mut self, at_maker: bool, maker: usize, taker: usize) -> Result<(), String> {
-        self.kills += 1;
-        if at_maker {
-            let maker = &mut self.makers[maker];
-            if maker.is_dead || maker.finished {
-                return Ok(());
-            }
-            maker.is_dead = true;
-            maker.wire.up = false;
-            maker.wire.clear();
-            self.hub.give_up(maker.wire.link, &maker.id);
-        } else {
-            // One stays.
-            if self.takers.iter().filter(|taker| !taker.is_dead).count() < 2 || self.takers[taker].is_dead {
-                return Ok(());
-            }
-            let taker = &mut self.takers[taker];
-            taker.is_dead = true;
-            taker.wire.up = false;
-            taker.wire.clear();
-            self.hub.leave(taker.wire.link, &taker.key, &taker.asks.consumer);
-        }
-        self.hub.admit(self.now);
-        self.pump()
-    }
-
-    /// Another hub finds what the log has, if it records; of what was not synced, a part.
-    fn restart_hub(&mut self) -> Result<(), String> {
-        self.restarts += 1;
-        self.hub = Channel::new(&self.wishes, self.memory_max, self.restarts << 32);
-        let kept = match self.spill.is_some_and(|spill| spill.is_recorded) {
-            false => 0,
-            true => {
-                let through = self.synced_through;
-                let synced = self.stored.iter().filter(|(place, ..)| *place < through).count();
-                synced + self.random.below((self.stored.len() - synced) as u64 + 1) as usize
-            }
-        };
-        self.stored.truncate(kept);
-        self.writes.clear();
-        self.at = (self.stored.back().map_or(0, |(.., at)| at.file + 1), 0);
-        for (place, record, at) in &self.stored {
-            let item = match record {
-                Record::Frame(held) => Item::Frame(Box::new(held.head.clone())),
-                Record::Note(item) => item.clone(),
-            };
-            self.hub.restore(*place, item, *at);
-        }
-        self.written_through = self.stored.back().map_or(0, |(place, ..)| place + 1);
-        self.synced_through = self.written_through;
-        if let Some(spill) = self.spill {
-            self.hub.set_spill(spill);
-        }
-        for maker in 0..self.makers.len() {
-            if !self.makers[maker].is_dead {
-                self.attach_maker(maker)?;
-            }
-        }
-        for taker in 0..self.takers.len() {
-            if !self.takers[taker].is_dead {
-                self.attach_taker(taker)?;
-            }
-        }
-        Ok(())
     }
 
     fn go(&mut self) -> Result<(), String> {
@@ -519,10 +399,10 @@ impl World {
             return Ok(());
         };
         if self.hub.begin(link, epoch, number, &item).map_err(|error| format!("the hub: {error}"))? {
-            match self.class == 6 && self.random.percent(2) {
-                true => self.hub.damaged(link, epoch, number),
-                false => self.hub.arrived(link, epoch, number, item, payload, self.now),
+            if self.class == 6 && self.random.percent(2) {
+                return self.hub.damaged(link, epoch, number).map_err(|error| format!("the hub: {error}"));
             }
+            self.hub.arrived(link, epoch, number, item, payload, self.now);
         }
         Ok(())
     }
@@ -586,7 +466,7 @@ impl World {
         let breach = |error: crate::Failure| format!("a consumer: {error}");
         if taker.machine.begin(epoch, number, &item).map_err(breach)? {
             if self.class == 6 && self.random.percent(2) {
-                taker.machine.damaged(epoch, number);
+                taker.machine.damaged(epoch, number).map_err(breach)?;
             } else {
                 taker.machine.arrived(epoch, number, item, payload, self.now).map_err(breach)?;
             }
@@ -682,86 +562,6 @@ impl World {
         for taker in self.takers.iter_mut().filter(|taker| taker.wire.up) {
             while let Some(message) = taker.machine.take_message() {
                 taker.wire.to_hub.push_back(message);
-            }
-        }
-        Ok(())
-    }
-
-    fn look(&self) -> Result<(), String> {
-        let status = self.hub.status();
-        if status.memory_bytes > self.memory_max {
-            return Err(format!("{} bytes in memory, of {}", status.memory_bytes, self.memory_max));
-        }
-        for taker in &self.takers {
-            if taker.machine.held_bytes() > taker.window.bytes + cost(700, 0) {
-                return Err("a consumer holds more than its window".to_owned());
-            }
-        }
-        Ok(())
-    }
-
-    fn is_over(&self) -> bool {
-        // Consumers of a hub that never heard of a producer wait for one, and rightly.
-        let is_orphaned =
-            self.makers.iter().all(|maker| maker.is_dead) && self.hub.status().producers.is_empty();
-        self.makers.iter().all(|maker| maker.is_dead || maker.finished)
-            && self.takers.iter().all(|taker| taker.is_dead || taker.ended || is_orphaned)
-    }
-
-    fn at_end(&self) -> Result<(), String> {
-        for maker in self.makers.iter().filter(|maker| !maker.is_dead) {
-            let mut together = BTreeSet::new();
-            let name = maker.id.as_str();
-            for taker in self.takers.iter().filter(|taker| !taker.is_dead) {
-                let got = taker.delivered.get(name).cloned().unwrap_or_default();
-                if taker.asks.group.is_some() {
-                    together.extend(got);
-                    continue;
-                }
-                let next = taker.next.get(name).copied().unwrap_or(0);
-                let from_start = taker.asks.from == FrameFrom::Start;
-                if from_start && next != maker.frames {
-                    return Err(format!("of {name} only {next} of {} are delivered or named", maker.frames));
-                }
-                let has_room = self.spill.is_none_or(|spill| spill.bytes_max > 1_000_000);
-                let keeps = taker.asks.policy == FramePolicy::Block
-                    || taker.asks.policy == FramePolicy::Spill && has_room;
-                // Whoever is there from the start; and nothing of what others left behind.
-                if keeps && from_start && self.restarts == 0 && !taker.lost.is_empty() {
-                    return Err(format!("{:?} lost {:?}", taker.asks.policy, taker.lost));
-                }
-                let promised = self.promised.get(&maker.id).copied().unwrap_or(0);
-                let all_promised = (0..promised).all(|sequence| got.contains(&sequence));
-                if keeps && has_room && from_start && !all_promised {
-                    return Err(format!("of {name} were {promised} promised, and not all delivered"));
-                }
-            }
-            let is_group = self.takers.iter().any(|taker| taker.asks.group.is_some());
-            let has_room = self.spill.is_none_or(|spill| spill.bytes_max > 1_000_000);
-            if is_group && self.restarts == 0 && self.kills == 0 && has_room {
-                let keeps = !self.takers.iter().any(|taker| {
-                    matches!(taker.asks.policy, FramePolicy::DropOldest { .. } | FramePolicy::LatestOnly)
-                });
-                if keeps && together.len() as u64 != maker.frames {
-                    return Err(format!(
-                        "a group got {} of {} frames of {name}",
-                        together.len(),
-                        maker.frames
-                    ));
-                }
-            }
-        }
-        // Without restarts no frame goes to two of a group.
-        if self.restarts == 0 {
-            let mut seen: BTreeSet<(&str, u64)> = BTreeSet::new();
-            for taker in self.takers.iter().filter(|taker| taker.asks.group.is_some() && !taker.is_dead) {
-                for (name, got) in &taker.delivered {
-                    for sequence in got {
-                        if !seen.insert((name, *sequence)) {
-                            return Err(format!("{name} {sequence} went to two of a group"));
-                        }
-                    }
-                }
             }
         }
         Ok(())

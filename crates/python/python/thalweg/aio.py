@@ -6,26 +6,55 @@
 ...         print(event)
 >>> report = await copying.report()  # doctest: +SKIP
 
-A task that is cancelled stops its copy in order, and the cancellation goes on when it has ended; the same call resumes.
+A task that is cancelled stops its work in order, and the cancellation goes on when it has ended; the same call resumes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import TypeVar, Unpack
+from typing import Generic, Literal, Self, TypeVar, Unpack
 
-from thalweg import _work
-from thalweg._work import STEP_S, CopyOptions, Event, Place, Reaching, Report, Verified
+from thalweg import _copy, _frames, _predict, _stream, _work
+from thalweg._copy import CopyOptions, Report, Verified
+from thalweg._frames import (
+    ChannelOptions,
+    ConsumerReport,
+    Data,
+    Delivery,
+    Policy,
+    ProducerReport,
+    ReceiverFigures,
+    SenderFigures,
+    prepared,
+)
+from thalweg._predict import Predicted, PredictOptions
+from thalweg._stream import End, StreamOptions, StreamReport
+from thalweg._work import STEP_S, Event, Place, R, Reaching
+from thalweg.errors import BusyError, Error, StoppedError
 
-__all__ = ["Transfer", "copy", "sync", "transfer", "verify"]
+__all__ = [
+    "Receiver",
+    "Sender",
+    "Streaming",
+    "Transfer",
+    "Underway",
+    "copy",
+    "predict",
+    "stream",
+    "streaming",
+    "sync",
+    "transfer",
+    "verify",
+]
 
 _T = TypeVar("_T")
 
 
-async def _to_its_end(work: Callable[[], _T]) -> _T:
+async def to_its_end(work: Callable[[], _T]) -> _T:
     """Waits for what holds up no event loop and cannot be interrupted; a cancellation comes through behind it."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -35,63 +64,67 @@ async def _to_its_end(work: Callable[[], _T]) -> _T:
         raise
 
 
-class Transfer:
-    """A copy under way: an async iterator over its events, and an async context manager that stops it on the way out."""
+class Underway(Generic[R]):
+    """Work under way: an async iterator over its events, and an async context manager that stops it on the way out."""
 
-    def __init__(self, inner: _work.Transfer) -> None:
+    def __init__(self, inner: _work.Underway[R]) -> None:
         self._inner = inner
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        while (events := await _to_its_end(lambda: self._inner.events(STEP_S))) is not None:
+        while (events := await to_its_end(lambda: self._inner.events(STEP_S))) is not None:
             for event in events:
                 yield event
 
     def stop(self) -> None:
-        """Asks it to stop in order; does not wait. The same copy resumes."""
+        """Asks it to stop in order; does not wait. The same call resumes."""
         self._inner.stop()
 
-    async def report(self) -> Report:
-        """As :meth:`thalweg.Transfer.report`."""
+    async def report(self) -> R:
+        """Waits for its end, and says what it did; raises what failed."""
         try:
             async for _ in self:
                 pass
         except BaseException:
             self._inner.stop()
             raise
-        return await _to_its_end(self._inner.report)
+        return await to_its_end(self._inner.report)
 
-    async def __aenter__(self) -> Transfer:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._inner.stop()
-        await _to_its_end(lambda: self._inner.__exit__(kind, error, trace))
+        await to_its_end(lambda: self._inner.__exit__(kind, error, trace))
+
+
+class Transfer(Underway[Report]):
+    """A copy under way; as :class:`thalweg.Transfer`."""
+
+
+class Streaming(Underway[StreamReport]):
+    """A stream under way; as :class:`thalweg.Streaming`."""
+
+
+async def drive(work: Underway[R], on_event: Callable[[Event], object] | None) -> R:
+    """To its end; the listener is called on the event loop's thread."""
+    async with work:
+        async for event in work:
+            if on_event is not None:
+                on_event(event)
+        return await work.report()
 
 
 def transfer(
     source: Place | Sequence[Place],
     destination: Place,
     *,
-    entries: bool = False,
-    progress_s: float = 1.0,
-    check_entries: bool = True,
     delete_max: int | None = None,
     **options: Unpack[CopyOptions],
 ) -> Transfer:
     """Begins a copy; as :func:`thalweg.transfer`."""
-    return Transfer(
-        _work.start(
-            source,
-            destination,
-            entries=entries,
-            progress_s=progress_s,
-            check_entries=check_entries,
-            delete_max=delete_max,
-            **options,
-        )
-    )
+    return Transfer(_copy.start(source, destination, options, delete_max=delete_max))
 
 
 async def copy(
@@ -99,21 +132,10 @@ async def copy(
     destination: Place,
     *,
     on_event: Callable[[Event], object] | None = None,
-    entries: bool = False,
-    progress_s: float = 1.0,
-    check_entries: bool = True,
     **options: Unpack[CopyOptions],
 ) -> Report:
     """As :func:`thalweg.copy`; ``on_event`` is called on the event loop's thread."""
-    copying = transfer(
-        source,
-        destination,
-        entries=entries,
-        progress_s=progress_s,
-        check_entries=check_entries,
-        **options,
-    )
-    return await _drive(copying, on_event)
+    return await drive(transfer(source, destination, **options), on_event)
 
 
 async def sync(
@@ -123,22 +145,11 @@ async def sync(
     delete: bool = False,
     max_delete: int = 1000,
     on_event: Callable[[Event], object] | None = None,
-    entries: bool = False,
-    progress_s: float = 1.0,
-    check_entries: bool = True,
     **options: Unpack[CopyOptions],
 ) -> Report:
     """As :func:`thalweg.sync`."""
-    copying = transfer(
-        source,
-        destination,
-        entries=entries,
-        progress_s=progress_s,
-        check_entries=check_entries,
-        delete_max=max_delete if delete else None,
-        **options,
-    )
-    return await _drive(copying, on_event)
+    delete_max = max_delete if delete else None
+    return await drive(transfer(source, destination, delete_max=delete_max, **options), on_event)
 
 
 async def verify(
@@ -151,20 +162,192 @@ async def verify(
     **reaching: Unpack[Reaching],
 ) -> Verified:
     """As :func:`thalweg.verify`."""
-    work = _work.start_verify(receipt, place, strict=strict, keys=keys, **reaching)
-    findings: list[Event] = []
-    try:
-        while (events := await _to_its_end(lambda: work.wait(STEP_S))) is not None:
-            _work.take_findings(events, findings, on_event)
-    except BaseException:
-        work.stop()
-        raise
-    return _work.verified_of(await _to_its_end(work.result), findings)
+    return await drive(Underway(_copy.start_verify(receipt, place, strict, keys, reaching)), on_event)
 
 
-async def _drive(copying: Transfer, on_event: Callable[[Event], object] | None) -> Report:
-    async with copying:
-        async for event in copying:
-            if on_event is not None:
-                on_event(event)
-        return await copying.report()
+async def predict(source: Place, destination: Place, **options: Unpack[PredictOptions]) -> Predicted:
+    """As :func:`thalweg.predict`."""
+    return await to_its_end(lambda: _predict.predict(source, destination, **options))
+
+
+def streaming(source: End, destination: End, **options: Unpack[StreamOptions]) -> Streaming:
+    """Begins a stream; as :func:`thalweg.streaming`."""
+    return Streaming(_stream.start(source, destination, options))
+
+
+async def stream(
+    source: End,
+    destination: End,
+    *,
+    on_event: Callable[[Event], object] | None = None,
+    **options: Unpack[StreamOptions],
+) -> StreamReport:
+    """As :func:`thalweg.stream`."""
+    return await drive(streaming(source, destination, **options), on_event)
+
+
+def _there(inner: _T | None) -> _T:
+    if inner is None:
+        raise StoppedError("the channel is reached on entry: `async with`", kind="stopped", operation="use a channel")
+    return inner
+
+
+async def _in_steps(step: Callable[[float], _T], timeout_s: float | None) -> _T:
+    """Tries until it is no longer busy; the last word on it is raised."""
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left = STEP_S if until is None else min(STEP_S, max(0.0, until - time.monotonic()))
+        try:
+            return await to_its_end(lambda: step(left))
+        except BusyError:
+            if until is not None and time.monotonic() >= until:
+                raise
+
+
+class Sender:
+    """As :class:`thalweg.Sender`; the channel is reached on entry.
+
+    >>> async with thalweg.aio.Sender("tw://host/export/scan42") as sender:  # doctest: +SKIP
+    ...     await sender.push(image)
+
+    A push that is cancelled may have been taken.
+    """
+
+    def __init__(
+        self, place: Place, *, producer: str | None = None, durable: bool = False, **options: Unpack[ChannelOptions]
+    ) -> None:
+        self._open = lambda: _frames.Sender(place, producer=producer, durable=durable, **options)
+        self._inner: _frames.Sender | None = None
+
+    @property
+    def producer(self) -> str:
+        """Its name."""
+        return _there(self._inner).producer
+
+    async def push(
+        self,
+        data: Data,
+        *,
+        set: tuple[int, int] | None = None,
+        time_ns: int | None = None,
+        deadline_s: float | None = None,
+        metadata: bytes = b"",
+        timeout_s: float | None = None,
+    ) -> int:
+        """As :meth:`thalweg.Sender.push`."""
+        inner = _there(self._inner)
+        payload, head = prepared(data, set, time_ns, deadline_s, metadata)
+        return await _in_steps(lambda left: inner.push_prepared(payload, head, left), timeout_s)
+
+    async def declare_set(self, set: int, frames: int) -> None:
+        """As :meth:`thalweg.Sender.declare_set`."""
+        inner = _there(self._inner)
+        await to_its_end(lambda: inner.declare_set(set, frames))
+
+    async def finish(self, timeout_s: float | None = None) -> ProducerReport:
+        """As :meth:`thalweg.Sender.finish`."""
+        return await _in_steps(_there(self._inner).finish, timeout_s)
+
+    def abort(self) -> None:
+        """As :meth:`thalweg.Sender.abort`."""
+        _there(self._inner).abort()
+
+    def figures(self) -> SenderFigures:
+        """Figures so far."""
+        return _there(self._inner).figures()
+
+    async def __aenter__(self) -> Self:
+        self._inner = await to_its_end(self._open)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        inner = _there(self._inner)
+        try:
+            if kind is None and not inner.is_aborted:
+                await self.finish()
+        finally:
+            # Of one that has finished nothing is left to end.
+            await to_its_end(inner.abort)
+
+
+class Receiver:
+    """As :class:`thalweg.Receiver`, an async iterator; the channel is reached on entry. Cancelling a task loses nothing: what
+    had come is handed out next. For one task at a time."""
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        policy: Policy = "block",
+        depth: int = 0,
+        group: str | None = None,
+        start: Literal["first", "now"] | int = "first",
+        name: str | None = None,
+        producers: int = 1,
+        keep_s: float = 30.0,
+        **options: Unpack[ChannelOptions],
+    ) -> None:
+        self._open = lambda: _frames.Receiver(
+            place,
+            policy=policy,
+            depth=depth,
+            group=group,
+            start=start,
+            name=name,
+            producers=producers,
+            keep_s=keep_s,
+            **options,
+        )
+        self._inner: _frames.Receiver | None = None
+        self._kept: Delivery | None = None
+
+    @property
+    def report(self) -> ConsumerReport | None:
+        """What it got, once all producers have finished or it was closed."""
+        return _there(self._inner).report
+
+    async def next(self, timeout_s: float | None = None) -> Delivery | None:
+        """As :meth:`thalweg.Receiver.next`."""
+        inner = _there(self._inner)
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+
+        def take(left: float) -> None:
+            self._kept = inner.next(left)
+
+        while self._kept is None and inner.report is None:
+            left = STEP_S if until is None else min(STEP_S, max(0.0, until - time.monotonic()))
+            await to_its_end(lambda: take(left))
+            if until is not None and time.monotonic() >= until:
+                break
+        delivery, self._kept = self._kept, None
+        return delivery
+
+    async def __aiter__(self) -> AsyncIterator[Delivery]:
+        inner = _there(self._inner)
+        while inner.report is None or self._kept is not None:
+            delivery = await self.next()
+            if delivery is not None:
+                yield delivery
+
+    def figures(self) -> ReceiverFigures:
+        """Figures so far."""
+        return _there(self._inner).figures()
+
+    async def close(self) -> ConsumerReport:
+        """As :meth:`thalweg.Receiver.close`."""
+        return await to_its_end(_there(self._inner).close)
+
+    async def __aenter__(self) -> Self:
+        self._inner = await to_its_end(self._open)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except Error:
+            # Whoever leaves early does not ask how it ended.
+            pass

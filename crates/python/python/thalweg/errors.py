@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thalweg import Report
+    from thalweg import Report, StreamReport
 
 __all__ = [
     "BusyError",
@@ -168,12 +168,12 @@ class PartialError(Error):
     :attr:`report` says how many, :attr:`failures` which (the first 1000).
     """
 
-    #: What the copy did all the same.
-    report: Report
+    #: What the copy, or the stream, did all the same.
+    report: Report | StreamReport
     #: One error for each entry that failed.
     failures: list[Error]
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report | StreamReport) -> None:
         self.report, self.failures = report, report.failures
         first = f"; the first: {self.failures[0]}" if self.failures else ""
         super().__init__(f"{report.failed} entries failed{first}", kind="partial", operation="copy")

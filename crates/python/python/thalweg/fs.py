@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from fsspec import AbstractFileSystem
 from fsspec.spec import AbstractBufferedFile
 
-from thalweg import _thalweg, _work
+from thalweg import _copy, _thalweg, _work
 from thalweg.errors import ConflictError, NotFoundError, UsageError, of_json
 
 __all__ = ["ThalwegFileSystem", "ThalwegSshFileSystem"]
@@ -236,7 +236,7 @@ class ThalwegFileSystem(AbstractFileSystem):
                     callback.set_size(size)
                 callback.absolute_update(event["bytes_verified"])
 
-        with _work.start(source, destination, progress_s=0.2, **self._reaching) as copying:
+        with _copy.transfer(source, destination, progress_s=0.2, **self._reaching) as copying:
             for event in copying:
                 tell(event)
             report = copying.report()

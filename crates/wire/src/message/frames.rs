@@ -101,6 +101,8 @@ pub enum FrameRole {
 pub struct Consume {
     /// Tells it from others, also when it comes back in another session.
     pub consumer: [u8; 16],
+    /// Number of the lane that it has, if it comes back; another one, or none, means that it is another process.
+    pub instance: Option<u64>,
     /// Shares what comes with all others of this group: each frame goes to one of them.
     pub group: Option<String>,
     /// What happens when it is slower than the producers. Of a group the first member decides.
@@ -298,6 +300,9 @@ pub enum FramesMessage {
         /// How many.
         frames: u64,
     },
+    /// Hub: it knows this consumer, or one under its name, and goes on behind what that took. Said before anything is
+    /// handed out.
+    GoesOn,
     /// Consumer: it has enough, or all.
     Leave,
     /// Client: what time is it there?

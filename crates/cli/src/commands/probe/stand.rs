@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_client::job::Job;
+use thalweg_client::predict::path;
 use thalweg_lab::probe::{Measurements, Parts, Rate, Reading, Ways};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::link::own_system;
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::{Client, LinkSettings};
@@ -34,19 +34,6 @@ const ROUNDS_MAX: u32 = 5;
 enum Side {
     Source,
     Destination,
-}
-
-fn path_of(job: &Job, client: Option<&Client>) -> plan::Path {
-    let here = own_system();
-    match client {
-        Some(client) => plan::Path {
-            rtt: Some(client.rtt),
-            sender: if matches!(job.from, From::Far(..)) { client.system } else { here },
-            receiver: if matches!(job.to, To::Far(..)) { client.system } else { here },
-            ..plan::Path::default()
-        },
-        None => plan::Path { sender: here, receiver: here, ..plan::Path::default() },
-    }
 }
 
 /// Everything that measuring needs.
@@ -78,8 +65,7 @@ impl<'a> Stand<'a> {
         let settings = LinkSettings { stall_timeout: STALL, patience: STALL, ..LinkSettings::default() };
         let client = far.map(|far| far.dial(settings, event::nobody())).transpose()?;
         let asked = plan::Asked { streams, ..plan::Asked::default() };
-        let path = path_of(job, client.as_ref());
-        let planned = plan::plan(&asked, &path).streams.value;
+        let planned = plan::plan(&asked, &path(job, client.as_ref())).streams.value;
         let stop = Arc::new(AtomicBool::new(false));
         stop_on_signals(&stop)?;
         Ok(Stand {
@@ -96,7 +82,7 @@ impl<'a> Stand<'a> {
 
     /// The path between the two sides, as a plan takes it.
     pub fn path(&self) -> plan::Path {
-        path_of(self.job, self.client.as_ref())
+        path(self.job, self.client.as_ref())
     }
 
     /// Measures all of it.

@@ -32,6 +32,10 @@ mod layout;
 
 mod congest;
 
+mod frames;
+
+mod lag;
+
 mod slots;
 
 pub(super) mod storage;
@@ -66,6 +70,8 @@ pub const SUITES: &[Suite] = &[
     faults::SUITE,
     layout::SUITE,
     congest::SUITE,
+    frames::SUITE,
+    lag::SUITE,
     slots::SUITE,
     storage::SUITE,
 ];

@@ -3,13 +3,15 @@
 //!
 //! Threads append to some files at once; `thalweg stream` carries them; what stands at the destination is looked at every
 //! few milliseconds. A byte's lag is the time since it had been written. Written at a steady rate, half of the line's, files
-//! show lag; written as fast as the disk takes them they show throughput, which is to be compared with that of bulk.
+//! show lag; written as fast as the disk takes them they show throughput, beside that of the same files when they are there
+//! from the beginning and are copied.
 
 use super::{MIB, Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::record::{Distribution, PathKind, Sample};
 use crate::bench::yard::{Copied, Daemon};
 use crate::bench::{Bench, Prepared, Wishes};
+use crate::dataset;
 use crate::testbed::spec::TUNED;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -49,6 +51,9 @@ const LOOK: Duration = Duration::from_millis(5);
 const STEADY: &str = "files that grow, at half of the line's rate";
 const AT_ONCE: &str = "files that grow as fast as the disk takes them";
 
+/// What both are held against.
+const AT_REST: &str = "the same files at rest, copied";
+
 /// Says that nothing more comes.
 const MARKER: &str = "over";
 
@@ -61,7 +66,30 @@ struct Set {
 struct Case {
     set: usize,
     path: Option<PathWish>,
-    is_steady: bool,
+    way: Way,
+}
+
+/// How files come to be, and travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// They grow steadily, and are streamed.
+    Steady,
+    /// They grow as fast as they can, and are streamed.
+    AtOnce,
+    /// They are there, and are copied.
+    AtRest,
+}
+
+impl Way {
+    const ALL: [Way; 3] = [Way::Steady, Way::AtOnce, Way::AtRest];
+
+    fn name(self) -> &'static str {
+        match self {
+            Way::Steady => STEADY,
+            Way::AtOnce => AT_ONCE,
+            Way::AtRest => AT_REST,
+        }
+    }
 }
 
 fn sets(budget_bytes: u64, files_max: u64) -> Vec<Set> {
@@ -137,7 +165,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let mut cases = Vec::new();
     for set in 0..sets.len() {
         for &path in &paths {
-            cases.extend([true, false].map(|is_steady| Case { set, path, is_steady }));
+            cases.extend(Way::ALL.map(|way| Case { set, path, way }));
         }
     }
     bench.take_turns(cases, |bench, _, case| {
@@ -153,23 +181,31 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         };
         let source = bench.yard.path("source");
         fs::create_dir_all(&source).map_err(|error| of_io("make a directory", &error))?;
-        let words = [
-            "stream".to_owned(),
-            format!("{}/", source.display()),
-            daemon.url("copy"),
-            "--until-marker".into(),
-        ];
-        let words = [&words[..], &[MARKER.to_owned()]].concat();
-        let rate = if case.is_steady { writers_bits_per_s(bench.wishes) / 8.0 } else { f64::INFINITY };
+        if case.way == Way::AtRest {
+            dataset::make(&source, &spec)?;
+            bench.yard.settle()?;
+        }
+        let places = [format!("{}/", source.display()), daemon.url("copy")];
+        let rate = match case.way {
+            Way::Steady => writers_bits_per_s(bench.wishes) / 8.0,
+            _ => f64::INFINITY,
+        };
         let measure = || -> Result<Sample> {
-            let (copied, grown) = grow_beside(&source, &daemon, &spec, rate, || {
+            let carry = |what: &str, end: &[&str]| {
+                let words = [&[what.to_owned()], &places[..], &super::words(end)].concat();
                 bench.yard.copy(client, Some(&daemon), &words)
-            })?;
-            let series = if case.is_steady { STEADY } else { AT_ONCE };
-            let sample = of_copy(series, &copied, spec.bytes(), spec.files);
+            };
+            let sample = |copied: &Copied| {
+                let sample = of_copy(case.way.name(), copied, spec.bytes(), spec.files);
+                sample.with("file_size", bytes(set.file_bytes))
+            };
+            if case.way == Way::AtRest {
+                return Ok(sample(&carry("cp", &[])?));
+            }
+            let (copied, grown) =
+                grow_beside(&source, &daemon, &spec, rate, || carry("stream", &["--until-marker", MARKER]))?;
             let lag = Distribution { unit: "s".into(), values: grown.lags_s };
-            let mut sample = sample
-                .with("file_size", bytes(set.file_bytes))
+            let mut sample = sample(&copied)
                 .measured("lag_at_the_end", copied.wall_s - grown.written_s, "s")
                 .measured("written", grown.written_s, "s");
             sample.distributions.insert("lag".to_owned(), lag);

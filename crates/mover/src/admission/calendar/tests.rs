@@ -149,8 +149,8 @@ proptest! {
             now += later;
             let Ok(promise) = calendar.admit(&wish, now) else { continue };
             prop_assert!(promise.worst <= wish.deadline_micros);
-            let is_burst = matches!(wish.rhythm, Rhythm::Bursts { .. });
-            prop_assert!(promise.is_any_time || is_burst);
+            let is_steady = matches!(wish.rhythm, Rhythm::Steady { .. });
+            prop_assert!(promise.is_any_time || !is_steady);
             let number = calendar.hold(promise);
             match leaves && kept.len() > 2 {
                 true => { calendar.release(number); }

@@ -115,6 +115,7 @@ impl Channel {
             return refuse(FailureKind::Busy, "it has too many consumers");
         }
         let instances = &mut self.instances;
+        let is_new_member = !one.members.contains_key(&consume.consumer);
         let member = one.members.entry(consume.consumer).or_insert_with(|| {
             *instances += 1;
             Member::new(window, *instances)
@@ -124,6 +125,12 @@ impl Channel {
         }
         (member.link, member.last_link, member.is_lost) = (Some(link), link, false);
         member.lane.unlink();
+        if !is_new_member && consume.instance != Some(member.instance) {
+            *instances += 1;
+            member.instance = *instances;
+            member.lane.restart();
+            self.actions.push_back(super::Action::Tell(link, FramesMessage::GoesOn));
+        }
         Ok(Subscribed { instance: member.instance })
     }
 
@@ -220,7 +227,13 @@ impl Channel {
         let Some(mut member) = one.members.remove(who) else { return };
         if one.members.is_empty() {
             self.hold_from = self.hold_from.max(one.cursor);
+            let returned = std::mem::take(&mut one.returned);
             self.subscriptions.remove(key);
+            for handed in member.lane.drain().iter().chain(returned.values()) {
+                if let Handed::OnDisk { at, .. } = handed {
+                    self.files.pin(at.file, false);
+                }
+            }
         } else {
             for handed in member.lane.drain().into_iter().rev() {
                 match handed {
@@ -253,7 +266,6 @@ impl Channel {
             Handed::Frame(_, held) => Some(Work::Send { number, epoch, what: What::Frame(held.clone()) }),
             Handed::OnDisk { place, at, .. } => {
                 let (place, at) = (*place, *at);
-                self.files.read(at.file, true);
                 Some(Work::Read { number, at, place })
             }
         }
@@ -268,12 +280,12 @@ impl Channel {
         at: Location,
         held: Option<Arc<Held>>,
     ) {
-        self.files.read(at.file, false);
         let Some(one) = self.subscriptions.get_mut(key) else { return };
         let Some(member) = one.members.get_mut(who) else { return };
         if let Some(handed) = member.lane.item_mut(number)
             && let Handed::OnDisk { place, producer, sequence, .. } = handed
         {
+            self.files.pin(at.file, false);
             *handed = match held {
                 Some(held) => Handed::Frame(*place, held),
                 None => {
@@ -299,7 +311,7 @@ impl Channel {
     /// Fills the lane of a consumer, as far as its window goes.
     fn hand_out(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let is_over = self.is_over(key);
-        let Channel { subscriptions, log, sources, .. } = self;
+        let Channel { subscriptions, log, sources, files, .. } = self;
         let Some(one) = subscriptions.get_mut(key) else { return };
         let others: usize =
             one.members.iter().filter(|(other, _)| *other != who).map(|(_, member)| member.frames()).sum();
@@ -373,6 +385,9 @@ impl Channel {
             };
             if !member.lane.has_room(*cost) {
                 break;
+            }
+            if let Handed::OnDisk { at, .. } = &handed {
+                files.pin(at.file, true);
             }
             member.lane.push(handed, *cost);
             one.expect(producer, *sequence + 1);

@@ -153,7 +153,7 @@ impl Channel {
                     .entry(head.producer.clone())
                     .or_insert_with(|| Source::new(id, head.sequence));
                 (source.next, source.durable) = (head.sequence + 1, head.sequence + 1);
-                (source.last_place, source.over) = (place, Over::Gone);
+                (source.last_place, source.over) = (place, Over::No);
                 source.bytes += head.payload_bytes;
                 if let Some((set, index)) = head.set
                     && !self.closed.contains(&set)
@@ -270,6 +270,13 @@ impl Channel {
         }
     }
 
+    /// Producers that only the log knows are not waited for any more.
+    pub fn give_up_absent(&mut self) {
+        let absent = self.sources.values().filter(|source| source.last_link == 0 && source.over == Over::No);
+        let absent: Vec<ProducerId> = absent.map(|source| (*source.id).clone()).collect();
+        absent.iter().for_each(|id| self.producer_over(id, Over::Gone));
+    }
+
     fn source_of(&mut self, link: u64) -> Option<&mut Source> {
         self.sources.values_mut().find(|source| source.link == Some(link))
     }
@@ -378,10 +385,15 @@ impl Channel {
     }
 
     /// A frame that was begun is damaged.
-    pub fn damaged(&mut self, link: u64, epoch: u16, number: u64) {
-        if self.source_of(link).is_some_and(|source| source.lane.damaged(epoch, number)) {
+    ///
+    /// # Errors
+    /// `Damage` when nothing sound comes any more.
+    pub fn damaged(&mut self, link: u64, epoch: u16, number: u64) -> Result<()> {
+        let Some(source) = self.source_of(link) else { return Ok(()) };
+        if source.lane.damaged(epoch, number)? {
             self.actions.push_back(Action::Tell(link, FramesMessage::Again { number }));
         }
+        Ok(())
     }
 
     /// Takes what waits, as long as there is room, each producer in its turn.
@@ -559,6 +571,16 @@ impl Channel {
     /// Whether nobody has a link.
     pub fn is_idle(&self) -> bool {
         self.subscriptions.is_empty() && self.sources.values().all(|source| source.link.is_none())
+    }
+
+    /// Bytes of payloads in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.log.memory_bytes()
+    }
+
+    /// Whether no producer was ever here.
+    pub fn has_no_producers(&self) -> bool {
+        self.sources.is_empty()
     }
 
     /// How it stands.

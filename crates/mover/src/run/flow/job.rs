@@ -355,11 +355,7 @@ impl Job<'_> {
     }
 
     /// Tries again in a session of its own after each outage, as long as there is progress within the patience.
-    fn attempts(
-        &mut self,
-        far: &Arc<Far>,
-        attempt: &mut dyn FnMut(&mut Self, &Arc<Client>, TransferNumber) -> Result<Done>,
-    ) -> Result<(Done, u32)> {
+    fn attempts(&mut self, far: &Arc<Far>, attempt: &mut Attempt<'_>) -> Result<(Done, u32)> {
         let mut attempts = 0;
         let mut had_link = false;
         loop {
@@ -593,6 +589,9 @@ impl Job<'_> {
         }
     }
 }
+
+/// One attempt, in a session and under a number of its own.
+type Attempt<'a> = dyn FnMut(&mut Job<'_>, &Arc<Client>, TransferNumber) -> Result<Done> + 'a;
 
 /// What an attempt that went well has to tell.
 type Done = (Totals, Agreed, Plan, (SideAccounts, SideAccounts));

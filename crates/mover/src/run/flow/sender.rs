@@ -14,7 +14,7 @@ use crate::run::{Ended, LineSink, Outbox};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
 use crate::stage::{Accounts, Booking, Stage, Stopwatch};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -30,6 +30,8 @@ use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
 /// How long a feed that waits for room looks whether it is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// How long a piece is left to a stream that is thought to be idle.
+const LEFT_MAX: Duration = Duration::from_millis(5);
 
 /// See the module. Shared by the thread that reads, the stream threads and the control thread.
 pub struct FlowSend {
@@ -63,11 +65,38 @@ struct State {
     lags: Lags,
     /// When the first byte was read.
     first_read: Option<Instant>,
+    /// Streams that found nothing to do.
+    idle: BTreeSet<u16>,
+    /// Since when a piece is left to one of them.
+    left: Option<Instant>,
     is_stopped: bool,
     /// Nobody reads any more.
     is_fed: bool,
     /// Why reading ended for all flows.
     failed: Option<Failure>,
+}
+
+impl State {
+    /// What few streams carry goes by the first of them: a connection that carried something lately has a window for it,
+    /// another one begins slowly, a round trip for each doubling. The others take what these leave.
+    fn next_piece(&mut self, stream: u16) -> Option<Arc<Piece>> {
+        let (waiting, idle_before) = (self.machine.waiting(), self.idle.range(..stream).count());
+        // One that is idle here may be at work for another transfer.
+        let is_left_long = self.left.is_some_and(|since| since.elapsed() >= LEFT_MAX);
+        let piece = match waiting > idle_before || is_left_long {
+            true => self.machine.next_piece(stream),
+            false => None,
+        };
+        self.left = match piece.is_none() && waiting > 0 {
+            true => self.left.or_else(|| Some(Instant::now())),
+            false => None,
+        };
+        match piece.is_some() {
+            true => self.idle.remove(&stream),
+            false => self.idle.insert(stream),
+        };
+        piece
+    }
 }
 
 impl FlowSend {
@@ -87,6 +116,8 @@ impl FlowSend {
                 slot: None,
                 lags: Lags::default(),
                 first_read: None,
+                idle: BTreeSet::new(),
+                left: None,
                 is_stopped: false,
                 is_fed: false,
                 failed: None,
@@ -289,6 +320,7 @@ impl FlowSend {
     pub fn detach(&self) {
         let mut state = self.lock();
         state.outbox = None;
+        state.idle.clear();
         state.machine.unlink();
     }
 
@@ -301,7 +333,9 @@ impl FlowSend {
 
     /// A stream is gone.
     pub fn stream_lost(&self, stream: u16) {
-        self.lock().machine.stream_lost(stream);
+        let mut state = self.lock();
+        state.idle.remove(&stream);
+        state.machine.stream_lost(stream);
     }
 
     /// Sends the next piece on a stream, if there is one.
@@ -314,7 +348,9 @@ impl FlowSend {
             if state.end.ended.is_some() {
                 return Ok(Did::Over);
             }
-            let Some(piece) = state.machine.next_piece(stream) else { return Ok(Did::Nothing(None)) };
+            let Some(piece) = state.next_piece(stream) else {
+                return Ok(Did::Nothing(state.left.map(|_| LEFT_MAX)));
+            };
             (piece, state.number, state.slot.clone())
         };
         let bytes = piece.bytes.len() as u64;

@@ -82,6 +82,11 @@ impl ConsumeRun {
         self.window
     }
 
+    /// Number of its lane.
+    pub fn instance(&self) -> Option<u64> {
+        self.lock().machine.instance()
+    }
+
     /// What it has of each producer.
     pub fn has(&self) -> Vec<(ProducerId, u64)> {
         self.lock().machine.has()
@@ -159,6 +164,9 @@ impl ConsumeRun {
     pub fn leave(&self) -> ConsumerReport {
         let mut state = self.lock();
         if !std::mem::replace(&mut state.is_over, true) {
+            // What was taken and not told of yet would go to others of a group.
+            state.machine.tick();
+            self.pump(&mut state);
             say(&state, FramesMessage::Leave);
         }
         drop(state);
@@ -224,6 +232,22 @@ impl ConsumeLink {
         let state = self.run.lock();
         state.link.as_ref().is_some_and(|link| link.id == self.id).then_some(state)
     }
+
+    fn take_segment(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()> {
+        let begin = |epoch, number, item: &_| match self.current() {
+            Some(mut state) => state.machine.begin(epoch, number, item),
+            None => Ok(false),
+        };
+        let whole = self.inlets.take(stream, inner, payload, &self.run.accounts, begin)?;
+        let Some(Whole { epoch, number, item, payload, is_sound }) = whole else { return Ok(()) };
+        let Some(mut state) = self.current() else { return Ok(()) };
+        match is_sound {
+            true => state.machine.arrived(epoch, number, item, payload, wall_ns())?,
+            false => state.machine.damaged(epoch, number)?,
+        }
+        self.run.pump(&mut state);
+        Ok(())
+    }
 }
 
 impl FramesLink for ConsumeLink {
@@ -253,6 +277,7 @@ impl FramesLink for ConsumeLink {
                 }
                 state.ask();
             }
+            TransferMessage::Frames(FramesMessage::GoesOn) => state.machine.goes_on(),
             TransferMessage::Abort(failure) => drop(state.failed.get_or_insert(failure)),
             TransferMessage::Accounts(_) => {}
             _ => return Err(Failure::new(FailureKind::Protocol, "hear", "a hub does not say this")),
@@ -293,19 +318,14 @@ impl FramesLink for ConsumeLink {
     }
 
     fn take(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()> {
-        let begin = |epoch, number, item: &_| match self.current() {
-            Some(mut state) => state.machine.begin(epoch, number, item),
-            None => Ok(false),
-        };
-        let whole = self.inlets.take(stream, inner, payload, &self.run.accounts, begin)?;
-        let Some(Whole { epoch, number, item, payload, is_sound }) = whole else { return Ok(()) };
-        let Some(mut state) = self.current() else { return Ok(()) };
-        match is_sound {
-            true => state.machine.arrived(epoch, number, item, payload, wall_ns())?,
-            false => state.machine.damaged(epoch, number),
-        }
-        self.run.pump(&mut state);
-        Ok(())
+        self.take_segment(stream, inner, payload).or_else(|failure| match failure.kind {
+            FailureKind::Protocol => Err(failure),
+            // Another stream would not help.
+            _ => {
+                self.run.fail(failure);
+                Ok(())
+            }
+        })
     }
 
     fn is_held_up(&self) -> bool {

@@ -33,6 +33,8 @@ pub struct Hub {
 /// Export and path.
 pub type ChannelKey = (String, Vec<u8>);
 
+/// For so long a producer that the log of an earlier hub knows may come back, before consumers are told that it is gone.
+const ABSENT_PATIENCE: Duration = Duration::from_secs(30);
 /// Channels at once: each has a map or two, and a thread if it spills.
 const CHANNELS_MAX: usize = 256;
 /// A channel without at least so much memory is not worth having.
@@ -54,6 +56,8 @@ pub(super) struct State {
     /// Why nothing can be promised any more.
     broken: Option<Failure>,
     idle_since: Instant,
+    /// When its log was opened, as long as producers that only the log knows may come back.
+    opened_at: Option<Instant>,
     is_closed: bool,
 }
 
@@ -120,6 +124,9 @@ impl Hub {
 
     /// Closes channels that nobody used for so long. A recorded log stays.
     pub fn reap(&self, patience: Duration) {
+        let channels: Vec<_> = self.lock().values().cloned().collect();
+        channels.iter().for_each(|channel| channel.give_up_absent());
+        drop(channels);
         let gone: Vec<Arc<HubChannel>> = {
             let mut channels = self.lock();
             let is_gone = |channel: &Arc<HubChannel>| {
@@ -163,6 +170,7 @@ impl HubChannel {
                 writer: None,
                 broken: None,
                 idle_since: Instant::now(),
+                opened_at: None,
                 is_closed: false,
             }),
             place,
@@ -252,6 +260,7 @@ impl HubChannel {
         let this: Weak<dyn Heard> = self.this.clone();
         state.writer = Some(store.start(terms.file_bytes(), this)?);
         state.store = Some(store);
+        state.opened_at = Some(Instant::now());
         state.machine.set_spill(terms);
         Ok(())
     }
@@ -277,6 +286,14 @@ impl HubChannel {
             state.links.values().filter(|linked| linked.is_consumer).for_each(|linked| linked.outbox.work());
         }
         result
+    }
+
+    /// Who made frames for an earlier hub had time to come back.
+    fn give_up_absent(&self) {
+        let is_due = |at: &mut Instant| at.elapsed() >= ABSENT_PATIENCE;
+        if self.lock().opened_at.take_if(is_due).is_some() {
+            self.act(Channel::give_up_absent);
+        }
     }
 
     /// Says something else to a link.

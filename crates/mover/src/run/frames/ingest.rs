@@ -50,6 +50,31 @@ impl Ingest {
         self.is_over.load(Ordering::Acquire)
     }
 
+    /// What is no breach of protocol ends this producer, and not the session with all that is in it.
+    fn refuse(&self, failure: Failure) -> Result<()> {
+        if failure.kind == FailureKind::Protocol {
+            return Err(failure);
+        }
+        self.channel.say(self.link, TransferMessage::Abort(failure));
+        self.give_up();
+        Ok(())
+    }
+
+    fn take_segment(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()> {
+        let begin = |epoch, number, item: &_| {
+            self.channel.act(|machine| machine.begin(self.link, epoch, number, item))
+        };
+        let whole = self.inlets.take(stream, inner, payload, &self.accounts, begin)?;
+        let Some(Whole { epoch, number, item, payload, is_sound }) = whole else { return Ok(()) };
+        self.channel.act(|machine| match is_sound {
+            true => {
+                machine.arrived(self.link, epoch, number, item, payload, wall_ns());
+                Ok(())
+            }
+            false => machine.damaged(self.link, epoch, number),
+        })
+    }
+
     pub(super) fn is_replaced(&self) -> bool {
         !self.channel.lock().machine.is_last_link(self.link, &self.producer)
     }
@@ -94,7 +119,8 @@ impl FramesLink for Ingest {
                 Ok(())
             }
             TransferMessage::Frames(message) => {
-                self.channel.act(|machine| machine.hear(self.link, message, wall_ns()))
+                let heard = self.channel.act(|machine| machine.hear(self.link, message, wall_ns()));
+                heard.or_else(|failure| self.refuse(failure))
             }
             TransferMessage::Abort(_) => {
                 self.give_up();
@@ -127,16 +153,10 @@ impl FramesLink for Ingest {
     }
 
     fn take(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()> {
-        let begin = |epoch, number, item: &_| {
-            self.channel.act(|machine| machine.begin(self.link, epoch, number, item))
-        };
-        let whole = self.inlets.take(stream, inner, payload, &self.accounts, begin)?;
-        let Some(Whole { epoch, number, item, payload, is_sound }) = whole else { return Ok(()) };
-        self.channel.act(|machine| match is_sound {
-            true => machine.arrived(self.link, epoch, number, item, payload, wall_ns()),
-            false => machine.damaged(self.link, epoch, number),
-        });
-        Ok(())
+        match self.is_over() {
+            true => Ok(()),
+            false => self.take_segment(stream, inner, payload).or_else(|failure| self.refuse(failure)),
+        }
     }
 
     fn is_held_up(&self) -> bool {

@@ -153,6 +153,7 @@ pub fn consume(opening: Opening, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRu
         group: wishes.group,
         policy: wishes.policy,
         from: wishes.from,
+        instance: None,
         has: Vec::new(),
         producers: wishes.producers,
         keep_ms,
@@ -199,9 +200,11 @@ impl End {
             End::Producer(run, producer, level) => {
                 FrameRole::Produce { producer: producer.clone(), first: run.first(), level: *level }
             }
-            End::Consumer(run, asks) => {
-                FrameRole::Consume(Box::new(Consume { has: run.has(), ..asks.clone() }))
-            }
+            End::Consumer(run, asks) => FrameRole::Consume(Box::new(Consume {
+                instance: run.instance(),
+                has: run.has(),
+                ..asks.clone()
+            })),
         }
     }
 

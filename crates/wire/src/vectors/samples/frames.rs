@@ -75,6 +75,7 @@ pub(super) fn messages() -> Vec<Sample<FramesMessage>> {
         F::Declare { .. } => "declare": F::Declare { set: 7, frames: 1440 };
         F::Finish { .. } => "finish": F::Finish { frames: 1440 };
         F::Finished { .. } => "finished": F::Finished { frames: 1440 };
+        F::GoesOn => "goes on": F::GoesOn;
         F::Leave => "leave": F::Leave;
         F::ClockAsk { .. } => "clock ask": F::ClockAsk { asked_ns: 1 << 60 };
         F::ClockTell { .. } => "clock tell": F::ClockTell { asked_ns: 1 << 60, hub_ns: 1 << 61 };
@@ -96,6 +97,7 @@ pub(super) fn terms() -> Vec<Sample<FrameTerms>> {
     };
     let consume = || Consume {
         consumer: [8; 16],
+        instance: Some(1 << 40),
         group: Some("workers".into()),
         policy: FramePolicy::Block,
         from: FrameFrom::Start,

@@ -1,0 +1,195 @@
+//! Kills, cuts and restarts at random moments: each frame is delivered once, or named once.
+
+use crate::support::chance::{Random, quick_or_torture};
+use crate::support::job::{Running, with};
+use crate::support::proxy::Proxy;
+use crate::support::{Daemon, Scratch, noise, wait_until};
+use crate::{Got, LIMIT, by, command, drain, push_all, receiver, sender, stand, status};
+use std::path::Path;
+use std::time::Duration;
+use thalweg_client::frames::{ChannelWishes, Delivery, FramePolicy, HeldLevel, ReceiverWishes, SenderWishes};
+
+const BYTES: usize = 20_000;
+
+/// Pushes while a daemon is killed and begun again; what the consumer got in the end.
+fn through_restarts(wishes: SenderWishes, policy: FramePolicy, row: &str, strikes: u64) -> (Got, u64) {
+    let mut random = Random::new(row);
+    let (scratch, daemon) = stand();
+    let (address, place) = (daemon.address(), daemon.place("data", "x"));
+    let channel = wishes.channel;
+    let taker = receiver(&scratch, &place, ReceiverWishes { channel, ..by(policy) });
+    let maker = sender(&scratch, &place, "m", wishes);
+    let frames = 60 * strikes;
+    let got = std::thread::scope(|scope| {
+        let taken = scope.spawn(|| drain(&taker, BYTES));
+        let striker =
+            scope.spawn(|| strike(&scratch, daemon, &address, &scratch.path("export"), &mut random, strikes));
+        for sequence in 0..frames {
+            push_all(&maker, "m", sequence, sequence + 1, BYTES);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // A hub that holds frames in memory is not killed behind the last of them.
+        let _daemon = striker.join().expect("no panic");
+        maker.finish(Some(LIMIT)).expect("an end");
+        taken.join().expect("no panic")
+    });
+    (got, frames)
+}
+
+fn strike(
+    scratch: &Scratch,
+    daemon: Daemon,
+    address: &str,
+    export: &Path,
+    random: &mut Random,
+    strikes: u64,
+) -> Daemon {
+    let mut daemon = daemon;
+    for _ in 0..strikes {
+        std::thread::sleep(Duration::from_millis(100 + random.below(500)));
+        daemon.kill();
+        daemon = scratch.daemon_at(address, &[("data", export)], &[], |command| command);
+    }
+    daemon
+}
+
+#[test]
+fn durable_frames_outlive_kills_of_their_hub_and_come_exactly_once() {
+    let channel = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+    let wishes = SenderWishes { channel, level: HeldLevel::Durable, ..SenderWishes::default() };
+    let strikes = quick_or_torture(3, 50);
+    let (got, frames) = through_restarts(wishes, FramePolicy::Block, "frames durable", strikes);
+    assert_eq!((got.count("m"), got.lost.len()), (frames, 0));
+}
+
+#[test]
+fn frames_in_the_memory_of_a_hub_that_is_killed_are_delivered_or_named() {
+    let strikes = quick_or_torture(3, 50);
+    let (got, frames) =
+        through_restarts(SenderWishes::default(), FramePolicy::Block, "frames memory", strikes);
+    assert_eq!(got.count("m") + got.lost_frames(), frames);
+}
+
+#[test]
+fn cuts_of_the_link_lose_nothing_and_double_nothing() {
+    let mut random = Random::new("frames cuts");
+    let (scratch, daemon) = stand();
+    let proxy = Proxy::new(&daemon.address());
+    let place = proxy.place("data", "x");
+    let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+    let maker = sender(&scratch, &place, "m", SenderWishes::default());
+    let strikes = quick_or_torture(6, 50);
+    let frames = 40 * strikes;
+    std::thread::scope(|scope| {
+        let taken = scope.spawn(|| drain(&taker, BYTES));
+        let pushed = scope.spawn(|| {
+            for sequence in 0..frames {
+                push_all(&maker, "m", sequence, sequence + 1, BYTES);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            maker.finish(Some(LIMIT)).expect("an end")
+        });
+        for _ in 0..strikes {
+            std::thread::sleep(Duration::from_millis(50 + random.below(200)));
+            proxy.cut();
+        }
+        pushed.join().expect("no panic");
+        let got = taken.join().expect("no panic");
+        assert_eq!((got.count("m"), got.lost.len()), (frames, 0));
+    });
+}
+
+#[test]
+fn a_producer_that_was_killed_goes_on_under_its_name_and_one_that_leaves_is_told_of() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    std::fs::write(scratch.path("in"), noise(1, 1000 * 400)).unwrap();
+    let input = scratch.path("in");
+    let push = |more: &[&str]| {
+        let push =
+            with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "1000"]);
+        Running::start(with(push, [&["--producer", "cam", "--json"], more].concat()))
+    };
+    let first = push(&["--frames-per-s", "100"]);
+    let taken = || status(&scratch, &place)["producers"][0]["frames"].as_u64().unwrap_or(0);
+    assert!(wait_until(LIMIT, || taken() >= 20));
+    first.kill();
+    let before = taken();
+    let second = push(&[]).end(LIMIT).expect(0);
+    let all = second.number("next_sequence");
+    assert!(all >= before + 400, "{all} after {before}");
+    let got = receiver(&scratch, &place, by(FramePolicy::Block));
+    let mut next = 0;
+    while let Some(delivery) = got.next(Some(LIMIT)).unwrap() {
+        match delivery {
+            Delivery::Frame(frame) => {
+                assert_eq!((frame.sequence, &frame.producer[..]), (next, "cam"));
+                next += 1;
+            }
+            Delivery::End(report) => {
+                assert!(report.producers_gone.is_empty());
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(next, all);
+    // One that is dropped without an end.
+    let other = daemon.place("data", "other");
+    let pull = with(command(&scratch, "pull"), [other.as_str(), "null:", "--json"]);
+    let maker = sender(&scratch, &other, "m", SenderWishes::default());
+    push_all(&maker, "m", 0, 5, 100);
+    let pull = Running::start(pull);
+    assert!(wait_until(LIMIT, || status(&scratch, &other)["consumers"][0]["taken"] == 5));
+    drop(maker);
+    let ended = pull.end(LIMIT).expect(2);
+    assert_eq!(ended.finished()["producers_gone"], serde_json::json!(["m"]));
+}
+
+#[test]
+fn a_consumer_that_was_killed_comes_back_under_its_name_or_is_forgotten() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let got = scratch.path("got");
+    let pull = |more: &[&str]| {
+        let pull = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--every", "1"]);
+        Running::start(with(pull, [&["--name", "calib", "--json"], more].concat()))
+    };
+    let first = pull(&["--keep", "100s"]);
+    let maker = sender(&scratch, &place, "m", SenderWishes::default());
+    let frames = 100;
+    push_all(&maker, "m", 0, 50, 1000);
+    let files = || {
+        std::fs::read_dir(&got).map_or(0, |all| {
+            all.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|kind| kind == "raw"))
+                .count()
+        })
+    };
+    assert!(wait_until(LIMIT, || files() >= 10));
+    first.kill();
+    push_all(&maker, "m", 50, frames, 1000);
+    maker.finish(Some(LIMIT)).unwrap();
+    let second = pull(&["--keep", "100s"]).end(LIMIT).expect(0);
+    assert!(second.finished()["lost"].as_object().unwrap().is_empty(), "{}", second.stdout);
+    // What it took and had not put away when it was killed is gone with it: one frame at most.
+    let mut seen = std::collections::BTreeSet::new();
+    for entry in std::fs::read_dir(&got).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|kind| kind == "jsonl") {
+            for line in std::fs::read_to_string(&path).unwrap().lines() {
+                let row: serde_json::Value = serde_json::from_str(line).unwrap();
+                seen.extend(row["sequence"].as_u64());
+            }
+        }
+    }
+    assert!(seen.len() as u64 >= frames - 1, "{} of {frames}", seen.len());
+    assert_eq!(seen.last(), Some(&(frames - 1)));
+    // One that does not come back holds nobody up for longer than it is kept.
+    let place = daemon.place("data", "gone");
+    let gone =
+        with(command(&scratch, "pull"), [place.as_str(), "null:", "--keep", "200ms", "--count", "1000000"]);
+    let gone = Running::start(gone);
+    assert!(wait_until(LIMIT, || status(&scratch, &place)["consumers"][0]["members"] == 1));
+    gone.kill();
+    assert!(wait_until(LIMIT, || status(&scratch, &place)["consumers"] == serde_json::json!([])));
+}

@@ -1,0 +1,225 @@
+//! Clients that are who they say they are, and lie about everything else: each costs its own session, and no other.
+
+use crate::support::peer::{Heard, HostileClient, SOON, Stream, digest_of, terms};
+use crate::{LIMIT, by, drain, push_all, receiver, sender, stand, status};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg_client::frames::{ChannelWishes, FramePolicy, SenderWishes};
+use thalweg_wire::frame::{Encoding, FrameKind, Inner};
+use thalweg_wire::message::{
+    Direction, FrameHead, FrameRole, FrameTerms, FramesMessage, HeldLevel, Item, Message, Open, Place,
+    ProducerId, SourceForm, TransferMessage, TransferNumber,
+};
+use thalweg_wire::{Digest, EntryId};
+
+fn open(role: FrameRole, direction: Direction) -> Open {
+    Open {
+        transfer: TransferNumber(1),
+        direction,
+        places: vec![Place { export: Some("data".into()), path: b"x".to_vec() }],
+        source: SourceForm::Many,
+        terms: terms(),
+        filter: Vec::new(),
+        only: Vec::new(),
+        trial: None,
+        flow: None,
+        frames: Some(FrameTerms {
+            window_bytes: 64 << 10,
+            window_items: 4,
+            channel: ChannelWishes { memory_bytes: Some(1 << 20), ..ChannelWishes::default() },
+            role,
+        }),
+    }
+}
+
+fn produce() -> FrameRole {
+    FrameRole::Produce { producer: liar(), first: None, level: HeldLevel::Memory }
+}
+
+/// Each has a name of its own: what it did counts under it.
+fn liar() -> ProducerId {
+    ProducerId::new(&format!("liar{}", LIES.load(Ordering::Relaxed))).expect("a name")
+}
+
+static LIES: AtomicUsize = AtomicUsize::new(0);
+
+fn head(sequence: u64, payload: &[u8]) -> FrameHead {
+    FrameHead {
+        producer: liar(),
+        sequence,
+        set: None,
+        time_ns: 0,
+        deadline_ns: None,
+        dtype: String::new(),
+        shape: Vec::new(),
+        metadata: Vec::new(),
+        payload_bytes: payload.len() as u64,
+        digest: digest_of(payload),
+        stamp: None,
+    }
+}
+
+fn record(head: FrameHead, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Item::Frame(Box::new(head)).encode(&mut out).expect("a head");
+    out.extend_from_slice(payload);
+    out
+}
+
+fn send(stream: &mut Stream, number: u64, offset: u64, bytes: &[u8]) -> bool {
+    let inner = Inner {
+        kind: FrameKind::Segment,
+        encoding: Encoding::Raw,
+        transfer: TransferNumber(1),
+        raw_bytes: bytes.len() as u32,
+        entry: EntryId(1 << 48 | number),
+        offset,
+        digest: Digest::default(),
+        is_again: false,
+    };
+    stream.send(inner, bytes)
+}
+
+/// What a liar does on its stream, or says.
+type Lie = fn(&mut HostileClient, &mut Stream);
+
+#[test]
+fn frames_that_no_producer_sends_cost_their_session_and_nothing_else() {
+    let lies: &[(&str, Lie)] = &[
+        ("another sequence than its place", |_, stream| {
+            send(stream, 0, 0, &record(head(7, b"x"), b"x"));
+        }),
+        ("another producer's name", |_, stream| {
+            let other = FrameHead { producer: ProducerId::new("m").expect("a name"), ..head(0, b"x") };
+            send(stream, 0, 0, &record(other, b"x"));
+        }),
+        ("a shape that does not fit", |_, stream| {
+            let odd = FrameHead { shape: vec![1 << 62, 4], dtype: "<u2".into(), ..head(0, b"x") };
+            send(stream, 0, 0, &record(odd, b"x"));
+        }),
+        ("a gigabyte and more", |_, stream| {
+            let huge = FrameHead { payload_bytes: u64::MAX, ..head(0, b"x") };
+            send(stream, 0, 0, &record(huge, b"x"));
+        }),
+        ("more than the channel holds", |_, stream| {
+            let large = FrameHead { payload_bytes: 512 << 20, ..head(0, b"x") };
+            send(stream, 0, 0, &record(large, b"x"));
+        }),
+        ("more than the window", |_, stream| {
+            // The first never comes, so the others wait.
+            for number in 1..9 {
+                send(stream, number, 0, &record(head(number, &[7; 30_000]), &[7; 30_000]));
+            }
+        }),
+        ("a hub's stamp", |_, stream| {
+            let stamped = FrameHead { stamp: Some(stamp()), ..head(0, b"x") };
+            send(stream, 0, 0, &record(stamped, b"x"));
+        }),
+        ("a payload that is longer than its head says", |_, stream| {
+            let short = FrameHead { payload_bytes: 1, ..head(0, b"xyz") };
+            send(stream, 0, 0, &record(short, b"xyz"));
+        }),
+        ("a segment that follows nothing", |_, stream| {
+            send(stream, 0, 500, b"x");
+        }),
+        ("a head that is none", |_, stream| {
+            send(stream, 0, 0, &[0xff; 300]);
+        }),
+        ("what a hub hands out", |_, stream| {
+            let mut out = Vec::new();
+            Item::End.encode(&mut out).expect("a head");
+            send(stream, 0, 0, &out);
+        }),
+        ("damage without an end", |_, stream| {
+            for _ in 0..100 {
+                let damaged = FrameHead { digest: Digest([9; 32]), ..head(0, b"x") };
+                send(stream, 0, 0, &record(damaged, b"x"));
+            }
+        }),
+        ("an end before what it made", |client, stream| {
+            send(stream, 0, 0, &record(head(0, b"x"), b"x"));
+            client.line.hear_some(SOON, |message| {
+                let taken = matches!(
+                    message,
+                    Message::Transfer(_, TransferMessage::Frames(FramesMessage::Taken { next: 1 }))
+                );
+                taken.then_some(())
+            });
+            client.line.tell(TransferMessage::Frames(FramesMessage::Finish { frames: 0 }));
+        }),
+        ("what only a consumer says", |client, _| {
+            client.line.tell(TransferMessage::Frames(FramesMessage::Taken { next: 1 }));
+        }),
+        ("what only a file's sender says", |client, _| {
+            client.line.tell(TransferMessage::OffersRepeated);
+        }),
+    ];
+    let (scratch, mut daemon) = stand();
+    let place = daemon.place("data", "x");
+    let honest = sender(&scratch, &place, "m", SenderWishes::default());
+    let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+    for (at, (what, lie)) in lies.iter().enumerate() {
+        LIES.store(at, Ordering::Relaxed);
+        let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
+        client.open(open(produce(), Direction::Push)).unwrap_or_else(|why| panic!("{what}: {why}"));
+        let mut stream = client.stream(0);
+        lie(&mut client, &mut stream);
+        assert!(is_refused(&mut client), "{what}: it goes on");
+        assert!(daemon.is_alive(), "{what}: the daemon is gone\n{}", scratch.server_log());
+        push_all(&honest, "m", at as u64 * 3, at as u64 * 3 + 3, 100);
+    }
+    // What of the liar was sound counts, and it went away.
+    let all = lies.len() as u64 * 3;
+    honest.finish(Some(LIMIT)).expect("an end");
+    let mut next = 0;
+    while next < all {
+        if let Some(thalweg_client::frames::Delivery::Frame(frame)) =
+            taker.next(Some(LIMIT)).expect("no failure")
+            && frame.producer == "m"
+        {
+            assert_eq!(frame.sequence, next);
+            next += 1;
+        }
+    }
+    assert!(status(&scratch, &place)["memory_bytes"].as_u64().unwrap() < 1 << 20);
+}
+
+/// Whether the session ends, or at least the transfer.
+fn is_refused(client: &mut HostileClient) -> bool {
+    loop {
+        match client.line.hear(SOON) {
+            Heard::Message(Message::Goodbye(_) | Message::Transfer(_, TransferMessage::Abort(_))) => {
+                return true;
+            }
+            Heard::Ended => return true,
+            Heard::Message(_) => {}
+            Heard::Silence => return false,
+        }
+    }
+}
+
+fn stamp() -> thalweg_wire::message::HubStamp {
+    let clock = thalweg_wire::message::ClockOffset { offset_ns: 0, bound_ns: 0 };
+    thalweg_wire::message::HubStamp { taken_ns: 0, clock }
+}
+
+#[test]
+fn openings_that_make_no_sense_are_refused() {
+    let (scratch, mut daemon) = stand();
+    let refused = |open: Open| {
+        let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
+        client.open(open).is_err()
+    };
+    assert!(refused(open(produce(), Direction::Pull)), "a producer that pulls");
+    let outside = Place { export: Some("data".into()), path: b"../../etc/x".to_vec() };
+    assert!(refused(Open { places: vec![outside], ..open(produce(), Direction::Push) }));
+    let durable = FrameRole::Produce { producer: liar(), first: None, level: HeldLevel::Durable };
+    let mut deep = open(durable, Direction::Push);
+    deep.places[0].path = b"no/such/directory/x".to_vec();
+    assert!(refused(deep), "a log where no directory is");
+    assert!(daemon.is_alive());
+    let place = daemon.place("data", "x");
+    let honest = sender(&scratch, &place, "m", SenderWishes::default());
+    push_all(&honest, "m", 0, 3, 100);
+    honest.finish(Some(LIMIT)).expect("an end");
+    assert_eq!(drain(&receiver(&scratch, &place, by(FramePolicy::Block)), 100).count("m"), 3);
+}

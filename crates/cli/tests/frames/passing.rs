@@ -1,0 +1,314 @@
+//! Frames that pass: many producers, many consumers, groups, sets, files, a hub inside a process.
+
+use crate::support::job::{Running, with};
+use crate::support::{Scratch, finish, noise, wait_until};
+use crate::{LIMIT, by, command, drain, frame, how, os, push_all, receiver, sender, stand, status};
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::Duration;
+use thalweg_client::frames::{
+    ChannelWishes, Delivery, FrameFrom, FramePolicy, Hub, HubWishes, NewFrame, Receiver, ReceiverWishes,
+    Sender, SenderWishes,
+};
+use thalweg_mover::failure::FailureKind;
+
+#[test]
+fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "scan");
+    let content = noise(1, 2_345_678);
+    std::fs::write(scratch.path("in"), &content).unwrap();
+    let got = scratch.path("got");
+    let pull = Running::start(with(
+        command(&scratch, "pull"),
+        [place.as_str(), got.to_str().unwrap(), "--every", "10", "--json"],
+    ));
+    let push = with(
+        command(&scratch, "push"),
+        [
+            scratch.path("in").to_str().unwrap(),
+            &place,
+            "--frame-bytes",
+            "100000",
+            "--dtype",
+            "<u2",
+            "--shape",
+            "250,200",
+            "--set",
+            "4",
+            "--producer",
+            "cam",
+            "--deadline",
+            "100s",
+            "--json",
+        ],
+    );
+    let pushed = Running::start(push).end(LIMIT).expect(0);
+    assert_eq!(pushed.number("frames"), 24);
+    let pulled = pull.end(LIMIT).expect(0);
+    let finished = pulled.finished();
+    assert_eq!((pulled.number("frames"), pulled.number("files")), (24, 3));
+    assert_eq!(finished["sets_complete"], 1);
+    assert_eq!((&finished["late"], &finished["with_deadline"]), (&0.into(), &24.into()));
+    let clock = &finished["clock"];
+    assert!(
+        clock["bound_s"].as_f64().unwrap() < 5.0 && clock["offset_s"].as_f64().unwrap().abs() < 5.0,
+        "{clock}"
+    );
+    let tail = &finished["latency"];
+    assert!(tail["p50_s"].as_f64().unwrap() <= tail["max_s"].as_f64().unwrap(), "{tail}");
+    let mut together = Vec::new();
+    for number in 0..3 {
+        together.extend(std::fs::read(got.join(format!("frames-00000{number}.raw"))).unwrap());
+    }
+    assert!(together == content);
+    // Nothing but whole files.
+    let names: BTreeSet<_> =
+        std::fs::read_dir(&got).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 6, "{names:?}");
+    let index = std::fs::read_to_string(got.join("frames-000000.jsonl")).unwrap();
+    let first: serde_json::Value = serde_json::from_str(index.lines().next().unwrap()).unwrap();
+    assert_eq!(first["shape"], serde_json::json!([250, 200]));
+    assert_eq!(first["digest"], blake3::hash(&content[..100_000]).to_string());
+    // And out of those files again, as they were.
+    let again = daemon.place("data", "again");
+    let mut pull = with(command(&scratch, "pull"), [again.as_str(), "-", "-q", "--from", "start"]);
+    let pull = pull.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    let mut push = command(&scratch, "push");
+    for number in 0..3 {
+        push.arg(got.join(format!("frames-00000{number}.jsonl")));
+    }
+    Running::start(with(push, [again.as_str(), "--index", "-q"])).end(LIMIT).expect(0);
+    let out = finish(pull);
+    assert!(out.status.success() && out.stdout == content);
+}
+
+#[test]
+fn every_consumer_gets_everything_of_every_producer_in_order() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "panels");
+    let (makers, takers, frames, bytes) = (4u64, 3, 60u64, 20_000);
+    std::thread::scope(|scope| {
+        let got: Vec<_> = (0..takers)
+            .map(|_| {
+                let wishes = ReceiverWishes { producers: makers as u32, ..by(FramePolicy::Block) };
+                let receiver = receiver(&scratch, &place, wishes);
+                scope.spawn(move || drain(&receiver, bytes))
+            })
+            .collect();
+        for maker in 0..makers {
+            let (scratch, place) = (&scratch, &place);
+            scope.spawn(move || {
+                let name = format!("panel{maker}");
+                let sender = sender(scratch, place, &name, SenderWishes::default());
+                push_all(&sender, &name, 0, frames, bytes);
+                assert_eq!(sender.finish(Some(LIMIT)).expect("an end").frames, frames);
+            });
+        }
+        for got in got {
+            let got = got.join().expect("no panic");
+            assert!(got.lost.is_empty());
+            for maker in 0..makers {
+                assert_eq!(got.count(&format!("panel{maker}")), frames);
+            }
+        }
+    });
+    let status = status(&scratch, &place);
+    assert_eq!(status["producers"].as_array().unwrap().len(), makers as usize);
+    assert_eq!((&status["memory_bytes"], &status["frames"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn a_group_shares_and_what_a_member_had_not_taken_goes_to_the_others() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "work");
+    let wishes = || ReceiverWishes { group: Some("workers".into()), ..by(FramePolicy::Block) };
+    let (first, second) = (receiver(&scratch, &place, wishes()), receiver(&scratch, &place, wishes()));
+    let sender = sender(&scratch, &place, "source", SenderWishes::default());
+    let frames = 200u64;
+    let mut seen = BTreeSet::new();
+    push_all(&sender, "source", 0, 20, 5000);
+    // It has some under way when it leaves, and took only one.
+    let until = std::time::Instant::now() + LIMIT;
+    while seen.is_empty() {
+        assert!(std::time::Instant::now() < until, "nothing came");
+        if let Some(Delivery::Frame(frame)) = first.next(Some(Duration::from_millis(100))).unwrap() {
+            seen.insert(frame.sequence);
+        }
+    }
+    first.close();
+    drop(first);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            push_all(&sender, "source", 20, frames, 5000);
+            sender.finish(Some(LIMIT)).expect("an end");
+        });
+        while seen.len() < frames as usize {
+            assert!(std::time::Instant::now() < until, "only {} of {frames} came", seen.len());
+            match second.next(Some(Duration::from_millis(100))).unwrap() {
+                Some(Delivery::Frame(frame)) => {
+                    assert!(seen.insert(frame.sequence), "{} twice", frame.sequence)
+                }
+                Some(Delivery::End(_)) => break,
+                _ => {}
+            }
+        }
+    });
+    assert_eq!(seen.len() as u64, frames);
+}
+
+#[test]
+fn late_consumers_replay_a_recorded_channel_also_after_its_hub_was_killed() {
+    let (scratch, daemon) = stand();
+    let (address, place) = (daemon.address(), daemon.place("data", "scan"));
+    let recorded = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+    let wishes = SenderWishes {
+        channel: recorded,
+        level: thalweg_client::frames::HeldLevel::Durable,
+        ..SenderWishes::default()
+    };
+    let sender = sender(&scratch, &place, "cam", wishes);
+    sender.declare_set(9, 50).unwrap();
+    for sequence in 0..50 {
+        let frame = NewFrame { set: Some((9, sequence as u32)), ..frame("cam", sequence, 30_000) };
+        sender.push(frame, Some(LIMIT)).unwrap();
+    }
+    sender.finish(Some(LIMIT)).expect("an end");
+    let early = drain(&receiver(&scratch, &place, by(FramePolicy::Block)), 30_000);
+    assert_eq!((early.count("cam"), early.lost.len(), early.sets.len()), (50, 0, 1));
+    daemon.kill();
+    let _daemon = scratch.daemon_at(&address, &[("data", &scratch.path("export"))], &[], |command| command);
+    let late = drain(&receiver(&scratch, &place, by(FramePolicy::Block)), 30_000);
+    assert_eq!((late.count("cam"), late.lost.len()), (50, 0));
+    assert!(late.sets[0].is_complete());
+    let from = ReceiverWishes { from: FrameFrom::Sequence(45), ..by(FramePolicy::Block) };
+    let some = receiver(&scratch, &place, from);
+    let mut sequences = Vec::new();
+    while let Some(delivery) = some.next(Some(LIMIT)).unwrap() {
+        match delivery {
+            Delivery::Frame(frame) => sequences.push(frame.sequence),
+            Delivery::End(_) => break,
+            other => assert!(matches!(other, Delivery::Set(_)), "{other:?}"),
+        }
+    }
+    assert_eq!(sequences, [45, 46, 47, 48, 49]);
+}
+
+#[test]
+fn a_set_says_which_of_its_frames_are_missing() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "sets");
+    let receiver = receiver(&scratch, &place, ReceiverWishes { producers: 2, ..ReceiverWishes::default() });
+    let (a, b) = (
+        sender(&scratch, &place, "a", SenderWishes::default()),
+        sender(&scratch, &place, "b", SenderWishes::default()),
+    );
+    // Two make one set together; of the other some are never made.
+    for (maker, name, indexes) in [(&a, "a", 0..5u32), (&b, "b", 5..10)] {
+        maker.declare_set(1, 10).unwrap();
+        for (sequence, index) in indexes.enumerate() {
+            let frame = NewFrame { set: Some((1, index)), ..frame(name, sequence as u64, 100) };
+            maker.push(frame, Some(LIMIT)).unwrap();
+        }
+    }
+    a.declare_set(2, 10).unwrap();
+    assert_eq!(a.declare_set(2, 11).unwrap_err().kind, FailureKind::Usage);
+    for (sequence, index) in [(5, 0), (6, 4), (7, 9)] {
+        a.push(NewFrame { set: Some((2, index)), ..frame("a", sequence, 100) }, Some(LIMIT)).unwrap();
+    }
+    a.finish(Some(LIMIT)).unwrap();
+    b.finish(Some(LIMIT)).unwrap();
+    let got = drain(&receiver, 100);
+    assert_eq!(got.sets.len(), 2);
+    let set = |number| got.sets.iter().find(|report| report.set == number).expect("a report");
+    assert!(set(1).is_complete());
+    assert_eq!((set(2).delivered, set(2).taken, &set(2).missing[..]), (3, 3, &[(1, 4), (5, 9)][..]));
+}
+
+#[test]
+fn a_hub_inside_a_process_needs_no_other() {
+    let scratch = Scratch::new();
+    let ticket = scratch.path("ticket");
+    std::fs::create_dir(scratch.path("hub")).unwrap();
+    let hub = Hub::start(&HubWishes::new(&scratch.path("hub"), &ticket)).expect("a hub");
+    let place = hub.place("scan").unwrap();
+    assert!(hub.place("../scan").is_err());
+    let receiver = Receiver::open(&place, how(&ticket), ReceiverWishes::default()).expect("a receiver");
+    let wishes = SenderWishes { producer: Some("x".into()), ..SenderWishes::default() };
+    let sender = Sender::open(&place, how(&ticket), wishes).expect("a sender");
+    let shaped = NewFrame {
+        dtype: "<u2".into(),
+        shape: vec![5, 10],
+        metadata: b"angle".to_vec(),
+        ..frame("x", 0, 100)
+    };
+    sender.push(shaped, Some(LIMIT)).unwrap();
+    push_all(&sender, "x", 1, 20, 100);
+    sender.finish(Some(LIMIT)).unwrap();
+    let Some(Delivery::Frame(first)) = receiver.next(Some(LIMIT)).unwrap() else { panic!("a frame") };
+    assert_eq!(
+        (&first.dtype[..], &first.shape[..], &first.metadata[..]),
+        ("<u2", &[5, 10][..], &b"angle"[..])
+    );
+    let mut count = 1;
+    while let Some(delivery) = receiver.next(Some(LIMIT)).unwrap() {
+        count += u64::from(matches!(delivery, Delivery::Frame(_)));
+        if matches!(delivery, Delivery::End(_)) {
+            break;
+        }
+    }
+    assert_eq!(count, 20);
+    assert_eq!(receiver.next(Some(Duration::ZERO)).unwrap(), None, "nothing follows the end");
+    hub.stop();
+}
+
+#[test]
+fn what_no_channel_is_or_may_be_is_refused_with_its_reason() {
+    let scratch = Scratch::new();
+    let (export, shut) = (scratch.path("export"), scratch.path("shut"));
+    std::fs::create_dir(&export).unwrap();
+    std::fs::create_dir(&shut).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let ticket = scratch.path("ticket");
+    let open = |place: &str, wishes: SenderWishes| {
+        Sender::open(&os(place), how(&ticket), wishes).err().map(|failure| failure.kind)
+    };
+    let plain = SenderWishes::default;
+    assert_eq!(open("/tmp/x", plain()), Some(FailureKind::Usage));
+    assert_eq!(open(&daemon.place("data", ""), plain()), Some(FailureKind::Usage));
+    assert_eq!(open(&daemon.place("data", "../x"), plain()), Some(FailureKind::Usage));
+    assert_eq!(open(&daemon.place("other", "x"), plain()), Some(FailureKind::NotFound));
+    let odd = SenderWishes { producer: Some("a/b".into()), ..plain() };
+    assert_eq!(open(&daemon.place("data", "x"), odd), Some(FailureKind::Usage));
+    let tiny = SenderWishes { window_bytes: 1, ..plain() };
+    assert_eq!(open(&daemon.place("data", "x"), tiny), Some(FailureKind::Usage));
+    let one = sender(&scratch, &daemon.place("data", "x"), "one", plain());
+    let again = SenderWishes { producer: Some("one".into()), ..plain() };
+    assert_eq!(open(&daemon.place("data", "x"), again), Some(FailureKind::Busy));
+    let bad = NewFrame { shape: vec![3], dtype: "<u2".into(), ..frame("one", 0, 5) };
+    assert_eq!(one.push(bad, Some(LIMIT)).unwrap_err().kind, FailureKind::Usage);
+    assert_eq!(one.push(frame("one", 0, 5), Some(LIMIT)).expect("it goes on"), 0);
+    // Where nothing may be written, nothing is pushed and nothing spilled; what is there may be taken.
+    drop(daemon);
+    let shut = format!("{}:ro", shut.display());
+    let daemon = scratch.daemon(&[("shut", std::path::Path::new(&shut))]);
+    assert_eq!(open(&daemon.place("shut", "x"), plain()), Some(FailureKind::Permission));
+    let spill = Receiver::open(&os(&daemon.place("shut", "x")), how(&ticket), by(FramePolicy::Spill));
+    assert_eq!(spill.err().map(|failure| failure.kind), Some(FailureKind::Permission));
+    let taker = receiver(&scratch, &daemon.place("shut", "x"), by(FramePolicy::Block));
+    assert_eq!(taker.next(Some(Duration::from_millis(50))).unwrap(), None);
+}
+
+#[test]
+fn a_channel_that_nobody_uses_any_more_leaves_nothing_behind() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "scan");
+    let taker = receiver(&scratch, &place, by(FramePolicy::Spill));
+    let sender = sender(&scratch, &place, "s", SenderWishes::default());
+    push_all(&sender, "s", 0, 3, 100);
+    sender.finish(Some(LIMIT)).unwrap();
+    assert_eq!(drain(&taker, 100).count("s"), 3);
+    drop((taker, sender));
+    assert!(daemon.terminate().success());
+    assert!(wait_until(LIMIT, || std::fs::read_dir(scratch.path("export")).unwrap().next().is_none()));
+}

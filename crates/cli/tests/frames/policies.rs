@@ -1,0 +1,198 @@
+//! Consumers that are slow: they hold the producers up, are replayed to, or lose what is named.
+
+use crate::support::volume::{self, Volume};
+use crate::support::{Scratch, wait_until};
+use crate::{Got, LIMIT, by, drain, frame, is_held_up, push_all, receiver, sender, small, stand, status};
+use std::time::Duration;
+use thalweg_client::frames::{
+    ChannelWishes, Delivery, FramePolicy, LossReason, ReceiverWishes, SenderWishes,
+};
+
+/// Frames of these tests.
+const BYTES: usize = 100_000;
+/// Memory of their channels, and the windows of both ends.
+const MEMORY: u64 = 1 << 20;
+const WINDOW: u64 = 400_000;
+
+fn slow(policy: FramePolicy) -> ReceiverWishes {
+    ReceiverWishes { window_bytes: WINDOW, channel: small(MEMORY), ..by(policy) }
+}
+
+fn fast() -> SenderWishes {
+    SenderWishes { window_bytes: WINDOW, channel: small(MEMORY), ..SenderWishes::default() }
+}
+
+#[test]
+fn a_consumer_that_blocks_holds_its_producers_up_and_loses_nothing() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let taker = receiver(&scratch, &place, slow(FramePolicy::Block));
+    let maker = sender(&scratch, &place, "m", fast());
+    assert!(is_held_up(&maker, BYTES));
+    let status = status(&scratch, &place);
+    assert!(status["memory_bytes"].as_u64().unwrap() <= MEMORY, "{status}");
+    let held = maker.figures().frames;
+    std::thread::scope(|scope| {
+        scope.spawn(|| maker.finish(Some(LIMIT)).expect("an end"));
+        let mut count = 0;
+        while let Some(delivery) = taker.next(Some(LIMIT)).unwrap() {
+            match delivery {
+                Delivery::Frame(frame) => {
+                    assert_eq!(frame.sequence, count);
+                    count += 1;
+                }
+                Delivery::End(report) => {
+                    assert_eq!((report.figures.frames, report.figures.lost_frames()), (held, 0));
+                    break;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(count, held);
+    });
+}
+
+#[test]
+fn what_waits_for_a_first_consumer_holds_producers_up_unless_the_channel_is_unattended() {
+    let (scratch, daemon) = stand();
+    let maker = sender(&scratch, &daemon.place("data", "kept"), "m", fast());
+    assert!(is_held_up(&maker, BYTES));
+    let unattended = ChannelWishes { is_unattended: true, ..small(MEMORY) };
+    let place = daemon.place("data", "open");
+    let maker = sender(&scratch, &place, "m", SenderWishes { channel: unattended, ..fast() });
+    push_all(&maker, "m", 0, 50, BYTES);
+    maker.finish(Some(LIMIT)).unwrap();
+    // Who comes later is told what went nowhere.
+    let late = drain(&receiver(&scratch, &place, slow(FramePolicy::Block)), BYTES);
+    assert_eq!(late.count("m") + late.lost_frames(), 50);
+    assert!(late.lost_frames() > 0);
+}
+
+#[test]
+fn a_consumer_that_drops_the_oldest_has_an_exact_list_of_what_it_lost() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let taker = receiver(&scratch, &place, slow(FramePolicy::DropOldest { depth: 0 }));
+    let maker = sender(&scratch, &place, "m", fast());
+    // It takes nothing meanwhile: the producer is not held up.
+    push_all(&maker, "m", 0, 120, BYTES);
+    maker.finish(Some(LIMIT)).unwrap();
+    let got = drain(&taker, BYTES);
+    assert_eq!(got.count("m") + got.lost_frames(), 120);
+    assert!(got.lost_frames() >= 60, "{:?}", got.lost);
+    assert_eq!(got.delivered["m"].last(), Some(&119));
+    let figures = taker.figures();
+    assert_eq!(figures.lost, [(LossReason::Dropped, got.lost_frames())]);
+}
+
+#[test]
+fn a_depth_bounds_how_far_behind_a_consumer_is() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let wishes = ReceiverWishes { window_bytes: WINDOW, ..by(FramePolicy::DropOldest { depth: 5 }) };
+    let taker = receiver(&scratch, &place, wishes);
+    let maker = sender(&scratch, &place, "m", SenderWishes::default());
+    push_all(&maker, "m", 0, 100, 1000);
+    maker.finish(Some(LIMIT)).unwrap();
+    let behind = status(&scratch, &place)["consumers"][0]["behind"].as_u64().unwrap();
+    assert!(behind <= 7, "{behind} behind");
+    let got = drain(&taker, 1000);
+    assert_eq!(got.count("m") + got.lost_frames(), 100);
+    assert_eq!(got.delivered["m"].last(), Some(&99));
+}
+
+#[test]
+fn a_consumer_of_the_latest_gets_the_newest_and_the_names_of_the_others() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let taker = receiver(&scratch, &place, slow(FramePolicy::LatestOnly));
+    let maker = sender(&scratch, &place, "m", fast());
+    push_all(&maker, "m", 0, 100, BYTES);
+    maker.finish(Some(LIMIT)).unwrap();
+    let got = drain(&taker, BYTES);
+    assert_eq!(got.count("m") + got.lost_frames(), 100);
+    // What was under way when it stopped taking, and then the newest.
+    assert!(got.count("m") <= 10, "{:?}", got.delivered);
+    assert_eq!(got.delivered["m"].last(), Some(&99));
+}
+
+#[test]
+fn what_memory_does_not_hold_is_spilled_and_replayed_exactly_after_a_stall() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let taker = receiver(&scratch, &place, slow(FramePolicy::Spill));
+    let maker = sender(&scratch, &place, "m", fast());
+    let frames = 300;
+    // The consumer stalls until all of it was made: thirty times what memory holds.
+    push_all(&maker, "m", 0, frames, BYTES);
+    maker.finish(Some(LIMIT)).unwrap();
+    let during = status(&scratch, &place);
+    assert!(during["spill_bytes"].as_u64().unwrap() > 20_000_000, "{during}");
+    assert!(during["memory_bytes"].as_u64().unwrap() <= MEMORY, "{during}");
+    let got = drain(&taker, BYTES);
+    assert_eq!((got.count("m"), got.lost.len()), (frames, 0));
+    assert_eq!(taker.figures().latency.unwrap().count, frames);
+}
+
+#[test]
+fn a_slow_consumer_that_spills_does_not_slow_one_that_is_fast() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let stalled = receiver(&scratch, &place, slow(FramePolicy::Spill));
+    let quick = receiver(&scratch, &place, slow(FramePolicy::Block));
+    let maker = sender(&scratch, &place, "m", fast());
+    std::thread::scope(|scope| {
+        let quick = scope.spawn(|| drain(&quick, BYTES));
+        push_all(&maker, "m", 0, 100, BYTES);
+        maker.finish(Some(LIMIT)).unwrap();
+        assert_eq!(quick.join().unwrap().count("m"), 100);
+    });
+    assert_eq!(drain(&stalled, BYTES).count("m"), 100);
+}
+
+#[test]
+fn a_spill_log_at_its_limit_says_what_it_forgot() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let channel = ChannelWishes { spill_bytes: Some(4 << 20), ..small(MEMORY) };
+    let taker = receiver(&scratch, &place, ReceiverWishes { channel, ..slow(FramePolicy::Spill) });
+    let maker = sender(&scratch, &place, "m", fast());
+    push_all(&maker, "m", 0, 200, BYTES);
+    maker.finish(Some(LIMIT)).unwrap();
+    let during = status(&scratch, &place);
+    assert!(during["spill_bytes"].as_u64().unwrap() <= 4 << 20, "{during}");
+    let got = drain(&taker, BYTES);
+    assert_eq!(got.count("m") + got.lost_frames(), 200);
+    assert!(got.lost_frames() > 0);
+    assert_eq!(taker.figures().lost, [(LossReason::Forgotten, got.lost_frames())]);
+}
+
+#[test]
+fn a_full_disk_under_the_spill_log_holds_producers_up_and_loses_nothing() {
+    if !volume::can_mount("frames on a full disk") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let volume = Volume::in_memory(scratch.root(), "full", "size=4m");
+    let daemon = scratch.daemon(&[("data", &volume.path)]);
+    let place = daemon.place("data", "x");
+    let taker = receiver(&scratch, &place, slow(FramePolicy::Spill));
+    let maker = sender(&scratch, &place, "m", fast());
+    let mut pushed = 0;
+    let is_told = || !status(&scratch, &place)["spill_trouble"].is_null();
+    assert!(
+        wait_until(LIMIT, || {
+            while maker.push(frame("m", pushed, BYTES), Some(Duration::from_millis(500))).is_ok() {
+                pushed += 1;
+                assert!(pushed < 1000, "nothing holds it up");
+            }
+            is_told()
+        }),
+        "it is told"
+    );
+    std::thread::scope(|scope| {
+        scope.spawn(|| maker.finish(Some(LIMIT)).expect("an end"));
+        let got = Got::default().to_the_end(&taker, BYTES);
+        assert_eq!((got.count("m"), got.lost.len()), (pushed, 0));
+    });
+}

@@ -1,0 +1,326 @@
+//! How long a transfer would take, before it begins; what `thalweg predict` and Python's `predict` say.
+//!
+//! 1. Count what is at the source, for a bounded time; of what is larger, take samples ([`thalweg_mover::model::tree`]).
+//! 2. Go by what earlier transfers and probes of the same way took; without any, whoever asks may measure.
+//! 3. Term by term, with a range, and what the plan would be and which limit binds.
+
+use crate::events;
+use crate::fars::Fars;
+use crate::job::Job;
+use crate::profiles::Profiles;
+use crate::reach::Reach;
+use crate::units;
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use thalweg_mover::endpoint::local::survey::Found;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::link::own_system;
+use thalweg_mover::model::history::{Probed, Way};
+use thalweg_mover::model::prediction::{self, Deadline, Knowledge, Known, Missing, Prediction, Work};
+use thalweg_mover::model::{ModelError, tree};
+use thalweg_mover::plan::{self, Plan};
+use thalweg_mover::run::client::Client;
+use thalweg_mover::run::copy::{From, To};
+use thalweg_wire::{Kind, RelativePath};
+
+/// Descents into a tree that is too large to count.
+const DESCENTS_MAX: usize = 400;
+/// Directories of one level that a descent chooses among; of more, one of these is taken.
+const CHOICES_MAX: usize = 65_536;
+/// Levels of a descent.
+const DEPTH_MAX: usize = 256;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The transfer would read back what it wrote.
+    pub reads_back: bool,
+    /// It would be held to so many bits a second.
+    pub bits_per_s_max: Option<u64>,
+    /// It would have so many streams.
+    pub streams: Option<u16>,
+    /// Will it be done in this time?
+    pub deadline: Option<Duration>,
+}
+
+/// What is at the source.
+#[derive(Debug, Clone)]
+pub struct Size {
+    /// It.
+    pub work: Work,
+    /// How it is known, in words.
+    pub how: String,
+}
+
+/// One limit of the way: its name, what it lets pass in bits a second, and why.
+pub type LimitOfWay = (String, f64, String);
+
+/// The answer.
+pub struct Predicted {
+    /// Both places, as they are shown.
+    pub names: (String, String),
+    /// What was asked.
+    pub wanted: Wanted,
+    /// What is at the source.
+    pub size: Size,
+    /// What is known of the way.
+    pub known: Way,
+    /// What the transfer would go by.
+    pub plan: Plan,
+    /// How long it takes; or what nothing is known of.
+    pub prediction: std::result::Result<Prediction, Missing>,
+    /// Whether the deadline holds.
+    pub verdict: Option<Deadline>,
+}
+
+/// Counts what is at the source, for so long; of what is larger takes samples for as long again. `source` is the place as
+/// typed.
+///
+/// # Errors
+/// When it cannot be reached or listed.
+pub fn size(job: &Job, source: &OsStr, fars: &mut Fars, time: Duration) -> Result<Size> {
+    Ok(match &job.from {
+        From::Local(_) | From::Far(..) => count(&Reach::open(source, fars)?, time)?,
+        From::Zero(bytes) => made(*bytes),
+        From::Simulated(spec) => made(spec.bytes),
+        From::Noise(bytes, _) => made(*bytes),
+        From::Dataset(spec, _) => Size {
+            work: Work { bytes: spec.bytes() as f64, entries: spec.files as f64, ..Work::default() },
+            how: "as asked".to_owned(),
+        },
+    })
+}
+
+/// The path between both sides, as a plan takes it; `client` is the link with the far one, if one is far.
+pub fn path(job: &Job, client: Option<&Client>) -> plan::Path {
+    let here = own_system();
+    match client {
+        Some(client) => plan::Path {
+            rtt: Some(client.rtt),
+            sender: if matches!(job.from, From::Far(..)) { client.system } else { here },
+            receiver: if matches!(job.to, To::Far(..)) { client.system } else { here },
+            ..plan::Path::default()
+        },
+        None => plan::Path { sender: here, receiver: here, ..plan::Path::default() },
+    }
+}
+
+/// Asks. `path` is the one between both sides; `measure` is asked for a short probe where nothing is known of a real way,
+/// and may say none.
+///
+/// # Errors
+/// Those of `measure`.
+pub fn predict(
+    job: &Job,
+    size: Size,
+    state: &Path,
+    wanted: Wanted,
+    path: &plan::Path,
+    measure: &mut dyn FnMut() -> Result<Option<Probed>>,
+) -> Result<Predicted> {
+    let work = Work {
+        reads_back: wanted.reads_back,
+        bytes_per_s_max: wanted.bits_per_s_max.map(|bits| (bits / 8).max(1) as f64),
+        ..size.work
+    };
+    let size = Size { work, ..size };
+    let asked = plan::Asked {
+        streams: wanted.streams,
+        rate_bits_per_s: wanted.bits_per_s_max,
+        ..plan::Asked::default()
+    };
+    let plan = plan::plan(&asked, path);
+    let mut known = Profiles::read(state).of(&job.from, &job.to).cloned().unwrap_or_default();
+    let is_real =
+        matches!(job.from, From::Local(_) | From::Far(..)) && matches!(job.to, To::Local(_) | To::Far(..));
+    if known.knowledge().byte.is_none()
+        && is_real
+        && work.bytes_per_s_max.is_none()
+        && let Some(probed) = measure()?
+    {
+        Profiles::probed(state, &job.from, &job.to, probed.clone());
+        known.probed = Some(probed);
+    }
+    let knowledge = completed(known.knowledge(), path.rtt);
+    let prediction = prediction::predict(&knowledge, &work)
+        .map_err(|error: ModelError| Failure::new(FailureKind::Internal, "predict", error))?;
+    let verdict = match (&prediction, wanted.deadline) {
+        (Ok(told), Some(deadline)) => Some(prediction::deadline(told, deadline.as_secs_f64())),
+        _ => None,
+    };
+    Ok(Predicted { names: job.names.clone(), wanted, size, known, plan, prediction, verdict })
+}
+
+impl Predicted {
+    /// The limits, each with its equation; the least binds.
+    pub fn limits(&self) -> Vec<LimitOfWay> {
+        let mut limits = Vec::new();
+        if let Some(rate) = self.wanted.bits_per_s_max {
+            limits.push(("rate limit".to_owned(), rate as f64, "--bwlimit".to_owned()));
+        }
+        if let Some(window) = &self.plan.window {
+            let streams = self.plan.streams.value;
+            let equation = format!(
+                "window law: {streams} streams x {} / {:.1} ms ({} of the {})",
+                units::size(window.bytes),
+                window.rtt.as_secs_f64() * 1e3,
+                window.setting,
+                window.side
+            );
+            let rate = window.rate_bits_per_s() as f64 * f64::from(streams);
+            limits.push(("windows".to_owned(), rate, equation));
+        }
+        if let Some(Probed { stages, .. }) = &self.known.probed {
+            let probed =
+                |(name, bits): &(String, f64)| (name.clone(), *bits, "measured by a probe".to_owned());
+            limits.extend(stages.iter().map(probed));
+        }
+        if let Some(byte) = self.known.knowledge().byte.filter(|_| self.known.count() > 0) {
+            let equation = format!("median of {} transfers of this way", byte.count);
+            limits.push(("the way as a whole".to_owned(), 8.0 / byte.median(), equation));
+        }
+        limits.retain(|(_, bits, _)| bits.is_finite() && *bits > 0.0);
+        limits
+    }
+
+    /// Which of them is the least.
+    pub fn binding(limits: &[LimitOfWay]) -> Option<usize> {
+        (0..limits.len()).min_by(|&a, &b| limits[a].1.total_cmp(&limits[b].1))
+    }
+
+    /// As the event `predicted` of docs/reference/json.md.
+    pub fn as_json(&self) -> Value {
+        let limits = self.limits();
+        let binding = Self::binding(&limits).map(|at| limits[at].0.clone());
+        let limits: Vec<Value> = limits
+            .iter()
+            .map(|(name, bits, why)| json!({"limit": name, "bits_per_s": bits, "why": why}))
+            .collect();
+        let (told, work) = (self.prediction.as_ref().ok(), &self.size.work);
+        json!({
+            "event": "predicted", "from": self.names.0, "to": self.names.1,
+            "bytes": work.bytes, "bytes_sd": work.bytes_sd,
+            "entries": work.entries, "entries_sd": work.entries_sd, "counted": self.size.how,
+            "seconds": told.map(|told| told.seconds), "low_s": told.map(|told| told.low_s),
+            "high_s": told.map(|told| told.high_s), "p99_s": told.map(|told| told.p99_s),
+            "terms": told.map(events::terms), "transfers": self.known.count(), "probe": self.known.probed,
+            "missing": self.prediction.as_ref().err().map(|missing| missing.0),
+            "limits": limits, "binds": binding, "plan": events::plan(&self.plan),
+            "deadline_s": self.wanted.deadline.map(|time| time.as_secs_f64()), "deadline": self.verdict,
+        })
+    }
+}
+
+fn made(bytes: u64) -> Size {
+    let work = Work { bytes: bytes as f64, entries: 1.0, ..Work::default() };
+    Size { work, how: "as asked".to_owned() }
+}
+
+/// Where no transfer has shown it: dialling and TLS take four round trips and some computing, the last round of syncs half a
+/// second; each by a factor of three either way.
+fn completed(knowledge: Knowledge, rtt: Option<Duration>) -> Knowledge {
+    const UNKNOWN: f64 = 0.55;
+    let rtts = rtt.map_or(0.0, |rtt| rtt.as_secs_f64()) * 4.0;
+    Knowledge {
+        start: knowledge.start.or(Some(Known { count: 0, ..Known::measured(0.1 + rtts, UNKNOWN) })),
+        end: knowledge.end.or(Some(Known { count: 0, ..Known::measured(0.5 + rtts, UNKNOWN) })),
+        ..knowledge
+    }
+}
+
+/// Counts for so long; then takes samples for as long again.
+fn count(reach: &Reach, time: Duration) -> Result<Size> {
+    let until = Instant::now() + time;
+    let (mut entries, mut bytes, mut troubles) = (0u64, 0u64, 0u64);
+    let began = Instant::now();
+    let listed = reach.list(true, &mut |found| {
+        match found {
+            Found::Entry(entry) => {
+                entries += u64::from(!entry.path.is_root());
+                if matches!(entry.kind, Kind::File { .. }) {
+                    bytes = bytes.saturating_add(entry.content_bytes());
+                }
+            }
+            Found::Trouble(_) => troubles += 1,
+        }
+        match Instant::now() < until {
+            true => Ok(()),
+            false => Err(Failure::new(FailureKind::Stopped, "count", "the time is over")),
+        }
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    let unseen = if troubles > 0 { format!("; {troubles} could not be listed") } else { String::new() };
+    match listed {
+        Ok(()) => {
+            let work = Work { bytes: bytes as f64, entries: entries as f64, ..Work::default() };
+            Ok(Size { work, how: format!("counted in {seconds:.1} s{unseen}") })
+        }
+        Err(failure) if failure.kind == FailureKind::Stopped => {
+            let mut choose = |number: u64| random() % number.max(1);
+            let seen = sample(reach, Instant::now() + time, &mut choose)?;
+            // No fewer than were counted.
+            let work = Work {
+                bytes: seen.bytes.0.max(bytes as f64),
+                bytes_sd: seen.bytes.1,
+                entries: seen.entries.0.max(entries as f64),
+                entries_sd: seen.entries.1,
+                ..Work::default()
+            };
+            let how = format!(
+                "estimated from {} descents: {} entries were counted in {seconds:.1} s, which were not all{unseen}",
+                seen.descents,
+                units::count(entries)
+            );
+            Ok(Size { work, how })
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A number that nobody foresees; the standard library keys its hashes with one.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Walks down by chance, again and again.
+fn sample(reach: &Reach, until: Instant, choose: &mut dyn FnMut(u64) -> u64) -> Result<tree::Estimate> {
+    let mut descents = Vec::new();
+    while descents.len() < DESCENTS_MAX && (descents.len() < 2 || Instant::now() < until) {
+        let mut levels = Vec::new();
+        let mut at = RelativePath::root();
+        while levels.len() < DEPTH_MAX {
+            let (mut level, mut below) = (tree::Level::default(), Vec::new());
+            let listed = reach.below(at.as_bytes()).list(false, &mut |found| {
+                let Found::Entry(entry) = found else { return Ok(()) };
+                if entry.path.is_root() {
+                    return Ok(());
+                }
+                level.entries += 1.0;
+                match entry.kind {
+                    Kind::File { .. } => level.bytes += entry.content_bytes() as f64,
+                    Kind::Directory => {
+                        level.directories += 1;
+                        if below.len() < CHOICES_MAX {
+                            below.push(entry.path);
+                        }
+                    }
+                    _ => {}
+                }
+                Ok(())
+            });
+            // One that cannot be listed counts as empty, as it does for a copy.
+            if listed.is_err() && levels.is_empty() {
+                return listed.map(|()| tree::Estimate::default());
+            }
+            levels.push(level);
+            let Some(next) = below.get(choose(below.len() as u64) as usize) else { break };
+            let Ok(path) = at.join(next.as_bytes()) else { break };
+            at = path;
+        }
+        descents.push(tree::descent(&levels));
+    }
+    Ok(tree::estimate(&descents))
+}

@@ -1,0 +1,102 @@
+//! Both ends of a stream, as they are written, reached: what the program and the Python module begin with.
+
+use crate::fars::{self, Fars, Whom};
+use crate::identity;
+use crate::place::{Named, Places};
+use std::ffi::OsStr;
+use std::os::fd::{OwnedFd, RawFd};
+use std::path::Path;
+use std::sync::Arc;
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::link::Identity;
+use thalweg_mover::run::far::Far;
+use thalweg_mover::run::flow::job::{FlowFrom, FlowTo};
+use thalweg_wire::message::Place;
+
+/// One end of a stream.
+pub enum End {
+    /// A pipe: read to its end, or written.
+    Pipe(OwnedFd),
+    /// A place.
+    Named(Named),
+}
+
+impl End {
+    /// As typed; `-` is the pipe, which is then asked for.
+    ///
+    /// # Errors
+    /// `Usage`, if it is no place; what opening the pipe says.
+    pub fn parse(text: &OsStr, places: &Places, pipe: impl FnOnce() -> Result<OwnedFd>) -> Result<End> {
+        match text.as_encoded_bytes() {
+            b"-" => pipe().map(End::Pipe),
+            _ => Named::parse(text, places).map(End::Named),
+        }
+    }
+
+    /// Whether it is a pipe.
+    pub fn is_pipe(&self) -> bool {
+        matches!(self, End::Pipe(_))
+    }
+}
+
+/// Both ends, reached, and who signs for this side.
+pub struct Ends {
+    /// Where the bytes come from.
+    pub from: FlowFrom,
+    /// Where they go.
+    pub to: FlowTo,
+    /// Who signs.
+    pub signer: Arc<Identity>,
+}
+
+impl Ends {
+    /// Reaches the far one, if one is far. `state` is where our own keys are.
+    ///
+    /// # Errors
+    /// `Usage` for what cannot be an end of a stream; when the far mover cannot be reached.
+    pub fn reach(source: End, destination: End, fars: &mut Fars, state: &Path) -> Result<Ends> {
+        let (from, who_from) = match source {
+            End::Pipe(pipe) => (FlowFrom::Pipe(pipe), None),
+            End::Named(Named::Local(path)) => (FlowFrom::Local(path), None),
+            End::Named(named) => match far(&named, fars)? {
+                Some((far, place, identity)) => (FlowFrom::Far(far, place), Some(identity)),
+                None => return Err(usage("this is no source of a stream")),
+            },
+        };
+        let (to, who_to) = match destination {
+            End::Pipe(pipe) => (FlowTo::Pipe(pipe), None),
+            End::Named(Named::Local(path)) => (FlowTo::Local(path), None),
+            End::Named(Named::Null) => (FlowTo::Null, None),
+            End::Named(named) => match far(&named, fars)? {
+                Some((far, place, identity)) => (FlowTo::Far(far, place), Some(identity)),
+                None => return Err(usage("this is no destination of a stream")),
+            },
+        };
+        let signer = match who_from.or(who_to) {
+            Some(identity) => identity,
+            None => Arc::new(identity::own(state)?),
+        };
+        Ok(Ends { from, to, signer })
+    }
+}
+
+/// A far mover, the place there, and who we are there.
+type There = (Arc<Far>, Place, Arc<Identity>);
+
+fn far(named: &Named, fars: &mut Fars) -> Result<Option<There>> {
+    let Some((whom, there)) = Whom::of(named).zip(fars::place_there(named)) else { return Ok(None) };
+    let reached = fars.reach(&whom)?;
+    Ok(Some((reached.far, there, reached.identity)))
+}
+
+/// The pipe of this number, of which the caller keeps the original.
+///
+/// # Errors
+/// `Io`, if it is not open.
+pub fn pipe(number: RawFd) -> Result<OwnedFd> {
+    thalweg_sys::usage::duplicate(number).map_err(|error| of_io("open a pipe", &error))
+}
+
+fn usage(cause: &str) -> Failure {
+    Failure::new(FailureKind::Usage, "read the places of a stream", cause)
+}

@@ -1,0 +1,284 @@
+//! `lag`: how long after it was written can a byte be read at the destination? Messages go at a steady rate through a pipe
+//! into `thalweg stream`; at the other end the file is read as it grows. Near, over loopback, and over a distance.
+//!
+//! Frames of 1 MB, a thousand a second as far as the machine carries them, go from memory to memory by `thalweg frames`, which
+//! tells their tail itself.
+//!
+//! A message's lag runs from its write, or from when the write was due if those before it held it up: a path that cannot
+//! carry the rate shows as lag, not as a slower writer. It ends when the last byte of the message was read, which is
+//! looked for every [`LOOK`]; so much is in each.
+
+use super::{Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
+use crate::bench::network::{Host, PathWish, Testbed};
+use crate::bench::record::{Distribution, PathKind, Sample};
+use crate::bench::yard::{Copied, Daemon, Yard};
+use crate::bench::{Bench, Prepared, Wishes};
+use crate::testbed::spec::TUNED;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::ChildStdin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::model::score;
+
+pub const SUITE: Suite = Suite {
+    name: "lag",
+    asks: "how late is what was written readable far away? (003 section 2.1: worst case first)",
+    runs: 3,
+    budget_bytes: 64 * super::MIB,
+    prepare,
+    run,
+};
+
+/// Of the far case, unless others are asked for.
+const RTT: Duration = Duration::from_millis(100);
+const RATE_BITS_PER_S: u64 = 10 * super::GBIT;
+/// How long messages are written, unless another time is asked for.
+const TIME: Duration = Duration::from_secs(2);
+/// Between two looks at the destination.
+const LOOK: Duration = Duration::from_micros(200);
+/// How long the first message, which opens everything, may take.
+const OPENING: Duration = Duration::from_secs(20);
+
+/// What is written at once, and how often.
+#[derive(Debug, Clone, Copy)]
+struct Messages {
+    bytes: usize,
+    period: Duration,
+}
+
+const MESSAGES: [Messages; 2] = [
+    Messages { bytes: 1 << 10, period: Duration::from_millis(1) },
+    Messages { bytes: 100 << 10, period: Duration::from_millis(10) },
+];
+
+impl Messages {
+    fn count(&self, wishes: &Wishes) -> u32 {
+        let time = wishes.time.unwrap_or(TIME);
+        let by_time = (time.as_secs_f64() / self.period.as_secs_f64()) as u64;
+        let by_bytes = SUITE.budget_bytes(wishes) / self.bytes as u64;
+        u32::try_from(by_time.min(by_bytes).max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+fn far_path(wishes: &Wishes) -> PathWish {
+    path_wish(wishes, RTT, RATE_BITS_PER_S)
+}
+
+fn prepare(wishes: &Wishes) -> Result<Prepared> {
+    if wishes.rtts.len() > 1 {
+        return Err(Failure::new(FailureKind::Usage, "measure", "`lag` takes one --rtt, beside loopback"));
+    }
+    let path = match Testbed::check() {
+        // Near and far are parameters.
+        Ok(()) => match testbed_kind(&far_path(wishes)) {
+            PathKind::Testbed { rate_bits_per_s, loss, mtu_bytes, .. } => {
+                PathKind::Testbed { rtt_s: None, rate_bits_per_s, loss, mtu_bytes }
+            }
+            other => other,
+        },
+        Err(failure) if !wishes.rtts.is_empty() => return Err(failure),
+        Err(_) => PathKind::Loopback,
+    };
+    let told = |messages: &Messages| {
+        let (count, bytes) = (messages.count(wishes), size(messages.bytes as u64));
+        format!("{count} of {bytes}, one each {} ms", messages.period.as_millis())
+    };
+    Ok(Prepared {
+        path,
+        encryption: encrypted(),
+        verification: "a digest of every piece before it is written".to_owned(),
+        changes: vec![scaled("messages", "1 MB at 1 kHz (003 section 2.1)", {
+            MESSAGES.iter().map(told).collect::<Vec<_>>().join("; ")
+        })],
+    })
+}
+
+fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let mut stands = vec![Stand {
+        testbed: None,
+        rtt: Duration::ZERO,
+        daemon: bench.yard.daemon(None)?,
+        channels: AtomicU32::new(0),
+    }];
+    match Testbed::check() {
+        Ok(()) => {
+            let path = far_path(bench.wishes);
+            let testbed = Testbed::up(&bench.yard, "lag", &path, TUNED)?;
+            let daemon = bench.yard.daemon(Some(&testbed.right))?;
+            stands.push(Stand { testbed: Some(testbed), rtt: path.rtt, daemon, channels: AtomicU32::new(0) });
+        }
+        Err(failure) => bench.leave_out("over a distance", &failure.cause)?,
+    }
+    let messages = MESSAGES.map(Some).into_iter().chain([None]);
+    let cases =
+        stands.iter().flat_map(|stand| messages.clone().map(move |messages| (stand, messages))).collect();
+    bench.take_turns(cases, |bench, _, (stand, messages)| {
+        let measure = || match messages {
+            Some(messages) => stand.measure(bench, *messages),
+            None => stand.frames(&bench.yard, bench.wishes.time.unwrap_or(TIME)),
+        };
+        let sample = match &stand.testbed {
+            Some(testbed) => super::over(testbed, measure)?,
+            None => measure()?,
+        };
+        bench.yard.remove(&stand.daemon.path("flow"))?;
+        Ok(Some(sample))
+    })
+}
+
+/// Where it is measured.
+struct Stand {
+    // Ends before its hosts do.
+    daemon: Daemon,
+    testbed: Option<Testbed>,
+    rtt: Duration,
+    /// Channels so far: each run has its own.
+    channels: AtomicU32,
+}
+
+impl Stand {
+    fn measure(&self, bench: &Bench<'_>, messages: Messages) -> Result<Sample> {
+        let count = messages.count(bench.wishes);
+        let words = ["stream".to_owned(), "-".to_owned(), self.daemon.url("flow")];
+        let file = self.daemon.path("flow");
+        let is_over = AtomicBool::new(false);
+        let host: Option<&Host> = self.testbed.as_ref().map(|testbed| &testbed.left);
+        let (fed, seen) = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| read(&file, messages.bytes, count + 1, &is_over));
+            let feed = |pipe: ChildStdin| write(pipe, &file, messages, count);
+            let fed = bench.yard.fed(host, Some(&self.daemon), &words, feed);
+            is_over.store(true, Ordering::Relaxed);
+            (fed, reading.join())
+        });
+        let (copied, written): (Copied, Vec<Instant>) = fed?;
+        let lost = |_| Failure::new(FailureKind::Internal, "read what arrives", "a thread panicked");
+        let seen = seen.map_err(lost)?.map_err(|error| of_io("read what arrives", &error))?;
+        if seen.len() != written.len() {
+            let cause = format!("{} of {} messages could be read", seen.len(), written.len());
+            return Err(Failure::new(FailureKind::Damage, "read what arrives", cause));
+        }
+        // Without the first, which opened everything; in whole microseconds.
+        let lags = written
+            .iter()
+            .zip(&seen)
+            .skip(1)
+            .map(|(written, seen)| seen.saturating_duration_since(*written).as_micros() as f64 / 1e6);
+        let lags: Vec<f64> = lags.collect();
+        let content = (u64::from(count) + 1) * messages.bytes as u64;
+        let mut sample = of_copy("stream", &copied, content, 1)
+            .with("rtt", seconds(self.rtt.as_secs_f64()))
+            .with("message_size", bytes(messages.bytes as u64))
+            .with("period", seconds(messages.period.as_secs_f64()))
+            .predicted("lag", self.rtt.as_secs_f64() / 2.0, "s");
+        let refused = |error| Failure::new(FailureKind::Internal, "find the tail of lags", error);
+        let tail = score::tail(&lags).map_err(refused)?;
+        for (name, value) in [
+            ("lag_p50", tail.p50_s),
+            ("lag_p90", tail.p90_s),
+            ("lag_p99", tail.p99_s),
+            ("lag_max", tail.max_s),
+        ] {
+            sample = sample.measured(name, value, "s");
+        }
+        sample.distributions.insert("lag".to_owned(), Distribution { unit: "s".into(), values: lags });
+        Ok(sample)
+    }
+
+    /// Frames through a channel: pushed from here, pulled beside the daemon.
+    fn frames(&self, yard: &Yard, time: Duration) -> Result<Sample> {
+        let number = self.channels.fetch_add(1, Ordering::Relaxed);
+        let place = self.daemon.url(&format!("frames-{number}"));
+        let (bytes, per_s) = (FRAME_BYTES.to_string(), FRAMES_PER_S.to_string());
+        let pull = ["frames", "pull", &place, "null:"].map(str::to_owned);
+        let push = ["frames", "push", "-", &place, "--frame-bytes", &bytes, "--frames-per-s", &per_s];
+        let push = push.map(str::to_owned);
+        let count = (time.as_secs_f64() * f64::from(FRAMES_PER_S)).max(1.0) as u64;
+        let feed = |mut pipe: ChildStdin| {
+            let frame = vec![7; FRAME_BYTES as usize];
+            (0..count).try_for_each(|_| pipe.write_all(&frame))
+        };
+        let (near, far) = (self.testbed.as_ref()).map(|testbed| (&testbed.left, &testbed.right)).unzip();
+        let (pushed, pulled) = std::thread::scope(|scope| {
+            let pulling = scope.spawn(|| yard.copy(far, Some(&self.daemon), &pull));
+            (yard.fed(near, Some(&self.daemon), &push, feed), pulling.join())
+        });
+        let lost = |_| Failure::new(FailureKind::Internal, "pull frames", "a thread panicked");
+        let (pulled, (pushed, ())) = (pulled.map_err(lost)??, pushed?);
+        if pulled.number("frames") != count as f64 {
+            let cause = format!("{} of {count} frames arrived", pulled.number("frames"));
+            return Err(Failure::new(FailureKind::Damage, "pull frames", cause));
+        }
+        // Of the pull, which began before the push and ended behind it: both are in what it saw.
+        let sample = of_copy("frames", &pulled, count * FRAME_BYTES, 0)
+            .with("rtt", seconds(self.rtt.as_secs_f64()))
+            .with("message_size", super::bytes(FRAME_BYTES))
+            .with("period", seconds(1.0 / f64::from(FRAMES_PER_S)))
+            .measured("frames_per_s", count as f64 / pushed.number("seconds").max(1e-9), "1")
+            .predicted("lag", self.rtt.as_secs_f64() / 2.0, "s");
+        let latency = &pulled.finished["latency"];
+        let of = |name: &str| latency[name].as_f64().unwrap_or(f64::NAN);
+        Ok(with_tail(sample, ["p50_s", "p90_s", "p99_s", "max_s"].map(of)))
+    }
+}
+
+/// What was not measured is no number, and is left out.
+fn with_tail(sample: Sample, tail: [f64; 4]) -> Sample {
+    let named = ["lag_p50", "lag_p90", "lag_p99", "lag_max"].into_iter().zip(tail);
+    let known = named.filter(|(_, value)| value.is_finite());
+    known.fold(sample, |sample, (name, value)| sample.measured(name, value, "s"))
+}
+
+/// A frame, and how many a second (003 section 2.1).
+const FRAME_BYTES: u64 = 1_000_000;
+const FRAMES_PER_S: u32 = 1000;
+
+/// Writes messages when they are due, and says when each was.
+fn write(mut pipe: ChildStdin, file: &Path, messages: Messages, count: u32) -> io::Result<Vec<Instant>> {
+    let message = vec![7; messages.bytes];
+    let mut written = vec![Instant::now()];
+    pipe.write_all(&message)?;
+    let until = Instant::now() + OPENING;
+    while file.metadata().map_or(0, |metadata| metadata.len()) < message.len() as u64 {
+        if Instant::now() > until {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the first message did not arrive"));
+        }
+        std::thread::sleep(LOOK);
+    }
+    let began = Instant::now();
+    let mut free = began;
+    for number in 1..=count {
+        let due = began + messages.period * number;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        // If the write before held it up, it counts from when it was due.
+        written.push(if free > due { due } else { Instant::now() });
+        pipe.write_all(&message)?;
+        free = Instant::now();
+    }
+    Ok(written)
+}
+
+/// Reads the file as it grows; when each message had been read.
+fn read(file: &Path, message_bytes: usize, count: u32, is_over: &AtomicBool) -> io::Result<Vec<Instant>> {
+    let (mut seen, mut buffer, mut bytes) = (Vec::new(), vec![0; 1 << 20], 0);
+    let mut open: Option<File> = None;
+    while seen.len() < count as usize {
+        // What was there before the end is read after it.
+        let was_over = is_over.load(Ordering::Relaxed);
+        if open.is_none() {
+            open = File::open(file).ok();
+        }
+        let now = open.as_mut().map_or(Ok(0), |file| file.read(&mut buffer))?;
+        if now > 0 {
+            bytes += now;
+            seen.resize((bytes / message_bytes).min(count as usize), Instant::now());
+        } else if was_over {
+            break;
+        } else {
+            std::thread::sleep(LOOK);
+        }
+    }
+    Ok(seen)
+}

@@ -1,0 +1,87 @@
+//! What is checked after each step, and in the end.
+
+use super::World;
+use crate::frames::lane::cost;
+use std::collections::BTreeSet;
+use thalweg_wire::message::{FrameFrom, FramePolicy};
+
+impl World {
+    pub(super) fn look(&self) -> Result<(), String> {
+        let memory_bytes = self.hub.memory_bytes();
+        if memory_bytes > self.memory_max {
+            return Err(format!("{memory_bytes} bytes in memory, of {}", self.memory_max));
+        }
+        for taker in &self.takers {
+            if taker.machine.held_bytes() > taker.window.bytes + cost(700, 0) {
+                return Err("a consumer holds more than its window".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        // Consumers of a hub that never heard of a producer wait for one, and rightly.
+        let is_orphaned = self.makers.iter().all(|maker| maker.is_dead) && self.hub.has_no_producers();
+        self.makers.iter().all(|maker| maker.is_dead || maker.finished)
+            && self.takers.iter().all(|taker| taker.is_dead || taker.ended || is_orphaned)
+    }
+
+    pub(super) fn at_end(&self) -> Result<(), String> {
+        for maker in self.makers.iter().filter(|maker| !maker.is_dead) {
+            let mut together = BTreeSet::new();
+            let name = maker.id.as_str();
+            for taker in self.takers.iter().filter(|taker| !taker.is_dead) {
+                let got = taker.delivered.get(name).cloned().unwrap_or_default();
+                if taker.asks.group.is_some() {
+                    together.extend(got);
+                    continue;
+                }
+                let next = taker.next.get(name).copied().unwrap_or(0);
+                let from_start = taker.asks.from == FrameFrom::Start;
+                if from_start && next != maker.frames {
+                    return Err(format!("of {name} only {next} of {} are delivered or named", maker.frames));
+                }
+                let has_room = self.spill.is_none_or(|spill| spill.bytes_max > 1_000_000);
+                let keeps = taker.asks.policy == FramePolicy::Block
+                    || taker.asks.policy == FramePolicy::Spill && has_room;
+                // Whoever is there from the start; and nothing of what others left behind.
+                if keeps && from_start && self.restarts == 0 && !taker.lost.is_empty() {
+                    return Err(format!("{:?} lost {:?}", taker.asks.policy, taker.lost));
+                }
+                let promised = self.promised.get(&maker.id).copied().unwrap_or(0);
+                let all_promised = (0..promised).all(|sequence| got.contains(&sequence));
+                if keeps && has_room && from_start && !all_promised {
+                    return Err(format!("of {name} were {promised} promised, and not all delivered"));
+                }
+            }
+            let is_group = self.takers.iter().any(|taker| taker.asks.group.is_some());
+            let has_room = self.spill.is_none_or(|spill| spill.bytes_max > 1_000_000);
+            if is_group && self.restarts == 0 && self.kills == 0 && has_room {
+                let keeps = !self.takers.iter().any(|taker| {
+                    matches!(taker.asks.policy, FramePolicy::DropOldest { .. } | FramePolicy::LatestOnly)
+                });
+                if keeps && together.len() as u64 != maker.frames {
+                    return Err(format!(
+                        "a group got {} of {} frames of {name}",
+                        together.len(),
+                        maker.frames
+                    ));
+                }
+            }
+        }
+        // Without restarts no frame goes to two of a group.
+        if self.restarts == 0 {
+            let mut seen: BTreeSet<(&str, u64)> = BTreeSet::new();
+            for taker in self.takers.iter().filter(|taker| taker.asks.group.is_some() && !taker.is_dead) {
+                for (name, got) in &taker.delivered {
+                    for sequence in got {
+                        if !seen.insert((name, *sequence)) {
+                            return Err(format!("{name} {sequence} went to two of a group"));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

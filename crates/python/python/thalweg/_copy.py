@@ -1,0 +1,260 @@
+"""Copies and verifications: what :mod:`thalweg` and :mod:`thalweg.aio` share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, Unpack
+
+from thalweg import _thalweg
+from thalweg._work import Event, Place, Reaching, Underway, Watching, drive, reaching_of, refuse_unknown, text_of
+from thalweg.errors import Error, PartialError, of_object
+
+#: How far to verify: ``written`` checks each digest before the write, ``readback`` also reads from the medium again,
+#: ``paranoid`` reads the source twice too.
+Verify: TypeAlias = Literal["written", "readback", "paranoid"]
+#: How to recognise what is there: by size and time (``evidence``), by content (``digest``), not at all (``nothing``).
+Check: TypeAlias = Literal["evidence", "digest", "nothing"]
+
+
+class CopyOptions(Reaching, Watching, total=False):
+    """What a copy goes by, beyond its places."""
+
+    #: Whether entries that fail raise :class:`~thalweg.PartialError`; otherwise they are only in the report. Default: yes.
+    check_entries: bool
+    #: Compress where it pays.
+    compress: bool
+    #: How far to verify. Default: ``written``.
+    verify: Verify
+    #: How to recognise what is there. Default: ``evidence``.
+    check: Check
+    #: Say what would be done, change nothing.
+    dry_run: bool
+    #: Leave alone what is newer at the destination.
+    update: bool
+    #: Leave alone what exists at the destination.
+    ignore_existing: bool
+    #: Do not cross into other file systems.
+    one_file_system: bool
+    #: Rules as rsync reads them, ``"+ PATTERN"`` and ``"- PATTERN"``; the first that matches decides.
+    filter: Sequence[str]
+    #: Send no faster than this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``.
+    bwlimit: str | None
+    #: TCP connections, 1 to 256. Default: by round trip and cores.
+    streams: int | None
+    #: Write what both sides signed to this file, for :func:`verify`.
+    receipt: str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a copy did. Sizes are in bytes, times in seconds."""
+
+    #: Entries copied.
+    done: int
+    #: Entries that were there already.
+    unchanged: int
+    #: Entries left out.
+    skipped: int
+    #: Entries that failed.
+    failed: int
+    #: Entries removed at the destination.
+    deleted: int
+    #: Content bytes of the entries copied.
+    bytes_done: int
+    #: Content bytes that travelled.
+    bytes_received: int
+    #: Content bytes found by comparing, and copied from there.
+    bytes_same: int
+    #: Content bytes that an earlier attempt had left durable.
+    bytes_resumed: int
+    #: Chunks that came damaged and were sent again.
+    chunks_repaired: int
+    #: From the first connection to the last word.
+    seconds: float
+    #: How often it had to start over.
+    attempts: int
+    #: BLAKE3 over the lines of all entries, which both sides signed.
+    root: str
+    #: Which stage was the narrowest and what to turn, in words.
+    sentence: str | None
+    #: One error for each entry that failed; the first 1000.
+    failures: list[Error] = field(repr=False)
+    #: All of it, as the event ``finished`` of docs/reference/json.md.
+    details: Event = field(repr=False)
+
+    @staticmethod
+    def _of(told: Event) -> Report:
+        failures = [of_object(failure) for failure in told.pop("failures")]
+        plain = {name: told[name] for name in _REPORTED}
+        return Report(**plain, failures=failures, details=told)
+
+
+_REPORTED = [name for name in Report.__dataclass_fields__ if name not in ("failures", "details")]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a verification found."""
+
+    #: Entries of the receipt that were looked for.
+    entries: int
+    #: Content bytes that have the digest of the receipt.
+    bytes: int
+    #: Entries that are not there.
+    missing: int
+    #: Entries of another kind, size or content.
+    differing: int
+    #: Entries that the receipt does not have (only with ``strict``).
+    extra: int
+    #: Entries that could not be read.
+    unreadable: int
+    #: Files of the right size of which the receipt has no digest.
+    without_digest: int
+    #: Who signed as the sender: certificate and key.
+    sender: str
+    #: Who signed as the receiver.
+    receiver: str
+    #: Events ``difference``, ``damage`` (byte ranges) and ``error``; the first 10,000.
+    findings: list[Event] = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is as the receipt says."""
+        return not (self.missing or self.differing or self.extra or self.unreadable)
+
+
+#: Findings of a verification that are kept.
+_FINDINGS_MAX = 10_000
+
+
+class Transfer(Underway[Report]):
+    """A copy under way: an iterator over its events, and a context manager that stops it on the way out.
+
+    >>> with thalweg.transfer("run7", "tw://host/data/") as copying:  # doctest: +SKIP
+    ...     for event in copying:
+    ...         print(event["event"])
+    >>> copying.report().bytes_done  # doctest: +SKIP
+
+    ``progress`` events come every ``progress_s`` seconds while it is iterated, and once at the end. The report raises what
+    failed: the whole, or (unless ``check_entries=False``) entries as :class:`~thalweg.PartialError`.
+    """
+
+
+def start(
+    source: Place | Sequence[Place],
+    destination: Place,
+    options: CopyOptions,
+    *,
+    delete_max: int | None = None,
+    tells: bool = True,
+) -> Transfer:
+    refuse_unknown(options, CopyOptions)
+    sources = [source] if isinstance(source, str | bytes | os.PathLike) else list(source)
+    places = [text_of(place) for place in [*sources, destination]]
+    asked = {
+        "delete_max": delete_max,
+        "compress": options.get("compress", False),
+        "verify": options.get("verify", "written"),
+        "check": options.get("check", "evidence"),
+        "dry_run": options.get("dry_run", False),
+        "update": options.get("update", False),
+        "ignore_existing": options.get("ignore_existing", False),
+        "one_file_system": options.get("one_file_system", False),
+        "filter": list(options.get("filter", ())),
+        "bwlimit": options.get("bwlimit"),
+        "streams": options.get("streams"),
+        "receipt": options.get("receipt"),
+        "entries": options.get("entries", False),
+        "tells": tells,
+    }
+    checks = options.get("check_entries", True)
+
+    def conclude(told: Event) -> Report:
+        report = Report._of(told)
+        if report.failed and checks:
+            raise PartialError(report)
+        return report
+
+    return Transfer(_thalweg.copy(places, asked, reaching_of(options)), conclude, options.get("progress_s", 1.0))
+
+
+def transfer(
+    source: Place | Sequence[Place],
+    destination: Place,
+    *,
+    delete_max: int | None = None,
+    **options: Unpack[CopyOptions],
+) -> Transfer:
+    """Begins a copy and returns at once; see :class:`Transfer` and :func:`copy`.
+
+    ``delete_max``: remove what the source lacks, at most so many entries. Further options: :class:`CopyOptions`.
+    """
+    return start(source, destination, options, delete_max=delete_max)
+
+
+def copy(
+    source: Place | Sequence[Place],
+    destination: Place,
+    *,
+    on_event: Callable[[Event], object] | None = None,
+    **options: Unpack[CopyOptions],
+) -> Report:
+    """Copies files and trees; returns when everything is verified and durable.
+
+    ``source``: a place, or several at the same machine. ``on_event`` is called on this thread: with ``progress`` every
+    ``progress_s`` seconds, with what happens to the link, and with each entry if ``entries``; while it works, and is slow,
+    the copy waits. If it raises, the copy stops in order. ``check_entries=False``: entries that fail are in the report,
+    and no :class:`~thalweg.PartialError` is raised. Further options: :class:`CopyOptions` (docs/guide/python.md).
+
+    Raises :class:`~thalweg.Error`, of a class by its kind. On Ctrl-C it stops in order; the same call resumes.
+    """
+    return drive(start(source, destination, options, tells=on_event is not None), on_event)
+
+
+def sync(
+    source: Place | Sequence[Place],
+    destination: Place,
+    *,
+    delete: bool = False,
+    max_delete: int = 1000,
+    on_event: Callable[[Event], object] | None = None,
+    **options: Unpack[CopyOptions],
+) -> Report:
+    """Makes a destination the same as a source: :func:`copy`, and with ``delete`` removes what the source lacks, refusing
+    more than ``max_delete`` entries. Give the source a trailing slash to mean its contents."""
+    delete_max = max_delete if delete else None
+    return drive(start(source, destination, options, delete_max=delete_max, tells=on_event is not None), on_event)
+
+
+def verify(
+    receipt: str | os.PathLike[str],
+    place: Place,
+    *,
+    strict: bool = False,
+    keys: Sequence[str] = (),
+    on_event: Callable[[Event], object] | None = None,
+    **reaching: Unpack[Reaching],
+) -> Verified:
+    """Whether what a receipt says is still at a place, undamaged. Every file is read and digested where it is.
+
+    ``strict``: what the receipt does not have is a difference. ``keys``: public keys or fingerprints of certificates, in
+    hexadecimal, that both signers must be among; without, anybody may have signed. Raises
+    :class:`~thalweg.DamageError` for a receipt that is not what was signed; differences are no error but findings.
+    """
+    return drive(start_verify(receipt, place, strict, keys, reaching), on_event)
+
+
+def start_verify(
+    receipt: str | os.PathLike[str], place: Place, strict: bool, keys: Sequence[str], reaching: Reaching
+) -> Underway[Verified]:
+    refuse_unknown(reaching, Reaching)
+    findings: list[Event] = []
+
+    def notice(event: Event) -> None:
+        if len(findings) < _FINDINGS_MAX:
+            findings.append(event)
+
+    work = _thalweg.verify(receipt, text_of(place), strict, list(keys), reaching_of(reaching))
+    return Underway(work, lambda told: Verified(**told, findings=findings), None, notice)

@@ -1,0 +1,613 @@
+"""Frames of detectors, from memory to memory: what :mod:`thalweg` and :mod:`thalweg.aio` share."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, TypeAlias, TypedDict, Unpack, runtime_checkable
+
+from thalweg import _thalweg
+from thalweg._work import Place, Reaching, reaching_of, refuse_unknown, text_of
+from thalweg.errors import Error
+
+#: What happens when a consumer is slower than the producers: they wait (``block``), what memory does not hold goes to a
+#: log and is replayed (``spill``), the oldest are dropped, or only the latest is handed out. What is lost is always named.
+Policy: TypeAlias = Literal["block", "spill", "drop-oldest", "latest-only"]
+#: Why a consumer does not get frames.
+Reason: TypeAlias = Literal["dropped", "superseded", "forgotten", "hub-restart", "damaged"]
+
+
+@runtime_checkable
+class Array(Protocol):
+    """An array as NumPy has it."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+    def tobytes(self) -> bytes: ...
+
+
+#: What can be pushed: ``bytes``, an array, anything with a buffer, or a frame that came.
+Data: TypeAlias = "Frame | bytes | bytearray | memoryview | Array"
+
+
+class ChannelOptions(Reaching, total=False):
+    """How a channel is reached, and how it is kept, if this is the first to open it."""
+
+    #: Bytes of payloads that the hub holds in memory for all consumers together. Default: 256 MiB.
+    memory_bytes: int | None
+    #: Bytes of the spill log, at most. Default: 16 GiB.
+    spill_bytes: int | None
+    #: Write every frame to the spill log, for consumers that come later. Default: no.
+    recorded: bool
+    #: While nobody consumes, frames go nowhere; else they wait, and in the end their producers do. Default: no.
+    unattended: bool
+    #: Payload bytes under way here, 64 KiB to 256 MiB. Default: 64 MiB.
+    window_bytes: int
+    #: TCP connections, 1 to 256. Default: by round trip and cores, at most 4.
+    streams: int | None
+
+
+@dataclass(frozen=True)
+class Clock:
+    """One clock against the hub's: add ``offset_ns`` to have the hub's, wrong by at most ``bound_ns``."""
+
+    offset_ns: int
+    bound_ns: int
+
+
+@dataclass(frozen=True)
+class Latency:
+    """From made to received, by the hub's clock; each figure but the longest is at most 1 % too high."""
+
+    #: Frames measured.
+    count: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    max_ns: int
+    #: Each figure is wrong by at most this, because clocks are.
+    bound_ns: int
+    #: Streaming Speed Score (003 Eq 11): the longest over the ideal. ``None`` below a second of frames.
+    speed_score: float | None
+
+
+@dataclass(frozen=True)
+class SenderFigures:
+    """What a sender did so far."""
+
+    #: Frames pushed by this process, and their payload bytes.
+    frames: int
+    bytes: int
+    #: Of those, what the hub has not yet.
+    waiting: int
+    waiting_bytes: int
+    #: Frames sent again, after outages or damage.
+    again: int
+    #: Nanoseconds for which pushes waited for room.
+    blocked_ns: int
+    #: Links lost.
+    outages: int
+    #: Our clock against the hub's.
+    clock: Clock | None
+
+    @staticmethod
+    def _of(told: dict[str, Any]) -> SenderFigures:
+        return SenderFigures(**{**told, "clock": _clock(told["clock"])})
+
+
+@dataclass(frozen=True)
+class ProducerReport:
+    """What a producer did, when the hub has all of it."""
+
+    #: Its name.
+    producer: str
+    #: The sequence after its last frame, earlier processes of its name counted.
+    sequence_end: int
+    #: The figures at the end.
+    figures: SenderFigures
+
+
+@dataclass(frozen=True)
+class ReceiverFigures:
+    """What a receiver got so far."""
+
+    #: Frames delivered, and their payload bytes.
+    frames: int
+    bytes: int
+    #: Frames named as lost, by reason.
+    lost: dict[Reason, int]
+    #: Sets that were over.
+    sets_complete: int
+    sets_incomplete: int
+    #: Frames that came again and were dropped; that came damaged and were asked for again.
+    again: int
+    damaged: int
+    #: Frames that came later than their deadline; that had one.
+    late: int
+    with_deadline: int
+    #: Links lost.
+    outages: int
+    #: Our clock against the hub's.
+    clock: Clock | None
+    #: The tail.
+    latency: Latency | None
+
+    @staticmethod
+    def _of(told: dict[str, Any]) -> ReceiverFigures:
+        latency = told["latency"]
+        known = {"clock": _clock(told["clock"]), "latency": None if latency is None else Latency(**latency)}
+        return ReceiverFigures(**{**told, **known})
+
+    @property
+    def lost_frames(self) -> int:
+        """Frames named as lost, for any reason."""
+        return sum(self.lost.values())
+
+
+@dataclass(frozen=True)
+class ConsumerReport:
+    """What a consumer got, at its end."""
+
+    #: The figures at the end.
+    figures: ReceiverFigures
+    #: Producers that finished.
+    producers_finished: int
+    #: Producers that went away without finishing.
+    producers_gone: list[str]
+
+    @staticmethod
+    def _of(told: dict[str, Any]) -> ConsumerReport:
+        figures = ReceiverFigures._of(told["figures"])
+        return ConsumerReport(figures, told["producers_finished"], told["producers_gone"])
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Frames of one producer that this consumer does not get: told where they would have come."""
+
+    producer: str
+    #: The first of them, and the one after the last.
+    first: int
+    end: int
+    reason: Reason
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+
+@dataclass(frozen=True)
+class SetReport:
+    """A set that is over."""
+
+    set: int
+    #: Frames that it should have.
+    frames: int
+    #: Frames of it that were delivered here.
+    delivered: int
+    #: Frames of it that the hub was given.
+    taken: int
+    #: Indexes that were not delivered, as ranges ``(first, end)``.
+    missing: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it was delivered."""
+        return not self.missing
+
+
+class Frame:
+    """A frame that came; its payload was held against its digest.
+
+    ``numpy.asarray(frame)`` and ``frame.data`` look at its bytes where they are: nothing is copied, nothing can be written,
+    and they keep them.
+    """
+
+    __slots__ = ("__weakref__", "_native")
+
+    def __init__(self, native: _thalweg.Frame) -> None:
+        self._native = native
+
+    @property
+    def producer(self) -> str:
+        """Who made it."""
+        return self._native.producer
+
+    @property
+    def sequence(self) -> int:
+        """Its number among the frames of its producer."""
+        return self._native.sequence
+
+    @property
+    def set(self) -> tuple[int, int] | None:
+        """Set that it belongs to, and its index there."""
+        return self._native.set
+
+    @property
+    def time_ns(self) -> int:
+        """When it was made, in nanoseconds since 1970 by its producer's clock."""
+        return self._native.time_ns
+
+    @property
+    def latency_ns(self) -> int | None:
+        """From made to received, by the hub's clock; ``None`` without a measured clock."""
+        return self._native.latency_ns
+
+    @property
+    def is_late(self) -> bool | None:
+        """Whether it came later than its deadline; ``None`` without one, or without a measured clock."""
+        deadline, latency = self._native.deadline_ns, self._native.latency_ns
+        return None if deadline is None or latency is None else latency > deadline
+
+    @property
+    def dtype(self) -> str:
+        """Type of an element, as NumPy writes it; ``"|u1"`` if none was said."""
+        return self._native.dtype or "|u1"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Elements along each axis."""
+        return tuple(self._native.shape) if self._native.dtype else (self._native.nbytes,)
+
+    @property
+    def metadata(self) -> bytes:
+        """What the producer added."""
+        return self._native.metadata
+
+    @property
+    def digest(self) -> str:
+        """BLAKE3 of the payload: 64 hexadecimal digits."""
+        return self._native.digest
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the payload."""
+        return self._native.nbytes
+
+    @property
+    def data(self) -> memoryview:
+        """The payload's bytes, which this keeps."""
+        native = self._native
+        if not native.nbytes:
+            return memoryview(b"")
+        # A buffer of the native type's own would be unsafe code, of which only crates/sys has any. The view holds this
+        # array, and the array the payload.
+        there = (ctypes.c_ubyte * native.nbytes).from_address(native.address)
+        there._owner = native  # type: ignore[attr-defined]
+        return memoryview(there).cast("B").toreadonly()
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        place = (self._native.address, True)
+        return {"version": 3, "shape": self.shape, "typestr": self.dtype, "data": place, "strides": None}
+
+    if sys.version_info >= (3, 12):
+
+        def __buffer__(self, flags: int, /) -> memoryview:
+            return self.data
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.data)
+
+    def tobytes(self) -> bytes:
+        """A copy of the payload."""
+        return bytes(self.data)
+
+    def __len__(self) -> int:
+        return self._native.nbytes
+
+    def __repr__(self) -> str:
+        return f"<Frame {self.producer} {self.sequence}: {self.dtype} {self.shape}>"
+
+
+#: What a receiver hands out, in order.
+Delivery: TypeAlias = Frame | Lost | SetReport
+
+
+class Sender:
+    """Gives frames to a channel, in order. May be used from several threads.
+
+    >>> with thalweg.Sender("tw://host/export/scan42", ticket="ticket") as sender:  # doctest: +SKIP
+    ...     for number, image in enumerate(camera):
+    ...         sender.push(image, set=(0, number))
+
+    Leaving the block waits until the hub has everything; leaving it with an exception ends at once, and consumers are told
+    that this producer is gone.
+
+    ``producer``: its name; one that begins under a name that the hub knows goes on with its sequence. Default: a random
+    one. ``durable``: the hub has a frame when it is in its synced log, not when it is in its memory. Further options:
+    :class:`ChannelOptions` (docs/guide/python.md).
+    """
+
+    def __init__(
+        self, place: Place, *, producer: str | None = None, durable: bool = False, **options: Unpack[ChannelOptions]
+    ) -> None:
+        refuse_unknown(options, ChannelOptions)
+        asked = {"producer": producer, "durable": durable, **_kept(options)}
+        self._native = _thalweg.Sender(text_of(place), asked, reaching_of(options))
+        self._is_aborted = False
+
+    @property
+    def producer(self) -> str:
+        """Its name."""
+        return self._native.producer
+
+    def push(
+        self,
+        data: Data,
+        *,
+        set: tuple[int, int] | None = None,
+        time_ns: int | None = None,
+        deadline_s: float | None = None,
+        metadata: bytes = b"",
+        timeout_s: float | None = None,
+    ) -> int:
+        """Gives a frame, and returns its sequence. It is kept here until the hub has it, and sent again after an outage.
+
+        ``data``: ``bytes`` and frames that came are not copied; arrays and other buffers are, once, so that they are yours
+        again when this returns. Type and shape travel with arrays. ``set``: a set that it belongs to, and its index there.
+        ``time_ns``: when it was made, in nanoseconds since 1970; default: now. ``deadline_s``: seconds after that in which it
+        should be with its consumers. ``metadata``: at most 32 KiB.
+
+        Waits for room at most ``timeout_s`` seconds (``None``: as long as it takes); raises :class:`~thalweg.BusyError` then,
+        and the frame was not taken.
+        """
+        payload, head = prepared(data, set, time_ns, deadline_s, metadata)
+        return self._native.push(payload, head, timeout_s)
+
+    def push_prepared(self, payload: _thalweg.Frame | bytes, head: dict[str, Any], timeout_s: float | None) -> int:
+        """:meth:`push` of what :func:`prepared` made, which may be tried again."""
+        return self._native.push(payload, head, timeout_s)
+
+    def declare_set(self, set: int, frames: int) -> None:
+        """Says that a set has so many frames (1 to 2^20), so that consumers are told whether they got all of it. Several
+        producers may; a set that is not complete is over when all that declared it have finished."""
+        self._native.declare_set(set, frames)
+
+    def finish(self, timeout_s: float | None = None) -> ProducerReport:
+        """Says that no more will come, and waits until the hub has everything, at most ``timeout_s`` seconds. May be called
+        again after :class:`~thalweg.BusyError`."""
+        told = json.loads(self._native.finish(timeout_s))
+        producer, end = told.pop("producer"), told.pop("sequence_end")
+        return ProducerReport(producer, end, SenderFigures._of(told))
+
+    def abort(self) -> None:
+        """Ends at once. What the hub has not is lost with this sender."""
+        self._is_aborted = True
+        self._native.abort()
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether it was ended at once."""
+        return self._is_aborted
+
+    def figures(self) -> SenderFigures:
+        """Figures so far."""
+        return SenderFigures._of(json.loads(self._native.figures()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None or self._is_aborted:
+            self.abort()
+            return
+        try:
+            self.finish()
+        except BaseException:
+            self.abort()
+            raise
+
+
+class Receiver:
+    """Takes frames from a channel: an iterator over :class:`Frame`, :class:`Lost` and :class:`SetReport`, in order, until all
+    producers have finished. May be used from several threads: each delivery goes to one of them.
+
+    >>> with thalweg.Receiver("tw://host/export/scan42", ticket="ticket") as receiver:  # doctest: +SKIP
+    ...     for what in receiver:
+    ...         if isinstance(what, thalweg.Frame):
+    ...             total += numpy.asarray(what)
+    >>> receiver.report.figures.latency  # doctest: +SKIP
+
+    ``policy``: see :data:`Policy`. ``depth``: with ``drop-oldest``, how many frames it may be behind; 0: as memory allows.
+    ``group``: shares frames with all others of this group. ``start``: ``"first"`` (everything that is there), ``"now"``, or a
+    sequence. ``name``: one that comes back under its name within ``keep_s`` seconds goes on behind what it took.
+    ``producers``: it ends when so many have finished, and all that are known. Further options: :class:`ChannelOptions`.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        policy: Policy = "block",
+        depth: int = 0,
+        group: str | None = None,
+        start: Literal["first", "now"] | int = "first",
+        name: str | None = None,
+        producers: int = 1,
+        keep_s: float = 30.0,
+        **options: Unpack[ChannelOptions],
+    ) -> None:
+        refuse_unknown(options, ChannelOptions)
+        if isinstance(start, str) and start not in ("first", "now"):
+            raise ValueError(f"start={start!r}: first, now or a sequence")
+        asked = {
+            "policy": policy,
+            "depth": depth,
+            "group": group,
+            "from_now": start == "now",
+            "from_sequence": None if isinstance(start, str) else start,
+            "name": name,
+            "producers": producers,
+            "keep_s": keep_s,
+            **_kept(options),
+        }
+        #: What it got, once all producers have finished or it was closed.
+        self.report: ConsumerReport | None = None
+        self._native = _thalweg.Receiver(text_of(place), asked, reaching_of(options))
+
+    def next(self, timeout_s: float | None = None) -> Delivery | None:
+        """What comes next, waiting at most ``timeout_s`` seconds (``None``: as long as it takes). ``None``: nothing came in
+        time, or nothing follows; then :attr:`report` is there."""
+        if self.report is not None:
+            return None
+        told = self._native.next(timeout_s)
+        if told is None:
+            return None
+        if not isinstance(told, str):
+            return Frame(told)
+        event = json.loads(told)
+        kind = event.pop("event")
+        if kind == "lost":
+            return Lost(**event)
+        if kind == "set":
+            return SetReport(**{**event, "missing": [(first, end) for first, end in event["missing"]]})
+        self.report = ConsumerReport._of(event)
+        return None
+
+    def __iter__(self) -> Iterator[Delivery]:
+        while self.report is None:
+            delivery = self.next()
+            if delivery is not None:
+                yield delivery
+
+    def figures(self) -> ReceiverFigures:
+        """Figures so far."""
+        return ReceiverFigures._of(json.loads(self._native.figures()))
+
+    def close(self) -> ConsumerReport:
+        """Leaves the channel: nothing is kept for it. Returns what it got."""
+        report = ConsumerReport._of(json.loads(self._native.close()))
+        if self.report is None:
+            self.report = report
+        return self.report
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except Error:
+            # Whoever leaves early does not ask how it ended.
+            pass
+
+
+class Hub:
+    """A hub of channels inside this process, with new keys: who has its ticket may use it. Without one, ``thalweg serve`` is
+    the hub.
+
+    >>> with thalweg.Hub("/scratch/hub", "ticket", listen="0.0.0.0:0") as hub:  # doctest: +SKIP
+    ...     receiver = thalweg.Receiver(hub.place("scan42"), ticket="ticket")
+
+    ``directory``: where spill logs go, and what is served as the export ``hub``. ``ticket``: what clients need is written
+    there, readable by this user only. ``listen``: one address with its port or several; port 0: the kernel chooses.
+    ``memory_bytes_max``: what one channel may hold in memory. Default: 1 GiB.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        ticket: str | os.PathLike[str],
+        *,
+        listen: str | Sequence[str] = "127.0.0.1:0",
+        memory_bytes_max: int | None = None,
+    ) -> None:
+        addresses = [listen] if isinstance(listen, str) else list(listen)
+        self._native = _thalweg.Hub(directory, ticket, addresses, memory_bytes_max)
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it listens."""
+        return self._native.addresses()
+
+    def place(self, channel: str) -> str:
+        """The place of a channel, for who has the ticket."""
+        return self._native.place(channel)
+
+    def stop(self) -> None:
+        """Ends it in order. What it held in memory is gone; recorded channels stay in the directory."""
+        self._native.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class _Kept(TypedDict):
+    window_bytes: int
+    streams: int | None
+    channel: dict[str, Any]
+
+
+def _kept(options: ChannelOptions) -> _Kept:
+    return {
+        "window_bytes": options.get("window_bytes", 64 << 20),
+        "streams": options.get("streams"),
+        "channel": {
+            "memory_bytes": options.get("memory_bytes"),
+            "spill_bytes": options.get("spill_bytes"),
+            "recorded": options.get("recorded", False),
+            "unattended": options.get("unattended", False),
+        },
+    }
+
+
+def _clock(told: dict[str, int] | None) -> Clock | None:
+    return None if told is None else Clock(**told)
+
+
+#: How the buffer protocol names elements, and how NumPy does.
+_NATIVE_KINDS = {"b": "i", "h": "i", "i": "i", "l": "i", "q": "i", "n": "i", "e": "f", "f": "f", "d": "f", "?": "b"}
+_NATIVE_KINDS |= {"B": "u", "H": "u", "I": "u", "L": "u", "Q": "u", "N": "u", "c": "S"}
+
+
+def prepared(
+    data: Data, set: tuple[int, int] | None, time_ns: int | None, deadline_s: float | None, metadata: bytes
+) -> tuple[_thalweg.Frame | bytes, dict[str, Any]]:
+    """A frame as the native part takes it."""
+    payload, dtype, shape = _payload(data)
+    head = {
+        "set": set,
+        "time_ns": time.time_ns() if time_ns is None else time_ns,
+        "deadline_ns": None if deadline_s is None else int(deadline_s * 1e9),
+        "dtype": dtype,
+        "shape": list(shape),
+        "metadata": metadata,
+    }
+    return payload, head
+
+
+def _payload(data: Data) -> tuple[_thalweg.Frame | bytes, str, Sequence[int]]:
+    """What travels, its type and shape."""
+    if isinstance(data, bytes):
+        return data, "", ()
+    if isinstance(data, Frame):
+        native = data._native
+        return native, native.dtype, native.shape
+    if isinstance(data, Array):
+        told = data.__array_interface__
+        dtype = told["typestr"]
+        if dtype[1] in "OV":
+            raise TypeError(f"elements of type {dtype} mean nothing elsewhere: push bytes")
+        return data.tobytes(), dtype, told["shape"]
+    view = memoryview(data)
+    kind = _NATIVE_KINDS.get(view.format.removeprefix("@"))
+    if kind is None:
+        raise TypeError(f"elements of format {view.format!r} are not known: push bytes")
+    order = "|" if view.itemsize == 1 else "<" if sys.byteorder == "little" else ">"
+    return view.tobytes(), f"{order}{kind}{view.itemsize}", view.shape or ()

@@ -1,0 +1,167 @@
+"""Streams of what is still being made: what :mod:`thalweg` and :mod:`thalweg.aio` share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, Unpack, runtime_checkable
+
+from thalweg import _thalweg
+from thalweg._work import Event, Place, Reaching, Underway, Watching, drive, reaching_of, refuse_unknown, text_of
+from thalweg.errors import Error, PartialError, of_object
+
+
+@runtime_checkable
+class HasDescriptor(Protocol):
+    """An open file, pipe or socket."""
+
+    def fileno(self) -> int: ...
+
+
+#: A place, or a pipe: an open file, or the number of a descriptor. It is duplicated, and stays yours to close.
+End: TypeAlias = Place | HasDescriptor | int
+
+
+class StreamOptions(Reaching, Watching, total=False):
+    """What a stream goes by, beyond its ends."""
+
+    #: Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a directory
+    #: always is then.
+    until_closed: bool
+    #: All is complete when nothing grew, and nothing new came, for so many seconds.
+    until_idle_s: float | None
+    #: The file is complete when it has so many bytes.
+    until_bytes: int | None
+    #: All is complete when there is a file of this name beside the file, or in the directory; it is not sent.
+    until_marker: str | None
+    #: Never complete: go on until it is stopped.
+    follow: bool
+    #: Wait for a source that is not there yet.
+    wait: bool
+    #: Look every so many seconds, and do not go by the file system's events (which network file systems lack).
+    poll_s: float | None
+    #: Bytes that are kept in memory until they are durable at the destination, 64 KiB to 256 MiB: a producer that is
+    #: faster waits. Default: 64 MiB.
+    buffer_bytes: int
+    #: Seconds between two marks, up to 60: how late a byte may become durable. Default: 0.1.
+    mark_every_s: float
+    #: Send no faster than this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``.
+    bwlimit: str | None
+    #: TCP connections, 1 to 256. Default: by round trip and cores, at most 4.
+    streams: int | None
+    #: Whether files that fail raise :class:`~thalweg.PartialError`; otherwise they are only in the report. Default: yes.
+    check_entries: bool
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """What a stream did. Sizes are in bytes, times in seconds."""
+
+    #: Files, or pipes, that are complete.
+    files_complete: int
+    #: Files that failed.
+    files_failed: int
+    #: Content bytes that are durable, or delivered to a pipe.
+    bytes: int
+    #: Content bytes that travelled.
+    bytes_received: int
+    #: Content bytes that an earlier attempt had left durable.
+    bytes_resumed: int
+    #: Pieces that came damaged and were sent again.
+    pieces_repaired: int
+    #: From the first connection to the last word.
+    seconds: float
+    #: How often it had to begin a new session.
+    attempts: int
+    #: BLAKE3 over the lines of all files, which both sides signed.
+    root: str
+    #: Which stage was the narrowest and what to turn, in words.
+    sentence: str | None
+    #: One error for each file that failed; the first 1000.
+    failures: list[Error] = field(repr=False)
+    #: All of it, as the event ``finished`` of docs/reference/json.md.
+    details: Event = field(repr=False)
+
+    @property
+    def failed(self) -> int:
+        """Files that failed, as reports of copies have it."""
+        return self.files_failed
+
+    @staticmethod
+    def _of(told: Event) -> StreamReport:
+        failures = [of_object(failure) for failure in told.pop("failures")]
+        plain = {name: told[name] for name in _REPORTED}
+        return StreamReport(**plain, failures=failures, details=told)
+
+
+_REPORTED = [name for name in StreamReport.__dataclass_fields__ if name not in ("failures", "details")]
+
+
+class Streaming(Underway[StreamReport]):
+    """A stream under way: an iterator over its events, and a context manager that stops it on the way out. What was read
+    becomes durable before it stops."""
+
+
+def start(source: End, destination: End, options: StreamOptions, *, tells: bool = True) -> Streaming:
+    refuse_unknown(options, StreamOptions)
+    ends = [_end(source), _end(destination)]
+    asked = {
+        "until_closed": options.get("until_closed", False),
+        "until_idle_s": options.get("until_idle_s"),
+        "until_bytes": options.get("until_bytes"),
+        "until_marker": options.get("until_marker"),
+        "follow": options.get("follow", False),
+        "wait": options.get("wait", False),
+        "poll_s": options.get("poll_s"),
+        "buffer_bytes": options.get("buffer_bytes", 64 << 20),
+        "mark_every_s": options.get("mark_every_s", 0.1),
+        "bwlimit": options.get("bwlimit"),
+        "streams": options.get("streams"),
+        "entries": options.get("entries", False),
+        "tells": tells,
+    }
+    checks = options.get("check_entries", True)
+
+    def conclude(told: Event) -> StreamReport:
+        report = StreamReport._of(told)
+        if report.files_failed and checks:
+            raise PartialError(report)
+        return report
+
+    places, pipes = (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1])
+    work = _thalweg.stream(places, pipes, asked, reaching_of(options))
+    return Streaming(work, conclude, options.get("progress_s", 1.0))
+
+
+def streaming(source: End, destination: End, **options: Unpack[StreamOptions]) -> Streaming:
+    """Begins a stream and returns at once; see :class:`Streaming` and :func:`stream`."""
+    return start(source, destination, options)
+
+
+def stream(
+    source: End,
+    destination: End,
+    *,
+    on_event: Callable[[Event], object] | None = None,
+    **options: Unpack[StreamOptions],
+) -> StreamReport:
+    """Moves bytes as they are written: of a pipe, of a file that grows, of all files in a directory; returns when the source
+    is complete and all of it is verified and durable (or delivered, where the destination is a pipe).
+
+    Either end is a place, or a pipe (an open file or a descriptor, which stays yours to close). Without ``until_...`` a file
+    is complete when nobody has it open for writing. Further options: :class:`StreamOptions` (docs/guide/streaming.md).
+
+    Raises :class:`~thalweg.Error`, of a class by its kind. On Ctrl-C what was read becomes durable first; the same call
+    goes on.
+    """
+    return drive(start(source, destination, options, tells=on_event is not None), on_event)
+
+
+def _end(end: End) -> tuple[str, int | None]:
+    if isinstance(end, int):
+        return "-", end
+    if isinstance(end, HasDescriptor):
+        return "-", end.fileno()
+    # The program's name for a pipe is here the name of a file.
+    return ("./-" if end == "-" else text_of(end)), None

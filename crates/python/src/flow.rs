@@ -1,0 +1,126 @@
+//! Streams: content that is still being made, as work that Python waits for.
+
+use crate::failures::raise;
+use crate::work::{Heard, Reaching, Teller, Work, seconds};
+use pyo3::prelude::*;
+use serde_json::Value;
+use std::ffi::OsString;
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
+use thalweg_client::place::Places;
+use thalweg_client::stream::{End, Ends, pipe};
+use thalweg_client::{events, identity, units};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::plan;
+use thalweg_mover::run::copy::{Meter, Stop};
+use thalweg_mover::run::flow::job::{self, FlowWishes};
+use thalweg_wire::limits;
+use thalweg_wire::message::{FlowTerms, Until};
+
+/// What a stream goes by.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct StreamOptions {
+    until_closed: bool,
+    until_idle_s: Option<f64>,
+    until_bytes: Option<u64>,
+    until_marker: Option<OsString>,
+    follow: bool,
+    wait: bool,
+    poll_s: Option<f64>,
+    buffer_bytes: u64,
+    mark_every_s: f64,
+    bwlimit: Option<String>,
+    streams: Option<u16>,
+    /// Tell of each file.
+    entries: bool,
+    /// Tell of anything at all.
+    tells: bool,
+}
+
+/// Begins a stream from one place to another. A place that is `-` is the descriptor beside it, which is duplicated.
+#[pyfunction]
+pub fn stream(
+    py: Python<'_>,
+    places: (OsString, OsString),
+    pipes: (Option<RawFd>, Option<RawFd>),
+    options: StreamOptions,
+    reaching: Reaching,
+) -> PyResult<Work> {
+    let told = |failure: Failure| raise(py, &failure);
+    let wishes = wishes(&options, &reaching).map_err(told)?;
+    let end = |place: &OsString, number: Option<RawFd>| {
+        End::parse(place, &Places::default(), || duplicate(number)).map_err(told)
+    };
+    let (source, destination) = (end(&places.0, pipes.0)?, end(&places.1, pipes.1)?);
+    let meter: Arc<Meter> = Arc::default();
+    let counts = meter.clone();
+    Work::start(meter, events::flow_progress, options.tells, move |teller, stop| {
+        streamed(source, destination, options.entries, &reaching, &wishes, counts, teller, stop)
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "what the thread is given, once")]
+fn streamed(
+    source: End,
+    destination: End,
+    entries: bool,
+    reaching: &Reaching,
+    wishes: &FlowWishes,
+    meter: Arc<Meter>,
+    teller: &Teller,
+    stop: &Stop,
+) -> Result<Value> {
+    let state = identity::state_directory(reaching.state())?;
+    let mut fars = reaching.to_copy(state.clone());
+    let ends = Ends::reach(source, destination, &mut fars, &state)?;
+    let heard = Heard::new(teller, entries);
+    let watch = heard.watch(meter);
+    let report = job::stream(ends.from, ends.to, wishes, &ends.signer, &watch, stop)?;
+    let mut object = events::flow_finished(&report);
+    object.insert("failures".into(), heard.failures());
+    Ok(Value::Object(object))
+}
+
+fn duplicate(number: Option<RawFd>) -> Result<OwnedFd> {
+    let missing = || Failure::new(FailureKind::Usage, "open a pipe", "`-` needs a descriptor");
+    pipe(number.ok_or_else(missing)?)
+}
+
+fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
+    let usage = |cause: String| Failure::new(FailureKind::Usage, "stream", cause);
+    let bounds = limits::FLOW_WINDOW_BYTES_MIN..=limits::FLOW_WINDOW_BYTES_MAX;
+    if !bounds.contains(&options.buffer_bytes) {
+        return Err(usage("a buffer has from 64 KiB to 256 MiB".into()));
+    }
+    let millis = |time: f64| u64::try_from(seconds(time).as_millis()).unwrap_or(u64::MAX);
+    let mark_every_ms = millis(options.mark_every_s);
+    if mark_every_ms > u64::from(limits::MARK_EVERY_MS_MAX) {
+        return Err(usage("marks are made at least once a minute".into()));
+    }
+    let until = Until {
+        closed: options.until_closed,
+        idle_ms: options.until_idle_s.map(millis),
+        bytes: options.until_bytes,
+        marker: options.until_marker.clone().map(OsStringExt::into_vec),
+        forever: options.follow,
+        wait: options.wait,
+        poll_ms: options.poll_s.map(|time| u32::try_from(millis(time)).unwrap_or(u32::MAX).max(1)),
+    };
+    let ends = Until { forever: false, wait: false, poll_ms: None, ..until.clone() };
+    if until.forever && ends != Until::default() {
+        return Err(usage("follow=True has no end: it goes with no until_…".into()));
+    }
+    let rate = options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?;
+    let mut wishes = FlowWishes::new(until);
+    wishes.terms = FlowTerms {
+        window_bytes: options.buffer_bytes,
+        mark_every_ms: u32::try_from(mark_every_ms).unwrap_or(u32::MAX),
+        ..wishes.terms
+    };
+    wishes.asked = plan::Asked { streams: options.streams, ..plan::Asked::default() };
+    wishes.rate_bytes_per_s = rate.map(|bits| (bits / 8).max(1));
+    wishes.link = reaching.link();
+    Ok(wishes)
+}

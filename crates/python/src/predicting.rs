@@ -1,0 +1,60 @@
+//! How long a transfer would take, by what earlier ones took.
+
+use crate::failures::raise;
+use crate::work::{Reaching, seconds};
+use pyo3::prelude::*;
+use std::ffi::OsString;
+use thalweg_client::fars::Fars;
+use thalweg_client::job::Asked;
+use thalweg_client::place::Places;
+use thalweg_client::predict::{self as predicting, Wanted};
+use thalweg_client::{identity, units};
+use thalweg_mover::event;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::run::copy::{From, To};
+
+/// What is asked.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct PredictOptions {
+    deadline_s: Option<f64>,
+    scan_s: f64,
+    reads_back: bool,
+    bwlimit: Option<String>,
+    streams: Option<u16>,
+}
+
+/// The event `predicted`, as JSON. Nothing is measured: the program does that.
+#[pyfunction]
+pub fn predict(
+    py: Python<'_>,
+    places: (OsString, OsString),
+    options: PredictOptions,
+    reaching: Reaching,
+) -> PyResult<String> {
+    py.detach(|| predicted(places, &options, &reaching)).map_err(|failure| raise(py, &failure))
+}
+
+fn predicted(places: (OsString, OsString), options: &PredictOptions, reaching: &Reaching) -> Result<String> {
+    let usage = |cause: String| Failure::new(FailureKind::Usage, "predict", cause);
+    let wanted = Wanted {
+        reads_back: options.reads_back,
+        bits_per_s_max: options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?,
+        streams: options.streams,
+        deadline: options.deadline_s.map(seconds),
+    };
+    let state = identity::state_directory(reaching.state())?;
+    let source = places.0.clone();
+    let asked = Asked::read(&[places.0, places.1], None, &Places::default())?;
+    let mut fars = Fars::new(reaching.how(state.clone()));
+    let job = asked.reach(&mut fars, &state)?;
+    let size = predicting::size(&job, &source, &mut fars, seconds(options.scan_s))?;
+    let far = match (&job.from, &job.to) {
+        (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(far),
+        _ => None,
+    };
+    let client = far.map(|far| far.dial(reaching.link(), event::nobody())).transpose()?;
+    let path = predicting::path(&job, client.as_ref());
+    let told = predicting::predict(&job, size, &state, wanted, &path, &mut || Ok(None))?;
+    Ok(told.as_json().to_string())
+}

@@ -1,0 +1,78 @@
+"""The example in examples/beamline, small: both processes, the loop back, the picture."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+HERE = Path(__file__).parents[3] / "examples/beamline"
+
+
+def run(tmp_path: Path, *words: str) -> tuple[str, dict[str, object]]:
+    command = [sys.executable, str(HERE / "run.py"), "--out", str(tmp_path / "out"), *words]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    told: dict[str, object] = json.loads((tmp_path / "out/report.json").read_text())
+    return ended.stdout, told
+
+
+SMALL = ("--pixels", "128", "--image", "96", "--frames", "240", "--set", "24")
+
+
+def check(said: str, told: dict[str, object], out: Path) -> None:
+    detector = told["detector"]
+    assert isinstance(detector, dict)
+    # What was made arrived, every set of it whole.
+    assert told["frames"] == detector["frames"] and told["lost"] == [] and told["sets_incomplete"] == []
+    assert told["bytes"] == detector["frames"] * 128 * 128 * 2
+    assert told["sets_complete"] == detector["frames"] / 24
+    # The way back: the exposure rose at the station's wish, and it ended the scan.
+    assert told["last_exposure"] == detector["exposure"] > told["first_exposure"]  # type: ignore[operator]
+    assert told["stop_asked"] is True and detector["stopped_by_the_far_side"] is True
+    assert detector["frames"] < 240
+    # The slice is that of the sample.
+    assert told["likeness"] > 0.8  # type: ignore[operator]
+    with Image.open(out / "arrived.png") as picture:
+        assert picture.size[0] > 1000 and np.asarray(picture).std() > 10
+    assert "lost: 0" in said and "good enough" in said
+
+
+def test_the_beamline_runs_over_loopback_by_one_command(tmp_path: Path) -> None:
+    said, told = run(tmp_path, "--loopback", *SMALL)
+    assert "loopback" in said
+    check(said, told, tmp_path / "out")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes paths")
+def test_the_beamline_runs_over_an_emulated_path_as_root(tmp_path: Path) -> None:
+    said, told = run(tmp_path, "--rtt", "20ms", *SMALL)
+    assert "emulated path" in said
+    check(said, told, tmp_path / "out")
+    latency = told["latency"]
+    assert isinstance(latency, dict)
+    # Light takes half a round trip, whatever the machine does; clocks are told as far as they are known.
+    assert latency["p50_ns"] + latency["bound_ns"] >= 10e6
+
+
+def test_a_scan_that_is_seen_from_all_sides_is_the_sample() -> None:
+    sys.path.insert(0, str(HERE))
+    try:
+        from phantom import Detector, angle, truth
+        from reduction import Slice, likeness
+    finally:
+        sys.path.pop(0)
+    camera, slice_ = Detector(64, seed=1), Slice(64, 64)
+    for number in range(90):
+        slice_.add(camera.frame(number, exposure=5.0), angle(number))
+    image, sample = slice_.image(), truth(64, 0.0)
+    assert likeness(image, sample) > 0.9
+    # Not only the shape: the values are attenuations.
+    inside = sample > 0.3
+    assert abs(float(image[inside].mean()) / float(sample[inside].mean()) - 1.0) < 0.15

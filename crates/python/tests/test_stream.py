@@ -1,0 +1,137 @@
+"""Streams of what is still being made, through Python."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Daemon
+
+import thalweg
+import thalweg.aio
+
+#: Far more than anything here takes.
+LIMIT_S = 60.0
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < until, what
+        time.sleep(0.01)
+
+
+def size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def test_a_pipe_goes_to_a_daemon_as_it_is_written(daemon: Daemon, leaves_no_threads: None) -> None:
+    """Each piece is readable there before the next is made."""
+    reader, writer = os.pipe()
+    content = os.urandom(3 << 20)
+    result: list[thalweg.StreamReport] = []
+
+    def carry() -> None:
+        result.append(thalweg.stream(reader, daemon.url("shot"), ticket=daemon.ticket))
+
+    thread = threading.Thread(target=carry, name="carry")
+    thread.start()
+    for at in range(0, len(content), 1 << 20):
+        view = memoryview(content)[at : at + (1 << 20)]
+        while view:
+            view = view[os.write(writer, view) :]
+        wait_until(lambda: size(daemon.root / "shot") == at + (1 << 20), "a piece does not arrive")
+    os.close(writer)
+    thread.join()
+    os.close(reader)
+    assert (daemon.root / "shot").read_bytes() == content
+    report = result[0]
+    assert (report.files_complete, report.files_failed, report.bytes) == (1, 0, len(content))
+    assert report.seconds > 0 and len(report.root) == 64 and report.failures == []
+
+
+def test_a_far_file_comes_out_of_a_pipe(daemon: Daemon, tmp_path: Path) -> None:
+    content = os.urandom(1 << 20)
+    (daemon.root / "there").write_bytes(content)
+    with (tmp_path / "here").open("wb") as file:
+        report = thalweg.stream(daemon.url("there"), file, ticket=daemon.ticket)
+        assert not file.closed
+    assert report.bytes == len(content) and (tmp_path / "here").read_bytes() == content
+
+
+def test_a_directory_in_which_files_grow_ends_with_its_marker(daemon: Daemon, tmp_path: Path) -> None:
+    source = tmp_path / "run7"
+    source.mkdir()
+    # It is complete when nobody writes it any more.
+    growing = (source / "a").open("wb", buffering=0)
+    growing.write(b"first")
+    with thalweg.streaming(
+        f"{source}/", daemon.url("run7"), ticket=daemon.ticket, until_marker="DONE", entries=True, progress_s=0.05
+    ) as moving:
+        events: list[thalweg.Event] = []
+        for event in moving:
+            events.append(event)
+            if not (source / "b").exists() and size(daemon.root / "run7/a") == 5:
+                with growing:
+                    growing.write(b", and more")
+                (source / "b").write_bytes(b"second")
+                (source / "DONE").touch()
+        report = moving.report()
+    assert (daemon.root / "run7/a").read_bytes() == b"first, and more"
+    assert (daemon.root / "run7/b").read_bytes() == b"second"
+    assert report.files_complete == 2
+    assert {event["path"] for event in events if event["event"] == "entry"} == {"a", "b"}
+    assert any(event["event"] == "progress" and "bytes_durable" in event for event in events)
+
+
+def test_what_cannot_be_streamed_is_an_exception_by_its_kind(daemon: Daemon, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        thalweg.stream(tmp_path / "absent", daemon.url("x"), ticket=daemon.ticket)
+    with pytest.raises(ValueError, match="buffer"):
+        thalweg.stream(tmp_path, daemon.url("x"), ticket=daemon.ticket, buffer_bytes=1)
+    with pytest.raises(ValueError, match="follow"):
+        thalweg.stream(tmp_path, daemon.url("x"), ticket=daemon.ticket, follow=True, until_idle_s=1.0)
+    with pytest.raises(TypeError, match="untill"):
+        thalweg.stream(tmp_path, daemon.url("x"), untill=1)  # type: ignore[call-arg]
+    with pytest.raises(OSError, match="descriptor"):
+        thalweg.stream(2**20 - 1, daemon.url("x"), ticket=daemon.ticket)
+
+
+def test_a_stream_that_is_left_makes_durable_what_was_read_and_goes_on(daemon: Daemon, tmp_path: Path) -> None:
+    source = tmp_path / "log"
+    source.write_bytes(b"a" * 100_000)
+    with thalweg.streaming(source, daemon.url("log"), ticket=daemon.ticket, follow=True, progress_s=0.05) as moving:
+        for _ in moving:
+            if size(daemon.root / "log") == 100_000:
+                break
+    with pytest.raises(thalweg.StoppedError):
+        moving.report()
+    with source.open("ab") as file:
+        file.write(b"b" * 5)
+    report = thalweg.stream(source, daemon.url("log"), ticket=daemon.ticket)
+    assert report.bytes_resumed > 0 and (daemon.root / "log").read_bytes() == source.read_bytes()
+
+
+def test_coroutines_stream_and_a_cancelled_one_stops(
+    daemon: Daemon, tmp_path: Path, leaves_no_threads: None
+) -> None:
+    source = tmp_path / "grown"
+    source.write_bytes(os.urandom(1 << 20))
+
+    async def work() -> thalweg.StreamReport:
+        endless = asyncio.ensure_future(
+            thalweg.aio.stream(source, daemon.url("endless"), ticket=daemon.ticket, follow=True)
+        )
+        report = await thalweg.aio.stream(source, daemon.url("grown"), ticket=daemon.ticket)
+        endless.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await endless
+        return report
+
+    assert asyncio.run(work()).bytes == 1 << 20
+    assert (daemon.root / "grown").read_bytes() == source.read_bytes()

@@ -1,0 +1,109 @@
+"""The whole beamline by one command: a path, the station behind it, the detector before it; then a picture and figures.
+
+As root, both processes are hosts of their own, joined by an emulated path (`thalweg testbed`); else, or with --loopback,
+they meet on this machine's loopback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from picture import words
+
+HERE = Path(__file__).parent
+#: A side that has not ended by then is ended.
+PATIENCE_S = 60.0
+
+
+def program() -> str | None:
+    """The program `thalweg`, which makes paths."""
+    return os.environ.get("THALWEG_PROGRAM") or shutil.which("thalweg")
+
+
+@contextmanager
+def path(asked: argparse.Namespace) -> Iterator[tuple[list[str], list[str], str]]:
+    """What puts a program into the near host, and into the far one, and where the far one listens."""
+    thalweg = program()
+    why = "asked for" if asked.loopback else "only root makes paths" if os.geteuid() != 0 else None
+    why = why or (None if thalweg else "there is no program thalweg")
+    if why is not None or thalweg is None:
+        print(f"over loopback ({why})")
+        yield [], [], "127.0.0.1:0"
+        return
+    name = ["--name", f"beamline-{os.getpid()}"]
+    command = [thalweg, "testbed", "up", *name, "--rtt", asked.rtt, "--rate", asked.bandwidth, "--json"]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    try:
+        right = next(host["address"] for host in told["hosts"] if host["side"] == "right")
+        print(f"over an emulated path of {asked.rtt}, {asked.bandwidth}")
+        enter = [thalweg, "testbed", "run", *name]
+        yield [*enter, "left"], [*enter, "right"], f"{right}:8487"
+    finally:
+        subprocess.run([thalweg, "testbed", "down", *name], check=False, stdout=subprocess.DEVNULL)
+
+
+def run(asked: argparse.Namespace, directory: Path) -> dict[str, Any]:
+    """Both processes, to their ends."""
+    with path(asked) as (near, far, listen):
+        words = [*far, sys.executable, str(HERE / "station.py"), "--directory", str(directory), "--listen", listen]
+        words += ["--pixels", str(asked.pixels), "--image", str(asked.image)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as station:
+            try:
+                assert station.stdout is not None
+                line = station.stdout.readline()
+                if not line:
+                    raise SystemExit("the station did not begin")
+                there = json.loads(line)
+                words = [*near, sys.executable, str(HERE / "detector.py")]
+                words += ["--scan", there["scan"], "--commands", there["commands"], "--ticket", there["ticket"]]
+                words += ["--pixels", str(asked.pixels), "--frames", str(asked.frames), "--set", str(asked.set)]
+                words += ["--period", str(asked.period)]
+                detector = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+                if station.wait(timeout=PATIENCE_S) != 0:
+                    raise SystemExit("the station failed")
+            finally:
+                station.kill()
+    told: dict[str, Any] = json.loads((directory / "report.json").read_text())
+    told["detector"] = json.loads(detector.stdout)
+    return told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pixels", type=int, default=2048, help="of a frame, each way")
+    parser.add_argument("--frames", type=int, default=180, help="at most; the station may ask to stop before")
+    parser.add_argument("--set", type=int, default=36, help="frames that are complete together or not")
+    parser.add_argument("--period", type=float, default=0.0, help="seconds from frame to frame; 0: as they are made")
+    parser.add_argument("--image", type=int, default=512, help="pixels of the reconstructed slice, each way")
+    parser.add_argument("--rtt", default="20ms")
+    parser.add_argument("--bandwidth", default="2Gbit/s")
+    parser.add_argument("--loopback", action="store_true", help="no emulated path, also as root")
+    parser.add_argument("--out", type=Path, default=Path("."), help="where arrived.png and report.json go")
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="beamline-") as scratch:
+        directory = Path(scratch)
+        told = run(asked, directory)
+        shutil.copy(directory / "arrived.png", asked.out / "arrived.png")
+    (asked.out / "report.json").write_text(json.dumps(told, indent=2) + "\n")
+    detector = told["detector"]
+    for line in words(told):
+        print(line)
+    print(f"the detector made {detector['frames']} frames in {detector['seconds']:.1f} s, held up for {detector['blocked_s']:.1f} s")
+    print(f"{asked.out / 'arrived.png'}, {asked.out / 'report.json'}")
+    if told["lost"] or told["sets_incomplete"] or told["frames"] != detector["frames"]:
+        raise SystemExit("not everything arrived")
+
+
+if __name__ == "__main__":
+    main()
