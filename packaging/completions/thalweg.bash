@@ -127,11 +127,17 @@ _thalweg() {
             thalweg__subcmd__bench,files)
                 cmd="thalweg__subcmd__bench__subcmd__files"
                 ;;
+            thalweg__subcmd__bench,frames)
+                cmd="thalweg__subcmd__bench__subcmd__frames"
+                ;;
             thalweg__subcmd__bench,help)
                 cmd="thalweg__subcmd__bench__subcmd__help"
                 ;;
             thalweg__subcmd__bench,import)
                 cmd="thalweg__subcmd__bench__subcmd__import"
+                ;;
+            thalweg__subcmd__bench,lag)
+                cmd="thalweg__subcmd__bench__subcmd__lag"
                 ;;
             thalweg__subcmd__bench,latency)
                 cmd="thalweg__subcmd__bench__subcmd__latency"
@@ -172,11 +178,17 @@ _thalweg() {
             thalweg__subcmd__bench__subcmd__help,files)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__files"
                 ;;
+            thalweg__subcmd__bench__subcmd__help,frames)
+                cmd="thalweg__subcmd__bench__subcmd__help__subcmd__frames"
+                ;;
             thalweg__subcmd__bench__subcmd__help,help)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__help"
                 ;;
             thalweg__subcmd__bench__subcmd__help,import)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__import"
+                ;;
+            thalweg__subcmd__bench__subcmd__help,lag)
+                cmd="thalweg__subcmd__bench__subcmd__help__subcmd__lag"
                 ;;
             thalweg__subcmd__bench__subcmd__help,latency)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__latency"
@@ -379,8 +391,14 @@ _thalweg() {
             thalweg__subcmd__help__subcmd__bench,files)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__files"
                 ;;
+            thalweg__subcmd__help__subcmd__bench,frames)
+                cmd="thalweg__subcmd__help__subcmd__bench__subcmd__frames"
+                ;;
             thalweg__subcmd__help__subcmd__bench,import)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__import"
+                ;;
+            thalweg__subcmd__help__subcmd__bench,lag)
+                cmd="thalweg__subcmd__help__subcmd__bench__subcmd__lag"
                 ;;
             thalweg__subcmd__help__subcmd__bench,latency)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__latency"
@@ -714,7 +732,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench)
-            opts="-h --config --help sweep path latency cca order concurrency files faults layout congest slots storage import show help"
+            opts="-h --config --help sweep path latency cca order concurrency files faults layout congest frames lag slots storage import show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1061,8 +1079,74 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__bench__subcmd__frames)
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rtt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loss)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__bench__subcmd__help)
-            opts="sweep path latency cca order concurrency files faults layout congest slots storage import show help"
+            opts="sweep path latency cca order concurrency files faults layout congest frames lag slots storage import show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1145,6 +1229,20 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__bench__subcmd__help__subcmd__frames)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__bench__subcmd__help__subcmd__help)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -1160,6 +1258,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__help__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__bench__subcmd__help__subcmd__lag)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1321,6 +1433,72 @@ _thalweg() {
             fi
             case "${prev}" in
                 --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__bench__subcmd__lag)
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rtt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loss)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2814,7 +2992,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__bench)
-            opts="sweep path latency cca order concurrency files faults layout congest slots storage import show"
+            opts="sweep path latency cca order concurrency files faults layout congest frames lag slots storage import show"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2897,7 +3075,35 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__help__subcmd__bench__subcmd__frames)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__help__subcmd__bench__subcmd__import)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__bench__subcmd__lag)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -943,6 +943,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand frames 'A scan in files that are copied as each is finished, or streamed (003 Fig 4)'
+            cand lag 'How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)'
             cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
@@ -1188,6 +1190,46 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;bench;frames'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;lag'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
         &'thalweg;bench;slots'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
             cand --max-files 'Most files of one data set'
@@ -1252,6 +1294,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand frames 'A scan in files that are copied as each is finished, or streamed (003 Fig 4)'
+            cand lag 'How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)'
             cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
@@ -1283,6 +1327,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;help;layout'= {
         }
         &'thalweg;bench;help;congest'= {
+        }
+        &'thalweg;bench;help;frames'= {
+        }
+        &'thalweg;bench;help;lag'= {
         }
         &'thalweg;bench;help;slots'= {
         }
@@ -1516,6 +1564,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
+            cand frames 'A scan in files that are copied as each is finished, or streamed (003 Fig 4)'
+            cand lag 'How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)'
             cand slots 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
             cand storage 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
             cand import 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
@@ -1546,6 +1596,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;bench;layout'= {
         }
         &'thalweg;help;bench;congest'= {
+        }
+        &'thalweg;help;bench;frames'= {
+        }
+        &'thalweg;help;bench;lag'= {
         }
         &'thalweg;help;bench;slots'= {
         }

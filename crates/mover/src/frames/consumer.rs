@@ -278,7 +278,7 @@ impl Consumer {
     }
 
     /// What comes next, if something is there. It counts as taken.
-    pub fn next(&mut self) -> Option<Delivery> {
+    pub fn take_next(&mut self) -> Option<Delivery> {
         self.skip_empty();
         let delivery = self.queue.front_mut()?.deliveries.pop_front();
         self.skip_empty();

@@ -492,7 +492,8 @@ mod tests {
             outgoing.push(item, ITEM_BYTES);
         }
         stand(&mut outgoing, &mut incoming);
-        (outgoing.next(7), outgoing.next(8));
+        outgoing.next(7);
+        outgoing.next(8);
         outgoing.stream_lost(7);
         assert_eq!(outgoing.next(8).unwrap().0, 0);
         assert_eq!(outgoing.again(), 1);

@@ -183,7 +183,7 @@ fn payload_of(producer: &ProducerId, sequence: u64, bytes: u64) -> Payload {
 
 impl World {
     fn new(seed: u64) -> World {
-        let mut random = Random::new(seed ^ 0xf4a3_e5);
+        let mut random = Random::new(seed ^ 0x00f4_a3e5);
         let class = seed % CLASSES;
         let policies = [
             FramePolicy::Block,
@@ -479,7 +479,7 @@ impl World {
         if taker.stalled_until > self.step || taker.is_dead {
             return Ok(());
         }
-        let Some(delivery) = taker.machine.next() else { return Ok(()) };
+        let Some(delivery) = taker.machine.take_next() else { return Ok(()) };
         let single = taker.asks.group.is_none();
         match delivery {
             Delivery::Frame(frame) => {

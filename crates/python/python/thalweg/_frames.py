@@ -54,6 +54,33 @@ class ChannelOptions(Reaching, total=False):
     streams: int | None
 
 
+class SenderOptions(ChannelOptions, total=False):
+    """What a sender goes by, beyond its place."""
+
+    #: Its name; one that begins under a name that the hub knows goes on with its sequence. Default: a random one.
+    producer: str | None
+    #: The hub has a frame when it is in its synced log, not when it is in its memory. Default: no.
+    durable: bool
+
+
+class ReceiverOptions(ChannelOptions, total=False):
+    """What a receiver goes by, beyond its place."""
+
+    #: What happens when it is slower than the producers. Default: ``block``.
+    policy: Policy
+    #: With ``drop-oldest``: how many frames it may be behind. Default: 0, as memory allows.
+    depth: int
+    #: Shares frames with all others of this group. Default: everything is for this one.
+    group: str | None
+    #: Where it begins: with everything that is there, with what comes, or with this sequence. Default: ``first``.
+    start: Literal["first", "now"] | int
+    #: One that comes back under its name within ``keep_s`` seconds (30) goes on behind what it took. Default: none.
+    name: str | None
+    keep_s: float
+    #: It ends when so many have finished, and all that are known. Default: 1.
+    producers: int
+
+
 @dataclass(frozen=True)
 class Clock:
     """One clock against the hub's: add ``offset_ns`` to have the hub's, wrong by at most ``bound_ns``."""
@@ -320,16 +347,16 @@ class Sender:
     Leaving the block waits until the hub has everything; leaving it with an exception ends at once, and consumers are told
     that this producer is gone.
 
-    ``producer``: its name; one that begins under a name that the hub knows goes on with its sequence. Default: a random
-    one. ``durable``: the hub has a frame when it is in its synced log, not when it is in its memory. Further options:
-    :class:`ChannelOptions` (docs/guide/python.md).
+    Options: :class:`SenderOptions` (docs/guide/python.md).
     """
 
-    def __init__(
-        self, place: Place, *, producer: str | None = None, durable: bool = False, **options: Unpack[ChannelOptions]
-    ) -> None:
-        refuse_unknown(options, ChannelOptions)
-        asked = {"producer": producer, "durable": durable, **_kept(options)}
+    def __init__(self, place: Place, **options: Unpack[SenderOptions]) -> None:
+        refuse_unknown(options, SenderOptions)
+        asked = {
+            "producer": options.get("producer"),
+            "durable": options.get("durable", False),
+            **_kept(options),
+        }
         self._native = _thalweg.Sender(text_of(place), asked, reaching_of(options))
         self._is_aborted = False
 
@@ -417,37 +444,23 @@ class Receiver:
     ...             total += numpy.asarray(what)
     >>> receiver.report.figures.latency  # doctest: +SKIP
 
-    ``policy``: see :data:`Policy`. ``depth``: with ``drop-oldest``, how many frames it may be behind; 0: as memory allows.
-    ``group``: shares frames with all others of this group. ``start``: ``"first"`` (everything that is there), ``"now"``, or a
-    sequence. ``name``: one that comes back under its name within ``keep_s`` seconds goes on behind what it took.
-    ``producers``: it ends when so many have finished, and all that are known. Further options: :class:`ChannelOptions`.
+    Options: :class:`ReceiverOptions` (docs/guide/python.md).
     """
 
-    def __init__(
-        self,
-        place: Place,
-        *,
-        policy: Policy = "block",
-        depth: int = 0,
-        group: str | None = None,
-        start: Literal["first", "now"] | int = "first",
-        name: str | None = None,
-        producers: int = 1,
-        keep_s: float = 30.0,
-        **options: Unpack[ChannelOptions],
-    ) -> None:
-        refuse_unknown(options, ChannelOptions)
+    def __init__(self, place: Place, **options: Unpack[ReceiverOptions]) -> None:
+        refuse_unknown(options, ReceiverOptions)
+        start = options.get("start", "first")
         if isinstance(start, str) and start not in ("first", "now"):
             raise ValueError(f"start={start!r}: first, now or a sequence")
         asked = {
-            "policy": policy,
-            "depth": depth,
-            "group": group,
+            "policy": options.get("policy", "block"),
+            "depth": options.get("depth", 0),
+            "group": options.get("group"),
             "from_now": start == "now",
             "from_sequence": None if isinstance(start, str) else start,
-            "name": name,
-            "producers": producers,
-            "keep_s": keep_s,
+            "name": options.get("name"),
+            "producers": options.get("producers", 1),
+            "keep_s": options.get("keep_s", 30.0),
             **_kept(options),
         }
         #: What it got, once all producers have finished or it was closed.

@@ -16,19 +16,19 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import Generic, Literal, Self, TypeVar, Unpack
+from typing import Generic, Self, TypeVar, Unpack
 
 from thalweg import _copy, _frames, _predict, _stream, _work
 from thalweg._copy import CopyOptions, Report, Verified
 from thalweg._frames import (
-    ChannelOptions,
     ConsumerReport,
     Data,
     Delivery,
-    Policy,
     ProducerReport,
     ReceiverFigures,
+    ReceiverOptions,
     SenderFigures,
+    SenderOptions,
     prepared,
 )
 from thalweg._predict import Predicted, PredictOptions
@@ -213,10 +213,8 @@ class Sender:
     A push that is cancelled may have been taken.
     """
 
-    def __init__(
-        self, place: Place, *, producer: str | None = None, durable: bool = False, **options: Unpack[ChannelOptions]
-    ) -> None:
-        self._open = lambda: _frames.Sender(place, producer=producer, durable=durable, **options)
+    def __init__(self, place: Place, **options: Unpack[SenderOptions]) -> None:
+        self._open = lambda: _frames.Sender(place, **options)
         self._inner: _frames.Sender | None = None
 
     @property
@@ -276,30 +274,8 @@ class Receiver:
     """As :class:`thalweg.Receiver`, an async iterator; the channel is reached on entry. Cancelling a task loses nothing: what
     had come is handed out next. For one task at a time."""
 
-    def __init__(
-        self,
-        place: Place,
-        *,
-        policy: Policy = "block",
-        depth: int = 0,
-        group: str | None = None,
-        start: Literal["first", "now"] | int = "first",
-        name: str | None = None,
-        producers: int = 1,
-        keep_s: float = 30.0,
-        **options: Unpack[ChannelOptions],
-    ) -> None:
-        self._open = lambda: _frames.Receiver(
-            place,
-            policy=policy,
-            depth=depth,
-            group=group,
-            start=start,
-            name=name,
-            producers=producers,
-            keep_s=keep_s,
-            **options,
-        )
+    def __init__(self, place: Place, **options: Unpack[ReceiverOptions]) -> None:
+        self._open = lambda: _frames.Receiver(place, **options)
         self._inner: _frames.Receiver | None = None
         self._kept: Delivery | None = None
 

@@ -80,6 +80,9 @@ pub(super) struct Spot {
     pub(super) name: Vec<u8>,
 }
 
+/// A way to open what has this name in that directory, and what it is.
+type Opens = fn(&Dir, &[u8]) -> io::Result<(File, Stat)>;
+
 impl LocalSource {
     /// Opens the roots. Nothing is listed yet.
     ///
@@ -183,7 +186,7 @@ impl LocalSource {
     }
 
     /// The file of an entry, by `open`, as the scan saw it.
-    fn open_now(&self, entry: &Entry, open: fn(&Dir, &[u8]) -> io::Result<(File, Stat)>) -> Result<File> {
+    fn open_now(&self, entry: &Entry, open: Opens) -> Result<File> {
         let spot = self.spot(&entry.path).map_err(|error| failed("open", &entry.path, &error))?;
         let opened = self.with_descriptors(|| open(&spot.dir, &spot.name));
         let (file, stat) = opened.map_err(|error| match error.kind() {

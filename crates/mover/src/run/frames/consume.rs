@@ -129,7 +129,7 @@ impl ConsumeRun {
         let began = Instant::now();
         let mut state = self.lock();
         loop {
-            let next = state.machine.next();
+            let next = state.machine.take_next();
             if let Some(Delivery::End(_)) = &next {
                 state.is_over = true;
             }
