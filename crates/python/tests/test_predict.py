@@ -30,7 +30,8 @@ def test_what_no_copy_has_taught_yet_is_said_and_copies_teach_it(daemon: Daemon,
             break
     assert after.seconds is not None and after.low_s is not None and after.p99_s is not None
     assert 0 < after.low_s <= after.seconds <= after.p99_s
-    assert after.deadline == "holds"
+    # One transfer is little to go by: how little is in P99.
+    assert after.deadline == ("holds" if after.p99_s <= 1e6 else "uncertain")
     assert after.details["plan"]["streams"]["value"] >= 1
 
 
