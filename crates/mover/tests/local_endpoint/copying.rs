@@ -269,20 +269,24 @@ fn what_is_in_the_way_is_a_conflict_and_stays() {
     fs::write(trees.source.join("file"), "x").unwrap();
     fs::write(trees.source.join("over-empty"), "x").unwrap();
     symlink("t", trees.source.join("link")).unwrap();
+    symlink("t", trees.source.join("link-over-empty")).unwrap();
     fs::create_dir(&trees.target).unwrap();
     let outside = trees.source.parent().unwrap().join("outside");
     fs::create_dir_all(outside.join("sub")).unwrap();
     symlink(&outside, trees.target.join("dir")).unwrap();
     fs::create_dir_all(trees.target.join("file/full")).unwrap();
     fs::create_dir(trees.target.join("over-empty")).unwrap();
-    fs::create_dir(trees.target.join("link")).unwrap();
+    fs::create_dir_all(trees.target.join("link/full")).unwrap();
+    fs::create_dir(trees.target.join("link-over-empty")).unwrap();
     let copied = copy(&contents(&trees.source), to(&trees.target));
     for path in ["dir", "dir/sub", "dir/sub/f", "file", "link"] {
         assert_eq!(copied.failure(path).kind, FailureKind::Conflict, "{path}");
     }
     assert_eq!(fs::read_dir(outside.join("sub")).unwrap().count(), 0);
     assert!(trees.target.join("file/full").is_dir());
+    assert!(trees.target.join("link/full").is_dir());
     assert_eq!(fs::read(trees.target.join("over-empty")).unwrap(), b"x");
+    assert_eq!(fs::read_link(trees.target.join("link-over-empty")).unwrap(), Path::new("t"));
 }
 
 #[test]
