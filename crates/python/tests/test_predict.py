@@ -19,7 +19,7 @@ def test_what_no_copy_has_taught_yet_is_said_and_copies_teach_it(daemon: Daemon,
     before = thalweg.predict(source, daemon.url(), ticket=daemon.ticket)
     assert (before.bytes, before.seconds, before.missing, before.transfers) == (64 << 20, None, "bytes", 0)
     # A copy of a moment teaches nothing: the faster the machine, the more it takes.
-    for copies, mib in enumerate((64, 512), start=1):
+    for copies, mib in enumerate((64, 512, 3072), start=1):
         with source.open("wb") as file:
             for _ in range(mib):
                 file.write(piece)
