@@ -88,7 +88,7 @@ impl Publisher {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let told = Snapshot {
             schema: SCHEMA,
-            id: format!("{:011}{:03}-{pid}-{number}", now.as_secs(), now.subsec_millis()),
+            id: format!("{:011}{:03}-{pid:010}-{number:010}", now.as_secs(), now.subsec_millis()),
             pid,
             is_served,
             state: State::Running,
@@ -237,6 +237,23 @@ fn since_1970() -> std::time::Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn transfers_that_begin_in_one_instant_keep_their_order() {
+        let state = std::env::temp_dir().join(format!("thalweg-instant-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&state);
+        let began: Vec<String> = (0..12)
+            .map(|_| {
+                let publisher = Publisher::begin(&state, "a", "b", false).unwrap();
+                // As if the clock stood still.
+                publisher.put(|told| told.id = told.id.replacen(&told.id[..14], "00000000000000", 1));
+                publisher.told.into_inner().unwrap().id
+            })
+            .collect();
+        let found: Vec<String> = all(&state).into_iter().map(|snapshot| snapshot.id).collect();
+        assert_eq!(found, began);
+        fs::remove_dir_all(&state).unwrap();
+    }
 
     #[test]
     fn what_is_told_is_found_again_and_only_the_last_ones_are_kept() {
