@@ -135,6 +135,16 @@ pub const PLANS: &[Plan] = &[
             over("file_size", Scale::Log2, Measure::Number("lag_at_the_end")),
         )
     },
+    Plan {
+        note: "Windows are bounded by the hosts' buffers, as much smaller than the paper's as the line is.",
+        ..plan(
+            "streams",
+            "rate",
+            "Streams of one window: how many fill the line",
+            "004 Fig 2",
+            over("streams", Scale::Log2, Measure::Rate),
+        )
+    },
     plan(
         "cca",
         "rate",
@@ -242,6 +252,17 @@ pub const PLANS: &[Plan] = &[
         "002 Table II",
         Kind::Bars { groups: Some("order"), measure: Measure::Time },
     ),
+    Plan {
+        note: "The node reads what it passes on from the storage's host, and keeps nothing; what it stores it copies on when all of \
+               it is durable there.",
+        ..plan(
+            "hop",
+            "time",
+            "From where the data are, or through one more host",
+            "002 Table I",
+            Kind::Bars { groups: None, measure: Measure::Time },
+        )
+    },
     plan(
         "congest",
         "worst",

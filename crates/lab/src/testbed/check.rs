@@ -110,7 +110,7 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
     let rtt = Duration::from_nanos(paths.rtt_ns());
     let mut lines = Vec::new();
     if parts.contains(&Part::RoundTrip) {
-        let round_trips = round_trips(&left, &right, rtt)?;
+        let round_trips = round_trips(&left, &right, rtt, ECHOES)?;
         let median = round_trips[round_trips.len() / 2];
         lines.push(rtt_line(&paths.forward, &paths.back, median));
     }
@@ -146,11 +146,20 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
 /// # Errors
 /// As [`measure`].
 pub fn rate_of_one_stream(place: &Place, name: &str, time: Duration) -> Result<f64> {
+    rate_of_streams(place, name, 1, time)
+}
+
+/// The same of so many connections together, 1 to 1000.
+///
+/// # Errors
+/// As [`measure`].
+pub fn rate_of_streams(place: &Place, name: &str, streams: u32, time: Duration) -> Result<f64> {
     let record = place.running(name)?;
     // The record says what it was once; the path may have been changed since.
     let status = place.ask(name, &Request::Status)?;
     let (left, right) = (End::of(&record, "left")?, End::of(&record, "right")?);
-    tcp_rate(&left, &right, Duration::from_nanos(status.spec.paths.rtt_ns()), 1, time)
+    let streams = streams.clamp(1, 1000) as usize;
+    tcp_rate(&left, &right, Duration::from_nanos(status.spec.paths.rtt_ns()), streams, time)
 }
 
 fn carried(status: &Status) -> u64 {
@@ -214,11 +223,11 @@ fn while_reading<T>(
     })
 }
 
-/// Round trip times of [`ECHOES`] small packets, least first; those of lost ones are missing, but not all.
+/// Round trip times of so many small packets, at most 256, least first; those of lost ones are missing, but not all.
 ///
 /// # Errors
 /// `Connection` if none comes back.
-pub(super) fn round_trips(left: &End, right: &End, rtt: Duration) -> Result<Vec<Duration>> {
+pub(super) fn round_trips(left: &End, right: &End, rtt: Duration, echoes: usize) -> Result<Vec<Duration>> {
     let failed = |error: io::Error| of_io("measure the round trip time", &error);
     let (asks, answers) = (left.udp()?, right.udp()?);
     let to = right.at(port(&answers)?);
@@ -226,7 +235,7 @@ pub(super) fn round_trips(left: &End, right: &End, rtt: Duration) -> Result<Vec<
     let ask = || {
         at_once();
         let mut seen = Vec::new();
-        for number in 0..ECHOES {
+        for number in 0..echoes {
             let begun = Instant::now();
             let mut bytes = [number as u8; SMALL_BYTES];
             asks.send_to(&bytes, to).map_err(failed)?;

@@ -22,6 +22,16 @@ pub const REQUEST_BYTES_MAX: u64 = 64 << 10;
 /// More than this is never taken off a direction's delay: a machine that is so slow is to be seen.
 const OWN_NS_MAX: u64 = 300_000;
 
+/// The same of what waking after a rest takes besides.
+const WAKING_NS_MAX: u64 = 150_000;
+
+/// Round trips by which a wire that does nothing is measured.
+const ECHOES: usize = 50;
+
+/// The same of one with a delay, and that delay: hosts rest between them.
+const ECHOES_AT_REST: usize = 24;
+const DELAY_AT_REST: Duration = Duration::from_millis(5);
+
 /// How long who asks may take to say what.
 const REQUEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -61,6 +71,8 @@ pub struct LaneStatus {
     /// What a packet takes without any delay of the wire's, in nanoseconds, measured when the testbed came up; taken
     /// off the delay.
     pub own_ns: u64,
+    /// What it takes besides after a rest of 5 ms, because who receives it has to wake; measured and taken off too.
+    pub waking_ns: u64,
     /// Packets and super-packets that the kernel holds for the wire now: in the queue and on the way.
     pub held: u64,
     /// The most of them at a time.
@@ -141,8 +153,9 @@ impl Lanes {
         Ok(lanes)
     }
 
-    /// Measures what a round trip takes on this machine through a wire that does nothing; half of it is taken off each
-    /// direction's delay.
+    /// Measures what a round trip takes on this machine through a wire that does nothing, and what it takes more than it
+    /// should through one with a delay, where hosts rest meanwhile and wake slowly; half of each is taken off each
+    /// direction's delay. The quickest count: the others tell how busy the machine is now.
     fn calibrate(&self, hosts: &Hosts) -> Result<()> {
         let end = |side: Side| -> Result<End> {
             let host = hosts.hosts.iter().find(|host| host.side == side);
@@ -151,11 +164,19 @@ impl Lanes {
             })?;
             Ok(End { namespace: super::place::reopen(&host.namespace)?, address: host.address })
         };
-        // The quickest: the others tell how busy the machine is now.
-        let rtt = round_trips(&end(Side::Left)?, &end(Side::Right)?, Duration::ZERO)?[0];
-        let own_ns = (rtt.as_nanos() as u64 / 2).min(OWN_NS_MAX);
-        self.forward.set_own_ns(own_ns);
-        self.back.set_own_ns(own_ns);
+        let (left, right) = (end(Side::Left)?, end(Side::Right)?);
+        let half_ns = |time: Duration| time.as_nanos() as u64 / 2;
+        let own = round_trips(&left, &right, Duration::ZERO, ECHOES)?[0];
+        for lane in [&self.forward, &self.back] {
+            lane.set_own_ns(half_ns(own).min(OWN_NS_MAX));
+            let delay_ns = DELAY_AT_REST.as_nanos() as u64;
+            *lane.wire() = Wire::new(Path { delay_ns, ..Path::default() }, 0);
+        }
+        let rtt = DELAY_AT_REST * 2;
+        let rested = round_trips(&left, &right, rtt, ECHOES_AT_REST)?[0];
+        for lane in [&self.forward, &self.back] {
+            lane.set_waking_ns(half_ns(rested.saturating_sub(rtt)).min(WAKING_NS_MAX));
+        }
         Ok(())
     }
 
@@ -203,6 +224,7 @@ impl Lanes {
         let lane = LaneStatus {
             counters,
             own_ns: shared.own_ns(),
+            waking_ns: shared.waking_ns(),
             held: shared.held.load(Ordering::Relaxed),
             held_max: shared.held_max.load(Ordering::Relaxed),
             trouble: shared.errors.load(Ordering::Relaxed) + self.dropped_by_kernel(queue),
