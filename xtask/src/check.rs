@@ -266,6 +266,12 @@ fn faults(breaches: &mut Vec<String>) -> Result<()> {
 fn papers(breaches: &mut Vec<String>) -> Result<()> {
     const PAGE: &str = "docs/papers.md";
     let text = fs::read_to_string(tools::root().join(PAGE)).context(PAGE)?;
+    breaches.extend(not_shown(&text).into_iter().map(|breach| format!("{PAGE}: {breach}")));
+    Ok(())
+}
+
+fn not_shown(text: &str) -> Vec<String> {
+    let mut breaches = Vec::new();
     for row in text.lines().filter(|line| line.starts_with('|')) {
         let Some((what, shown)) = row.trim_end_matches([' ', '|']).rsplit_once(" | ") else { continue };
         if what.starts_with("| in the paper") || what.starts_with("|---") {
@@ -275,15 +281,15 @@ fn papers(breaches: &mut Vec<String>) -> Result<()> {
         for word in quoted(shown) {
             match shows(word) {
                 Some(true) => is_shown = true,
-                Some(false) => breaches.push(format!("{PAGE}: there is no `{word}`")),
+                Some(false) => breaches.push(format!("there is no `{word}`")),
                 None => {}
             }
         }
         if !is_shown {
-            breaches.push(format!("{PAGE}: nothing shows {what} |"));
+            breaches.push(format!("nothing shows {what} |"));
         }
     }
-    Ok(())
+    breaches
 }
 
 /// Whether there is such a test, or such a command; nothing of what is neither.
@@ -311,4 +317,27 @@ fn has_test(file: &Path, function: &str) -> bool {
     let word = if file.extension().is_some_and(|extension| extension == "py") { "def" } else { "fn" };
     fs::read_to_string(tools::root().join(file))
         .is_ok_and(|text| text.contains(&format!("{word} {function}(")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_papers_is_shown_by_what_is_there() {
+        let text = fs::read_to_string(tools::root().join("docs/papers.md")).unwrap();
+        assert_eq!(not_shown(&text), Vec::<String>::new());
+        assert!(text.lines().filter(|line| line.starts_with("| ")).count() > 50);
+    }
+
+    #[test]
+    fn a_row_that_nothing_shows_or_that_names_what_is_not_there_is_a_breach() {
+        let of = |shown: &str| not_shown(&format!("| Fig 1 | a figure | {shown} |"));
+        assert!(of("`thalweg bench latency`").is_empty() && of("*not here*: no such card").is_empty());
+        for bad in ["some day", "`thalweg bench folklore`", "`crates/cli/tests/bench.rs::no_such_test`", "`cargo xtask folklore`"]
+        {
+            assert!(!of(bad).is_empty(), "{bad}");
+        }
+        assert_eq!(of("`thalweg bench latency`, `thalweg bench folklore`"), ["there is no `thalweg bench folklore`"]);
+    }
 }

@@ -14,6 +14,9 @@ use thalweg_mover::model::fit::{Measurement, fit};
 /// Series that a figure shows at most beside each other; what has more is a table.
 const SERIES_MAX: usize = 12;
 
+/// The largest over the smallest of a figure from which on its vertical axis is logarithmic.
+const LOG_FROM: f64 = 30.0;
+
 /// All figures of a result, `foreign` ones (of other programs) in the same plots. A suite that is not known here gets one
 /// all the same.
 pub fn figures(results: &Results, foreign: &[&Results]) -> Vec<Figure> {
@@ -149,7 +152,7 @@ fn body(
                 });
             }
             limits.extend(ideal(samples, measure));
-            let y = Axis::new(measure.label(), measure.unit(), Scale::Linear);
+            let y = Axis::new(measure.label(), measure.unit(), scale_of(&series));
             let x = Axis::new(&reading::label(x), reading::unit(results, x), scale);
             Some((Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }), Some(measure)))
         }
@@ -181,6 +184,20 @@ fn body(
             Some((Body::Curves(Curves { x, y, series, limits: Vec::new(), remarks: Vec::new() }), None))
         }
         Kind::Fit => fitted(results, notes).map(|body| (body, None)),
+    }
+}
+
+/// Equal factors where what was measured spans so many that the smaller figures would lie on the axis.
+fn scale_of(series: &[Series]) -> Scale {
+    let measured = series.iter().filter(|series| matches!(series.look, Look::Measured(_)));
+    let values = measured.flat_map(|series| &series.points).flat_map(|point| {
+        let (low, high) = point.interval.unwrap_or((point.y, point.y));
+        [low, point.y, high]
+    });
+    let (least, most) = values.fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
+    match least > 0.0 && most / least >= LOG_FROM {
+        true => Scale::Log10,
+        false => Scale::Linear,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bench::record::{About, Machine, Quantity, Sample, Scaling};
-use crate::plot::{Bars, Body, Curves, Look, Series};
+use crate::plot::{Bars, Body, Curves, Look, Scale, Series};
 
 fn results(suite: &str, path: PathKind, samples: Vec<Sample>) -> Results {
     let about = About {
@@ -68,6 +68,20 @@ fn ours_and_the_papers_stand_as_shares_of_their_own_lines() {
         (beside.series[0].look, beside.series[1].look),
         (Look::Measured(0), Look::Published(1))
     ));
+}
+
+#[test]
+fn what_spans_many_factors_stands_on_a_logarithmic_axis() {
+    let drawn = |slowest_s: f64| {
+        let samples = vec![sample("tuned", 1.0, &[("rtt", 0.01)]), sample("tuned", slowest_s, &[("rtt", 0.1)])];
+        figures(&[results("latency", gigabit(), samples)])
+    };
+    for (slowest_s, scale) in [(20.0, Scale::Linear), (40.0, Scale::Log10)] {
+        let figures = drawn(slowest_s);
+        for name in ["latency-rate", "latency-beside-000-fig-2"] {
+            assert_eq!(curves(named(&figures, name)).y.scale, scale, "{name}: {slowest_s}");
+        }
+    }
 }
 
 #[test]
