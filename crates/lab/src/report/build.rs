@@ -370,19 +370,23 @@ fn of_any(results: &Results) -> Option<Figure> {
     })
 }
 
-/// Date, path, iterations, encryption, verification.
+/// Date, path, iterations, encryption, verification; what the path cost by itself.
 fn facts(results: &Results) -> Vec<String> {
     let about = &results.about;
     let date = about.date.split('T').next().unwrap_or_default().to_owned();
     let runs =
         format!("{} {}", about.iterations, if about.iterations == 1 { "iteration" } else { "iterations" });
-    vec![
+    let mut facts = vec![
         date,
         about.path.to_string(),
         runs,
         format!("encryption: {}", about.encryption),
         format!("verification: {}", about.verification),
-    ]
+    ];
+    // What is taken through an emulated path is taken on the same cores.
+    let cost = results.path_cpu_s_per_gb();
+    facts.extend(cost.map(|cost| format!("the path itself took {}", Measure::Cpu.unit().show(cost))));
+    facts
 }
 
 /// Letters, digits and `-`.
