@@ -2,34 +2,27 @@
 //! `thalweg bench path`.
 
 use crate::{figures, tools};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::median;
 use thalweg_lab::plot::unit::Unit;
 
-/// The guide, and where the table stands in it.
+/// The guide.
 pub const PAGE: &str = "docs/guide/testbed.md";
-const MARKS: [&str; 2] =
-    ["<!-- Made by `cargo xtask gen` from bench/results. -->\n", "<!-- End of results. -->"];
 
 /// The guide with the table between its marks.
 ///
 /// # Errors
 /// If the guide has no marks, or a result cannot be read.
 pub fn page() -> Result<String> {
-    let text = std::fs::read_to_string(tools::root().join(PAGE))?;
-    let (before, rest) =
-        text.split_once(MARKS[0]).with_context(|| format!("{PAGE} has no mark for results"))?;
-    let (_, after) =
-        rest.split_once(MARKS[1]).with_context(|| format!("{PAGE} has no mark for their end"))?;
     let results = figures::results()?;
     let found = results.iter().find(|(_, results)| results.about.suite == "path");
     let table = found.map_or_else(
         || "Not measured yet: `thalweg bench path --out bench/results/path.jsonl` (root), then `cargo xtask gen`.\n".into(),
         |(_, results)| table(results),
     );
-    Ok([before, MARKS[0], &table, MARKS[1], after].concat())
+    tools::with_results(PAGE, &table)
 }
 
 fn table(results: &Results) -> String {
