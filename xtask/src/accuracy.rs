@@ -58,10 +58,8 @@ fn table(results: &Results) -> String {
         let within = off.iter().filter(|off| **off <= 1.0).count();
         all.0 += within;
         all.1 += off.len();
-        let (seen, wanted) = (
-            of(|sample| sample.measured.get("measured")),
-            of(|sample| sample.predicted.get("measured")),
-        );
+        let (seen, wanted) =
+            (of(|sample| sample.measured.get("measured")), of(|sample| sample.predicted.get("measured")));
         let off_by: Vec<f64> = seen.iter().zip(&wanted).map(|(seen, wanted)| seen - wanted).collect();
         let show = |value: f64| unit(case[0]).map_or_else(|| format!("{value:.0}"), |unit| unit.show(value));
         let sign = if median(&off_by) < 0.0 { "−" } else { "+" };
@@ -135,8 +133,21 @@ mod tests {
         let results = Results::parse(format!("{about}\n{rate}{rtt}").as_bytes()).unwrap();
         let table = table(&results);
         let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| r")).collect();
-        assert!(rows[0].starts_with("| round trip time 10 ms | 10 ms | +300 µs | 200 µs |") && rows[0].ends_with("| 0 of 1 |  |"), "{table}");
-        assert!(rows[1].starts_with("| rate 1 Gbit/s | 1 Gbit/s | −10 Mbit/s | 20 Mbit/s |") && rows[1].ends_with("| 1 of 1 | 2.50 |"), "{table}");
-        assert!(table.ends_with("1 of 2 measurements are within what they may be off by; **the others are not**.\n"), "{table}");
+        assert!(
+            rows[0].starts_with("| round trip time 10 ms | 10 ms | +300 µs | 200 µs |")
+                && rows[0].ends_with("| 0 of 1 |  |"),
+            "{table}"
+        );
+        assert!(
+            rows[1].starts_with("| rate 1 Gbit/s | 1 Gbit/s | −10 Mbit/s | 20 Mbit/s |")
+                && rows[1].ends_with("| 1 of 1 | 2.50 |"),
+            "{table}"
+        );
+        assert!(
+            table.ends_with(
+                "1 of 2 measurements are within what they may be off by; **the others are not**.\n"
+            ),
+            "{table}"
+        );
     }
 }

@@ -334,10 +334,17 @@ mod tests {
     fn a_row_that_nothing_shows_or_that_names_what_is_not_there_is_a_breach() {
         let of = |shown: &str| not_shown(&format!("| Fig 1 | a figure | {shown} |"));
         assert!(of("`thalweg bench latency`").is_empty() && of("*not here*: no such card").is_empty());
-        for bad in ["some day", "`thalweg bench folklore`", "`crates/cli/tests/bench.rs::no_such_test`", "`cargo xtask folklore`"]
-        {
+        for bad in [
+            "some day",
+            "`thalweg bench folklore`",
+            "`crates/cli/tests/bench.rs::no_such_test`",
+            "`cargo xtask folklore`",
+        ] {
             assert!(!of(bad).is_empty(), "{bad}");
         }
-        assert_eq!(of("`thalweg bench latency`, `thalweg bench folklore`"), ["there is no `thalweg bench folklore`"]);
+        assert_eq!(
+            of("`thalweg bench latency`, `thalweg bench folklore`"),
+            ["there is no `thalweg bench folklore`"]
+        );
     }
 }

@@ -179,7 +179,8 @@ fn by_distance(all: &Chosen<'_>, say: impl Fn(&Chosen<'_>) -> Option<String>) ->
     if rtts.is_empty() {
         return say(all);
     }
-    let said = rtts.iter().filter_map(|&rtt| Some(format!("over {}: {}", seconds(rtt), say(&all.at("rtt", rtt))?)));
+    let said =
+        rtts.iter().filter_map(|&rtt| Some(format!("over {}: {}", seconds(rtt), say(&all.at("rtt", rtt))?)));
     let said: Vec<String> = said.collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
@@ -187,7 +188,9 @@ fn by_distance(all: &Chosen<'_>, say: impl Fn(&Chosen<'_>) -> Option<String>) ->
 fn sizes(results: &Results) -> Option<String> {
     by_distance(&Chosen::all(results), |all| {
         let (small, large) = ends(&all.values("file_size"))?;
-        let of = |size: f64| Some(format!("{} of {}", bits(all.at("file_size", size).rate()?), Unit::Bytes.show(size)));
+        let of = |size: f64| {
+            Some(format!("{} of {}", bits(all.at("file_size", size).rate()?), Unit::Bytes.show(size)))
+        };
         Some(format!("{}, {}", of(small)?, of(large)?))
     })
 }
@@ -250,7 +253,8 @@ fn files(results: &Results) -> Option<String> {
     let Body::Curves(curves) = &fit.body else { return None };
     let best = curves.limits.first().map_or(String::new(), |limit| format!("; {}", limit.label));
     let all = Chosen::all(results);
-    let rated = all.values("files").into_iter().filter_map(|files| Some((all.at("files", files).rate()?, files)));
+    let rated =
+        all.values("files").into_iter().filter_map(|files| Some((all.at("files", files).rate()?, files)));
     let (_, measured_best) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(format!("{}{best}, measured best {measured_best}", error.trim_end_matches('.')))
 }
@@ -284,7 +288,8 @@ fn hop(results: &Results) -> Option<String> {
     let all = Chosen::all(results);
     let straight = all.series("straight from the storage's host").time()?;
     let of = |name: &&str| Some(format!("{name} {} times", number(all.series(name).time()? / straight)));
-    let others: Vec<String> = all.names().iter().filter(|name| name.starts_with("through")).filter_map(of).collect();
+    let others: Vec<String> =
+        all.names().iter().filter(|name| name.starts_with("through")).filter_map(of).collect();
     Some(format!("straight {}; {}", seconds(straight), others.join(", ")))
 }
 
@@ -294,8 +299,13 @@ fn longest(all: &Chosen<'_>, starts: &[&str]) -> Option<String> {
         let said = starts.iter().filter_map(|starts| {
             let some = all.at("load", load).word("starts", starts);
             let longest = |sample: &Sample| measured(sample, "worst");
-            let (most, least) = (some.most(longest)?, some.0.iter().copied().filter_map(longest).reduce(f64::min)?);
-            let range = if most == least { seconds(most) } else { format!("{} to {}", seconds(least), seconds(most)) };
+            let (most, least) =
+                (some.most(longest)?, some.0.iter().copied().filter_map(longest).reduce(f64::min)?);
+            let range = if most == least {
+                seconds(most)
+            } else {
+                format!("{} to {}", seconds(least), seconds(most))
+            };
             Some(format!("{starts} {range}"))
         });
         format!("at {} load {}", Unit::Share.show(load), said.collect::<Vec<_>>().join(", "))
@@ -329,7 +339,8 @@ fn scan(results: &Results) -> Option<String> {
 
 fn lag(results: &Results) -> Option<String> {
     let all = Chosen::all(results);
-    let small = all.series("stream").at("message_size", *all.series("stream").values("message_size").first()?);
+    let small =
+        all.series("stream").at("message_size", *all.series("stream").values("message_size").first()?);
     by_distance(&small, |some| {
         let of = |name: &str| some.median(|sample| measured(sample, name));
         Some(format!(
@@ -361,7 +372,9 @@ mod tests {
     #[test]
     fn every_committed_result_of_a_suite_has_its_row() {
         for (path, results) in figures::results().unwrap() {
-            let Some((.., of)) = ROWS.iter().find(|(suite, ..)| *suite == results.about.suite) else { continue };
+            let Some((.., of)) = ROWS.iter().find(|(suite, ..)| *suite == results.about.suite) else {
+                continue;
+            };
             let found = of(&results).unwrap_or_else(|| panic!("nothing was found in {}", path.display()));
             assert!(found.bytes().any(|byte| byte.is_ascii_digit()) && !found.contains('|'), "{found}");
             assert!(!found.contains("NaN") && !found.contains("inf"), "{found}");

@@ -111,9 +111,14 @@ fn single_laws_say_the_published_numbers() {
     assert!(is_near(&petabyte["rate_bits_per_s"], 92.6e9, 1e-3), "001");
     let (_, published) = asked(&scratch, "model published --data 1TB");
     let rates = published["rates"].as_array().unwrap();
-    let of = |name: &str| rates.iter().find(|row| row["rate"]["name"].as_str().unwrap().contains(name)).unwrap();
+    let of =
+        |name: &str| rates.iter().find(|row| row["rate"]["name"].as_str().unwrap().contains(name)).unwrap();
     assert!(is_near(&of("APS")["time_s"], 8e12 / 480e9, 1e-9), "003 section 1");
-    assert_eq!((of("AWS EC2, largest")["rate"]["kind"].as_str(), rates.len()), (Some("cloud"), 19), "000 Table VIII");
+    assert_eq!(
+        (of("AWS EC2, largest")["rate"]["kind"].as_str(), rates.len()),
+        (Some("cloud"), 19),
+        "000 Table VIII"
+    );
     let words = scratch.ok(["model", "published"]);
     assert!(words.contains("clouds carry at most") && words.contains("000 Table VII"), "{words}");
     std::fs::write(scratch.path("times"), "0.2\n5.0\n").unwrap();

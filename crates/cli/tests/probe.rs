@@ -153,7 +153,8 @@ fn a_thin_link_is_the_narrowest_of_both_directions() {
     let ways = ["without_ends", "without_destination", "without_source", "full"];
     let rates = ways.map(|name| rate(&answer, name));
     // The same line for all; a burst of it may pass at once.
-    let (least, most) = rates.iter().fold((f64::MAX, 0.0f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
+    let (least, most) =
+        rates.iter().fold((f64::MAX, 0.0f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
     assert!(most < 30e6 && least > most / 3.0, "{rates:?}");
     assert_no_litter(&scratch.path("to"));
 }

@@ -8,8 +8,8 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 use thalweg_cli::args::model::{
-    BasinArgs, Control, FitArgs, FramesArgs, LossArgs, ModelCommand, PublishedArgs, RepairArgs, TailArgs, VolumeArgs,
-    WindowArgs,
+    BasinArgs, Control, FitArgs, FramesArgs, LossArgs, ModelCommand, PublishedArgs, RepairArgs, TailArgs,
+    VolumeArgs, WindowArgs,
 };
 use thalweg_lab::bench::record::Sample;
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
@@ -17,8 +17,8 @@ use thalweg_mover::model::files::{Bound, Optimum, Work};
 use thalweg_mover::model::fit::{Condition, Fit, Measurement, Prediction, fit};
 use thalweg_mover::model::frames::Scan;
 use thalweg_mover::model::loss::CongestionControl;
-use thalweg_mover::model::repair::Damage;
 use thalweg_mover::model::published::{Kind, PUBLISHED};
+use thalweg_mover::model::repair::Damage;
 use thalweg_mover::model::{ModelError, basin, bit_error, loss, score, volume, window};
 use thalweg_wire::path::Escaped;
 
@@ -176,12 +176,14 @@ fn show_published(args: &PublishedArgs) -> Result<Exit> {
         None => Ok(None),
         Some(bytes) => volume::time_s(bytes as f64, one.bits_per_s).map(Some),
     });
-    let times: Vec<Option<f64>> = times.collect::<std::result::Result<_, _>>().map_err(|error| {
-        of_model("ask for a time", &error)
-    })?;
+    let times: Vec<Option<f64>> =
+        times.collect::<std::result::Result<_, _>>().map_err(|error| of_model("ask for a time", &error))?;
     if args.json {
-        let rows: Vec<Value> =
-            PUBLISHED.iter().zip(&times).map(|(one, time_s)| json!({"rate": one, "time_s": time_s})).collect();
+        let rows: Vec<Value> = PUBLISHED
+            .iter()
+            .zip(&times)
+            .map(|(one, time_s)| json!({"rate": one, "time_s": time_s}))
+            .collect();
         json::line(&json!({"event": "model", "law": "published", "bytes": args.data, "rates": rows}))?;
         return Ok(Exit::Done);
     }

@@ -222,7 +222,8 @@ mod tests {
         let sample = |run: u32, rtt_s: f64, mbit: f64| {
             let bytes = (mbit * 1e6 / 8.0) as u64;
             let wire_cpu_s_per_gb = Some(f64::from(run));
-            let sample = Sample { series: "tcp".into(), run, bytes, files: 1, wall_s: 1.0, ..Sample::default() };
+            let sample =
+                Sample { series: "tcp".into(), run, bytes, files: 1, wall_s: 1.0, ..Sample::default() };
             Sample { wire_cpu_s_per_gb, ..sample }
                 .with("rtt", Quantity::number(rtt_s, "s"))
                 .measured("rate", mbit * 1e6, "bit/s")

@@ -72,7 +72,8 @@ fn with_curves(published: &Published, curves: &Curves, line: Option<f64>) -> Cur
             points,
         });
     }
-    let y = if basis == Basis::None { curves.y.clone() } else { Axis { scale: curves.y.scale, ..axis(basis) } };
+    let y =
+        if basis == Basis::None { curves.y.clone() } else { Axis { scale: curves.y.scale, ..axis(basis) } };
     Curves { x: curves.x.clone(), y, series, limits: Vec::new(), remarks: Vec::new() }
 }
 

@@ -194,7 +194,8 @@ fn scale_of(series: &[Series]) -> Scale {
         let (low, high) = point.interval.unwrap_or((point.y, point.y));
         [low, point.y, high]
     });
-    let (least, most) = values.fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
+    let (least, most) =
+        values.fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
     match least > 0.0 && most / least >= LOG_FROM {
         true => Scale::Log10,
         false => Scale::Linear,

@@ -78,14 +78,19 @@ fn what_the_emulated_path_cost_stands_beside_each_figure_that_was_taken_through_
         samples.map(|sample| Sample { wire_cpu_s_per_gb: cost, ..sample }).to_vec()
     };
     let of = |cost| figures(&[results("latency", gigabit(), taken(cost))]);
-    assert!(of(Some(0.9)).iter().all(|figure| figure.facts.iter().any(|fact| fact == "the path itself took 0.9 CPU-s/GB")));
+    assert!(
+        of(Some(0.9))
+            .iter()
+            .all(|figure| figure.facts.iter().any(|fact| fact == "the path itself took 0.9 CPU-s/GB"))
+    );
     assert!(!of(None).iter().any(|figure| figure.facts.iter().any(|fact| fact.contains("the path itself"))));
 }
 
 #[test]
 fn what_spans_many_factors_stands_on_a_logarithmic_axis() {
     let drawn = |slowest_s: f64| {
-        let samples = vec![sample("tuned", 1.0, &[("rtt", 0.01)]), sample("tuned", slowest_s, &[("rtt", 0.1)])];
+        let samples =
+            vec![sample("tuned", 1.0, &[("rtt", 0.01)]), sample("tuned", slowest_s, &[("rtt", 0.1)])];
         figures(&[results("latency", gigabit(), samples)])
     };
     for (slowest_s, scale) in [(20.0, Scale::Linear), (40.0, Scale::Log10)] {

@@ -265,14 +265,7 @@ impl<'a> Stand<'a> {
     }
 
     /// A transfer, for another time than its share if one is given. The outer error ends the probe, the inner one is told.
-    fn way(
-        &self,
-        what: &str,
-        from: From,
-        to: To,
-        bytes_max: u64,
-        time: Option<Duration>,
-    ) -> Result<Way> {
+    fn way(&self, what: &str, from: From, to: To, bytes_max: u64, time: Option<Duration>) -> Result<Way> {
         self.check_stopped()?;
         self.say(what);
         let run = Run::new(self, from, to, bytes_max);

@@ -68,7 +68,8 @@ fn sysctls(window_bytes: u64) -> [(&'static str, String); 4] {
 fn law(case: &Case, path: &PathWish) -> Result<f64> {
     let window = window_bytes(path.rate_bits_per_s) as f64;
     let one = window::rate_bits_per_s(window, case.rtt.as_secs_f64());
-    let one = one.map_err(|error| Failure::new(FailureKind::Usage, "ask the window law", error.to_string()))?;
+    let one =
+        one.map_err(|error| Failure::new(FailureKind::Usage, "ask the window law", error.to_string()))?;
     Ok((one * f64::from(case.streams)).min(path.payload_bits_per_s()))
 }
 
@@ -85,7 +86,11 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         encryption: "none: plain TCP, as iperf has it".to_owned(),
         verification: "none: plain TCP".to_owned(),
         changes: vec![
-            scaled("rate of the line", "9.6 Gbit/s (004 section IV)", format!("{} Gbit/s", rate as f64 / 1e9)),
+            scaled(
+                "rate of the line",
+                "9.6 Gbit/s (004 section IV)",
+                format!("{} Gbit/s", rate as f64 / 1e9),
+            ),
             scaled("window of a stream", "16 MiB (004 section IV-A)", size(window_bytes(rate))),
             scaled("time of a measurement", "60 s (004 section IV-A)", {
                 format!("{} s after the start", wishes.time.unwrap_or(TIME).as_secs_f64())
