@@ -17,6 +17,11 @@ use support::{Scratch, finish, wait_until};
 
 const TRIES: usize = 3;
 
+/// A packet may come so much too early: what was taken off for this machine's own part when the testbed came up, on a machine
+/// that was idler then (0.3 ms in each direction at most), and what leaves together. How exact a path is when nothing else
+/// runs, says `thalweg bench path`.
+const EARLY_MS: f64 = 0.7;
+
 trait Measures {
     fn pid(&self) -> Pid;
     /// Round trip times in milliseconds, sorted.
@@ -100,10 +105,9 @@ fn a_ping_takes_the_round_trip_time() {
         within(|| {
             let times = testbed.ping_ms("30");
             assert_eq!(times.len(), 30);
-            // What is taken off for this machine's own part is never more than a fifth of a millisecond too much.
-            assert!(times[0] > ms - 0.2, "{times:?}");
+            assert!(times[0] > ms - EARLY_MS, "{times:?}");
             let (median, tolerance) =
-                (times[times.len() / 2], f64::max(as_busy_as_it_is(0.2, 2.0), ms * 0.01));
+                (times[times.len() / 2], f64::max(as_busy_as_it_is(0.5, 2.0), ms * 0.01));
             if (median - ms).abs() <= tolerance { Ok(()) } else { Err(format!("{median} ms at {option}")) }
         });
     }
@@ -125,10 +129,10 @@ fn a_path_of_a_paper_comes_up_as_it_is_told() {
         }
         within(|| {
             let times = testbed.ping_ms("20");
-            assert!(times[0] > ms - 0.2, "{preset}: {times:?}");
+            assert!(times[0] > ms - EARLY_MS, "{preset}: {times:?}");
             let off = times[times.len() / 2] - ms;
             // The machine's own part is more than the shortest path.
-            let tolerance = as_busy_as_it_is(0.3, 3.0).max(ms * 0.01);
+            let tolerance = as_busy_as_it_is(0.5, 3.0).max(ms * 0.01);
             if off <= tolerance { Ok(()) } else { Err(format!("{preset} by {off} ms")) }
         });
     };
@@ -167,7 +171,7 @@ fn hosts_of_both_sides_reach_each_other_over_one_path() {
         for right in ["right-1", "right-2", "right-3"] {
             for ends in [[left, right], [right, left]] {
                 let times = testbed.ping_ms_between(ends, "3");
-                assert!(times.len() == 3 && times[0] > 39.8, "{ends:?}: {times:?}");
+                assert!(times.len() == 3 && times[0] > 40.0 - EARLY_MS, "{ends:?}: {times:?}");
             }
         }
     }
@@ -246,7 +250,7 @@ fn each_direction_has_its_own_delay_and_rate() {
     let Some(testbed) = Testbed::up("asymmetric", &[&options[..], &["--stock"]].concat()) else { return };
     within(|| {
         let median = testbed.ping_ms("20")[10];
-        if (median - 20.0).abs() < as_busy_as_it_is(0.3, 2.0) { Ok(()) } else { Err(format!("{median} ms")) }
+        if (median - 20.0).abs() < as_busy_as_it_is(0.5, 2.0) { Ok(()) } else { Err(format!("{median} ms")) }
     });
     for (turned, mbit_per_s) in [(&[][..], 200.0), (&["--reverse"][..], 20.0)] {
         within(|| {
@@ -319,8 +323,8 @@ fn a_change_takes_effect_while_programs_run() {
         let time = |line: &str| line.split_once("time=")?.1.split(' ').next()?.parse::<f64>().ok();
         text.lines().filter_map(time).filter(|time| (low..high).contains(time)).count()
     };
-    assert!(seen(9.8, 30.0) >= 5, "before: {text}");
-    assert!(seen(59.8, f64::INFINITY) >= 5, "after: {text}");
+    assert!(seen(10.0 - EARLY_MS, 30.0) >= 5, "before: {text}");
+    assert!(seen(60.0 - EARLY_MS, f64::INFINITY) >= 5, "after: {text}");
 }
 
 #[test]

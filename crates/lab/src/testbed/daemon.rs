@@ -22,15 +22,11 @@ pub const REQUEST_BYTES_MAX: u64 = 64 << 10;
 /// More than this is never taken off a direction's delay: a machine that is so slow is to be seen.
 const OWN_NS_MAX: u64 = 300_000;
 
-/// The same of what waking after a rest takes besides.
-const WAKING_NS_MAX: u64 = 150_000;
+/// The round trip time at which the wire is calibrated, beside none.
+const TRIAL_NS: u64 = 16_000_000;
 
-/// Round trips by which a wire that does nothing is measured.
-const ECHOES: usize = 50;
-
-/// The same of one with a delay, and that delay: hosts rest between them.
-const ECHOES_AT_REST: usize = 24;
-const DELAY_AT_REST: Duration = Duration::from_millis(5);
+/// Packets that calibrate: a third of a second at [`TRIAL_NS`].
+const TRIAL_ECHOES: usize = 20;
 
 /// How long who asks may take to say what.
 const REQUEST_WAIT: Duration = Duration::from_secs(5);
@@ -71,8 +67,6 @@ pub struct LaneStatus {
     /// What a packet takes without any delay of the wire's, in nanoseconds, measured when the testbed came up; taken
     /// off the delay.
     pub own_ns: u64,
-    /// What it takes besides after a rest of 5 ms, because who receives it has to wake; measured and taken off too.
-    pub waking_ns: u64,
     /// Packets and super-packets that the kernel holds for the wire now: in the queue and on the way.
     pub held: u64,
     /// The most of them at a time.
@@ -126,6 +120,25 @@ struct Lanes {
     forward: Arc<Shared>,
     back: Arc<Shared>,
     router_queues: std::path::PathBuf,
+    own: Own,
+}
+
+/// What a packet takes on this machine beyond its delay, in each direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Own {
+    /// Without any delay.
+    awake_ns: u64,
+    /// At a round trip of [`TRIAL_NS`]: a machine that has waited for some milliseconds is deeper asleep, and takes some
+    /// tenths of one longer to wake up the hosts. Longer waits do not change that much.
+    asleep_ns: u64,
+}
+
+impl Own {
+    /// At this round trip time, between the two in proportion.
+    fn at(self, round_trip_ns: u64) -> u64 {
+        let share = round_trip_ns.min(TRIAL_NS) as f64 / TRIAL_NS as f64;
+        (self.awake_ns as f64 * (1.0 - share) + self.asleep_ns as f64 * share) as u64
+    }
 }
 
 impl Lanes {
@@ -145,18 +158,17 @@ impl Lanes {
             router_queues.get_or_insert(told);
         }
         let router_queues = router_queues.unwrap_or_default();
-        let lanes = Lanes { forward, back, router_queues };
-        lanes.calibrate(hosts)?;
+        let mut lanes = Lanes { forward, back, router_queues, own: Own::default() };
+        lanes.own = Own { awake_ns: lanes.own_at(hosts, 0)?, asleep_ns: lanes.own_at(hosts, TRIAL_NS)? };
+        lanes.take_own_off(&spec.paths);
         *lanes.forward.wire() = Wire::new(spec.paths.forward.clone(), spec.seed);
         // Another stream of chance for the way back.
         *lanes.back.wire() = Wire::new(spec.paths.back.clone(), !spec.seed);
         Ok(lanes)
     }
 
-    /// Measures what a round trip takes on this machine through a wire that does nothing, and what it takes more than it
-    /// should through one with a delay, where hosts rest meanwhile and wake slowly; half of each is taken off each
-    /// direction's delay. The quickest count: the others tell how busy the machine is now.
-    fn calibrate(&self, hosts: &Hosts) -> Result<()> {
+    /// Half of what a round trip takes on this machine beyond the delay that it was asked for.
+    fn own_at(&self, hosts: &Hosts, round_trip_ns: u64) -> Result<u64> {
         let end = |side: Side| -> Result<End> {
             let host = hosts.hosts.iter().find(|host| host.side == side);
             let host = host.ok_or_else(|| {
@@ -164,20 +176,19 @@ impl Lanes {
             })?;
             Ok(End { namespace: super::place::reopen(&host.namespace)?, address: host.address })
         };
-        let (left, right) = (end(Side::Left)?, end(Side::Right)?);
-        let half_ns = |time: Duration| time.as_nanos() as u64 / 2;
-        let own = round_trips(&left, &right, Duration::ZERO, ECHOES)?[0];
-        for lane in [&self.forward, &self.back] {
-            lane.set_own_ns(half_ns(own).min(OWN_NS_MAX));
-            let delay_ns = DELAY_AT_REST.as_nanos() as u64;
-            *lane.wire() = Wire::new(Path { delay_ns, ..Path::default() }, 0);
+        for shared in [&self.forward, &self.back] {
+            *shared.wire() = Wire::new(Path { delay_ns: round_trip_ns / 2, ..Path::default() }, 0);
         }
-        let rtt = DELAY_AT_REST * 2;
-        let rested = round_trips(&left, &right, rtt, ECHOES_AT_REST)?[0];
-        for lane in [&self.forward, &self.back] {
-            lane.set_waking_ns(half_ns(rested.saturating_sub(rtt)).min(WAKING_NS_MAX));
-        }
-        Ok(())
+        let asked = Duration::from_nanos(round_trip_ns);
+        let seen = round_trips(&end(Side::Left)?, &end(Side::Right)?, asked, TRIAL_ECHOES)?;
+        let beyond = seen[seen.len() / 2].saturating_sub(asked);
+        Ok((beyond.as_nanos() as u64 / 2).min(OWN_NS_MAX))
+    }
+
+    fn take_own_off(&self, paths: &Paths) {
+        let own_ns = self.own.at(paths.forward.delay_ns.saturating_add(paths.back.delay_ns));
+        self.forward.set_own_ns(own_ns);
+        self.back.set_own_ns(own_ns);
     }
 
     fn answer(&self, stream: &UnixStream, spec: &Spec, begun: Instant) -> std::io::Result<()> {
@@ -188,6 +199,7 @@ impl Lanes {
         let answer: std::result::Result<Status, String> = match serde_json::from_str(&line) {
             Ok(Request::Status) => Ok(self.status(spec, begun)),
             Ok(Request::Set(paths)) => paths.check().map(|()| {
+                self.take_own_off(&paths);
                 self.forward.wire().set(paths.forward);
                 self.back.wire().set(paths.back);
                 self.status(spec, begun)
@@ -224,7 +236,6 @@ impl Lanes {
         let lane = LaneStatus {
             counters,
             own_ns: shared.own_ns(),
-            waking_ns: shared.waking_ns(),
             held: shared.held.load(Ordering::Relaxed),
             held_max: shared.held_max.load(Ordering::Relaxed),
             trouble: shared.errors.load(Ordering::Relaxed) + self.dropped_by_kernel(queue),
@@ -289,4 +300,18 @@ fn new_id() -> Result<String> {
     std::fs::read_to_string("/proc/sys/kernel/random/uuid")
         .map(|text| text.trim().to_owned())
         .map_err(|error| of_io("read /proc/sys/kernel/random/uuid", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_off_grows_with_the_delay_until_the_machine_is_asleep() {
+        let own = Own { awake_ns: 20_000, asleep_ns: 120_000 };
+        assert_eq!(
+            [0, TRIAL_NS / 2, TRIAL_NS, 400_000_000].map(|rtt| own.at(rtt)),
+            [20_000, 70_000, 120_000, 120_000]
+        );
+    }
 }

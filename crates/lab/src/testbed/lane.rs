@@ -43,9 +43,6 @@ const LOOK_AWAY_NS_MAX: Nanos = 500_000;
 /// more than 1/200 of the delay.
 const TOGETHER_NS_MAX: Nanos = 50_000;
 
-/// A direction in which nothing came for so long is at rest: who is to receive sleeps, and takes longer to wake.
-const AT_REST_NS: Nanos = 5_000_000;
-
 /// A stamp older than this is not believed: the clock of the day was set.
 const STAMP_AGE_NS_MAX: Nanos = 20_000_000;
 
@@ -63,7 +60,6 @@ const DROPPED_HELD_MAX: usize = 4096;
 pub struct Shared {
     wire: Mutex<Wire>,
     own_ns: AtomicU64,
-    waking_ns: AtomicU64,
     /// Packets in the kernel's queues.
     pub held: AtomicU64,
     /// The most of them at a time.
@@ -76,14 +72,7 @@ impl Shared {
     /// Of an idle wire.
     pub fn new(wire: Wire) -> Shared {
         let zero = || AtomicU64::new(0);
-        Shared {
-            wire: Mutex::new(wire),
-            own_ns: zero(),
-            waking_ns: zero(),
-            held: zero(),
-            held_max: zero(),
-            errors: zero(),
-        }
+        Shared { wire: Mutex::new(wire), own_ns: zero(), held: zero(), held_max: zero(), errors: zero() }
     }
 
     /// What a packet takes in this direction without any delay of the wire's: it is taken off, as if packets had come
@@ -95,21 +84,6 @@ impl Shared {
     /// See [`Self::own_ns`].
     pub fn set_own_ns(&self, nanos: Nanos) {
         self.own_ns.store(nanos, Ordering::Relaxed);
-    }
-
-    /// What a packet takes besides when nothing came for [`AT_REST_NS`] before it.
-    pub fn waking_ns(&self) -> Nanos {
-        self.waking_ns.load(Ordering::Relaxed)
-    }
-
-    /// See [`Self::waking_ns`].
-    pub fn set_waking_ns(&self, nanos: Nanos) {
-        self.waking_ns.store(nanos, Ordering::Relaxed);
-    }
-
-    /// What is taken off for a packet that came so long after the one before it.
-    fn taken_off_ns(&self, gap: Nanos) -> Nanos {
-        self.own_ns() + if gap >= AT_REST_NS { self.waking_ns() } else { 0 }
     }
 
     /// The wire; hold it shortly, packets wait.
@@ -129,8 +103,6 @@ pub struct Lane {
     begun: Instant,
     /// Mean time from when a sleep should have ended to when it did.
     lateness_ns: Nanos,
-    /// When the last packet came.
-    came_ns: Nanos,
     /// The last moment told to the wire, whose time never goes back.
     told_ns: Nanos,
     held: BinaryHeap<Held>,
@@ -206,7 +178,6 @@ impl Lane {
             copies,
             begun: Instant::now(),
             lateness_ns: 0,
-            came_ns: 0,
             told_ns: 0,
             held: BinaryHeap::new(),
             dropped_held: 0,
@@ -246,10 +217,9 @@ impl Lane {
                     let errors = read(&buffer[..length], |queued| packets.push(queued));
                     self.shared.errors.fetch_add(errors as u64, Ordering::Relaxed);
                     for queued in &packets {
-                        let came = clocks.0.saturating_sub(age(queued.came_us, clocks.1));
-                        let off = self.shared.taken_off_ns(came.saturating_sub(self.came_ns));
-                        self.came_ns = came;
-                        self.told_ns = self.told_ns.max(came.saturating_sub(off));
+                        let came =
+                            clocks.0.saturating_sub(age(queued.came_us, clocks.1) + self.shared.own_ns());
+                        self.told_ns = self.told_ns.max(came);
                         self.take(self.told_ns, queued);
                     }
                 }
@@ -474,15 +444,6 @@ mod tests {
         assert_eq!(age(None, 1_000_300_000), 0);
         assert_eq!(age(Some(1_000_001), 1_000_000_000), 0, "from the future");
         assert_eq!(age(Some(1), 1_000_000_000), 0, "too old");
-    }
-
-    #[test]
-    fn waking_is_taken_off_only_after_a_rest() {
-        let shared = Shared::new(Wire::new(super::super::wire::Path::default(), 0));
-        shared.set_own_ns(30_000);
-        shared.set_waking_ns(90_000);
-        assert_eq!(shared.taken_off_ns(AT_REST_NS - 1), 30_000);
-        assert_eq!(shared.taken_off_ns(AT_REST_NS), 120_000);
     }
 
     #[test]
