@@ -19,7 +19,7 @@ const RESULTS: &str = "bench/results";
 const SHOWN: &[(&str, &[&str])] = &[
     ("latency", &["latency-rate", "latency-beside-000-fig-2"]),
     ("sweep bulk", &["sweep-bulk-rate", "sweep-bulk-beside-000-fig-8"]),
-    ("sweep streaming", &["sweep-streaming-rate", "sweep-streaming-end"]),
+    ("sweep streaming", &["sweep-streaming-rate*", "sweep-streaming-end*"]),
     ("cca", &["cca-rate", "cca-beside-000-figs-4-to-6"]),
     ("storage", &["storage-rate-*", "storage-latency-*"]),
     ("concurrency", &["concurrency-streams", "concurrency-files", "concurrency-beside-001-section-4"]),

@@ -491,13 +491,17 @@ impl Results {
     }
 }
 
-/// Of a few packets it says nothing what their bytes cost.
+/// Of a few small packets it says nothing what their bytes cost: so much at least must have been moved, and so fast.
 const CARRIED_BYTES_MIN: u64 = 1 << 20;
+const CARRIED_BITS_PER_S_MIN: f64 = 4e6;
 
 /// What the emulated path itself cost, in CPU seconds for 10^9 bytes that it carried: the median of those samples that moved
-/// at least 1 MiB over one.
+/// at least 1 MiB over one, at 4 Mbit/s or more.
 pub fn path_cpu_s_per_gb<'a>(samples: impl Iterator<Item = &'a Sample>) -> Option<f64> {
-    let costs = samples.filter(|sample| sample.bytes >= CARRIED_BYTES_MIN);
+    let has_moved = |sample: &&Sample| {
+        sample.bytes >= CARRIED_BYTES_MIN && sample.rate_bits_per_s() >= CARRIED_BITS_PER_S_MIN
+    };
+    let costs = samples.filter(has_moved);
     let costs: Vec<f64> = costs.filter_map(|sample| sample.wire_cpu_s_per_gb).collect();
     (!costs.is_empty()).then(|| median(&costs))
 }

@@ -6,6 +6,7 @@ use super::reading::{self, Choice, Measure};
 use super::suite::{Hold, Kind, PLANS, Plan};
 use crate::bench::record::{PathKind, Quantity, Results, Sample};
 use crate::bench::statistics::{Summary, mean, median};
+use crate::bench::suite::path;
 use crate::plot::unit::Unit;
 use crate::plot::{Across, Axis, Bars, Body, Cells, Curves, Figure, Limit, Look, Point, Scale, Series, Way};
 use thalweg_mover::model::files::Work;
@@ -152,7 +153,14 @@ fn body(
                 });
             }
             limits.extend(ideal(samples, measure));
-            let y = Axis::new(measure.label(), measure.unit(), scale_of(&series));
+            if measure == Measure::Number(path::OFF) {
+                let label = "what it may be off by".to_owned();
+                limits.push(Limit { across: Across::Level, at: 1.0, label });
+            }
+            // Of a share it counts how near it is to the whole.
+            let is_share = measure.unit() == Unit::Share;
+            let y_scale = if is_share { Scale::Linear } else { scale_of(&series) };
+            let y = Axis::new(measure.label(), measure.unit(), y_scale);
             let x = Axis::new(&reading::label(x), reading::unit(results, x), scale);
             Some((Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }), Some(measure)))
         }

@@ -116,6 +116,7 @@ pub const PLANS: &[Plan] = &[
     },
     plan("sweep bulk", "cpu", "Bulk: CPU by size of file", "", over("file_size", Scale::Log2, Measure::Cpu)),
     Plan {
+        apart: &["rtt"],
         note: "000 Fig 9 mixes up the columns of its table; here each line is the rate at its own round-trip time.",
         ..plan(
             "sweep streaming",
@@ -126,6 +127,7 @@ pub const PLANS: &[Plan] = &[
         )
     },
     Plan {
+        apart: &["rtt"],
         note: "How long after the writer had written its last byte the copy was whole.",
         ..plan(
             "sweep streaming",

@@ -10,7 +10,7 @@ use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
-pub(super) mod path;
+pub(crate) mod path;
 
 mod bulk;
 
