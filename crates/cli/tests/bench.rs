@@ -130,12 +130,12 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
         }
     }
 
-    let words = ["streams", "--rtt", "1ms,20ms", "--rate", "100Mbit/s", "--time", "100ms"];
+    let words = ["streams", "--rtt", "1ms,40ms", "--rate", "100Mbit/s", "--time", "100ms"];
     let streams = measured(&scratch, &words);
     assert_eq!(streams.len(), 2 * 6, "two round trip times, 1 to 32 streams");
     let law = |count: f64| {
         let is_it = |sample: &&Value| {
-            number(sample, "parameters", "streams") == count && number(sample, "parameters", "rtt") == 0.02
+            number(sample, "parameters", "streams") == count && number(sample, "parameters", "rtt") == 0.04
         };
         number(streams.iter().find(is_it).unwrap(), "predicted", "rate")
     };
