@@ -510,8 +510,10 @@ fn open_catalogue(
     }
 }
 
+/// Names that are tried for a file without one.
+const NAMELESS_TRIES: u32 = 16;
+
 fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
-    let name = format!("made-{}-{number}", std::process::id());
     let temporary;
     let dir = match dir {
         Some(dir) => dir,
@@ -520,8 +522,15 @@ fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
             &temporary
         }
     };
-    let name = if dir.stat(name.as_bytes()).is_ok() { format!("{name}-again") } else { name };
-    let file = dir.create_new(name.as_bytes(), 0o600)?;
-    dir.remove_file(name.as_bytes())?;
-    Ok(file)
+    // A process that had our number and was killed between the two calls has left a file of this name.
+    let mut last = None;
+    for again in 0..NAMELESS_TRIES {
+        let name = format!("made-{}-{number}-{again}", std::process::id());
+        match dir.create_new(name.as_bytes(), 0o600) {
+            Ok(file) => return dir.remove_file(name.as_bytes()).map(|()| file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
 }
