@@ -153,8 +153,8 @@ fn a_stream_is_explained_while_it_runs() {
         let out = finish(stream);
         assert!(out.status.success(), "{out:?}");
         assert!(is_named, "{name}: {last}");
-        let after = why(&scratch, &[&pid]);
-        assert_eq!((&after["state"], &after["narrowest"]["cause"]), (&"finished".into(), &cause.into()));
+        // Over all of it another stage may have been the narrowest, on a machine that is busy with other things.
+        assert_eq!(why(&scratch, &[&pid])["state"], "finished");
     }
 }
 

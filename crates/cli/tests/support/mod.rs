@@ -351,9 +351,9 @@ pub fn assert_same(a: &Path, b: &Path) {
             None => panic!("{name:?} is missing"),
         }
     }
-    for name in b.keys() {
-        assert!(a.contains_key(name), "{:?} is too much", String::from_utf8_lossy(name));
-    }
+    let extra: Vec<_> = b.keys().filter(|name| !a.contains_key(*name)).collect();
+    let extra: Vec<_> = extra.iter().map(|name| String::from_utf8_lossy(name)).collect();
+    assert!(extra.is_empty(), "{extra:?} is too much");
 }
 
 /// No hidden file of ours is left below `root`.

@@ -31,7 +31,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use thalweg_sys::{Dir, File, Kind, Links, Stat, Time};
 use thalweg_wire::message::{Loss, Outcome, SourceForm, Terms};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
@@ -55,6 +55,8 @@ pub struct LocalDestination {
     territories: Mutex<HashMap<TerritoryKey, Arc<Territory>>>,
     pub(super) journal: Mutex<Option<Journal>>,
     lock_file: Mutex<Option<File>>,
+    /// Held for reading by whoever stages something; true once the staging directories are gone.
+    is_closed: RwLock<bool>,
     pub(super) catalogue: Mutex<Option<Catalogue>>,
     pub(super) has_catalogue: bool,
     pub(super) flights: Mutex<NumberMap<EntryId, Flight>>,
@@ -175,6 +177,7 @@ impl LocalDestination {
             territories: Mutex::default(),
             journal: Mutex::default(),
             lock_file: Mutex::default(),
+            is_closed: RwLock::default(),
             catalogue: Mutex::default(),
             has_catalogue: false,
             flights: Mutex::default(),
@@ -232,6 +235,19 @@ impl LocalDestination {
             if !journal.as_ref().is_some_and(|journal| journal.is_live(number)) {
                 let _ = staging.dir.remove_file(super::staging::partial_name(number).as_bytes());
             }
+        }
+    }
+
+    /// Whoever stages something keeps this as long as that takes: what stages is not cleared up, and what was cleared up is
+    /// not staged in. A second copy of content may come when all is over, by a stream that was slow.
+    ///
+    /// # Errors
+    /// `Stopped` when it is closed.
+    pub(super) fn while_open(&self) -> Result<RwLockReadGuard<'_, bool>> {
+        let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+        match *is_closed {
+            true => Err(Failure::new(FailureKind::Stopped, "write", "the transfer is over")),
+            false => Ok(is_closed),
         }
     }
 
@@ -440,6 +456,8 @@ impl Destination for LocalDestination {
     }
 
     fn close(&self, success: bool) {
+        // Waits for those who stage.
+        *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
         lock(&self.partials).clear();
         let journal = lock(&self.journal).take();
         lock(&self.catalogue).take();
