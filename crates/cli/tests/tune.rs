@@ -36,15 +36,15 @@ fn source(scratch: &Scratch) -> String {
     scratch.path("from").display().to_string()
 }
 
-/// Each connection carries four megabytes a second: so many more streams, so much more.
+/// Each connection carries two megabytes a second: so many more streams, so much more.
 #[test]
 fn more_streams_are_found_where_they_help_and_later_copies_start_with_them() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let from = source(&scratch);
     let daemon = scratch.daemon(&[("to", &scratch.path("to"))]);
     let ticket = daemon.ticket.display().to_string();
     let proxy = Proxy::new(&daemon.address());
-    proxy.limit_each(4_000_000);
+    proxy.limit_each(2_000_000);
     let to = proxy.place("to", "new");
     let before = [facts(&scratch.path("from")), facts(&scratch.path("to"))];
     let words = ["--ticket", &ticket, &from, &to];
@@ -88,7 +88,7 @@ fn more_streams_are_found_where_they_help_and_later_copies_start_with_them() {
 
 #[test]
 fn a_local_way_and_a_pull_are_tuned_within_their_bounds_and_a_dry_run_remembers_nothing() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let from = source(&scratch);
     let to = scratch.path("to").display().to_string();
     let daemon = scratch.daemon(&[("data", &scratch.path("from"))]);
@@ -123,7 +123,7 @@ fn a_local_way_and_a_pull_are_tuned_within_their_bounds_and_a_dry_run_remembers_
 fn on_a_thin_link_the_path_is_named_and_no_setting_leaves_its_ladder() {
     let Some(cable) = Cable::new("a thin link") else { return };
     cable.limit("60mbit");
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let from = source(&scratch);
     let to = scratch.path("to");
     let listen = format!("{}:0", Cable::ADDRESS_B);
