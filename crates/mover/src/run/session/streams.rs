@@ -1,8 +1,9 @@
 //! What a stream's two threads do: one asks the senders for work, one hands frames to the receivers.
 
-use super::{LOOK_AGAIN, Session, payload_max};
+use super::{LOOK_AGAIN, Session, Transfer, payload_max};
 use crate::failure::{self, Result};
 use crate::link::{FrameBuffer, FrameReader, FrameWriter, Meanwhile, Received};
+use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane};
 use crate::stage::intake::Intake;
@@ -35,7 +36,7 @@ impl Session {
             lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
             for run in senders {
                 if let Entry::Vacant(place) = lanes.entry(run.number()) {
-                    place.insert(SendLane::new(stream, &run.terms).map_err(broken)?);
+                    place.insert(SendLane::new(stream, run.terms()).map_err(broken)?);
                 }
                 let Some(lane) = lanes.get_mut(&run.number()) else { continue };
                 match run.work(lane, &mut writer).map_err(broken)? {
@@ -46,7 +47,7 @@ impl Session {
             }
             let flows = self.flow_senders();
             let frames: Vec<_> = self.frames().into_iter().filter(|run| run.sends()).collect();
-            let terms = flows.iter().map(|run| &run.terms).chain(frames.iter().map(|run| run.terms()));
+            let terms = flows.iter().map(|run| run.terms()).chain(frames.iter().map(|run| run.terms()));
             if let Some(bytes) = terms.map(payload_max).max()
                 && shared_buffer.as_ref().is_none_or(|buffer: &FrameBuffer| buffer.payload_max() < bytes)
             {
@@ -78,26 +79,27 @@ impl Session {
                 Received::End => return Ok(()),
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
-            if let Some(run) = self.flow_receiver(inner.transfer) {
-                book_receive(&run.accounts, since, cpu_since, &inner);
-                run.take(&inner, buffer.payload())?;
-                continue;
-            }
-            if let Some(run) = self.frames_receiver(inner.transfer) {
-                book_receive(run.accounts(), since, cpu_since, &inner);
-                run.take(stream, &inner, buffer.payload())?;
-                continue;
+            match self.transfer(inner.transfer) {
+                Some(Transfer::ReceiveFlows(run)) => {
+                    book_receive(run.accounts(), since, cpu_since, &inner);
+                    run.take(&inner, buffer.payload())?;
+                    continue;
+                }
+                Some(Transfer::Frames(run)) => {
+                    book_receive(run.accounts(), since, cpu_since, &inner);
+                    run.take(stream, &inner, buffer.payload())?;
+                    continue;
+                }
+                Some(Transfer::Receive(run)) if !intakes.0.contains_key(&inner.transfer) => {
+                    intakes.0.retain(|number, _| self.transfer(*number).is_some());
+                    let intake = Intake::new(run.clone(), u32::from(stream));
+                    intakes.0.insert(inner.transfer, (run, intake));
+                }
+                _ => {}
             }
             let intakes = &mut intakes.0;
-            if !intakes.contains_key(&inner.transfer) {
-                // Its transfer may have been taken out meanwhile.
-                let Some(run) = self.receiver(inner.transfer) else { continue };
-                intakes.retain(|number, _| self.receiver(*number).is_some());
-                let intake = Intake::new(run.clone(), u32::from(stream));
-                intakes.insert(inner.transfer, (run, intake));
-            }
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
-                book_receive(&run.accounts, since, cpu_since, &inner);
+                book_receive(run.accounts(), since, cpu_since, &inner);
                 let payload = buffer.payload().len();
                 intake.take(&inner, &mut buffer, payload)?;
             }
