@@ -1,6 +1,6 @@
 //! The client of a session: dials, opens transfers, and keeps link and streams standing until they are over.
 
-use crate::event::Events;
+use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{ControlLimits, TlsForm, mark, own_system};
 use crate::plan::Plan;
@@ -9,7 +9,7 @@ use answers::ANSWER_TIMEOUT;
 use dial::{Dialler, left};
 use keeper::Keeper;
 use rustls::ClientConfig;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex};
@@ -30,6 +30,10 @@ pub use answers::Answers;
 pub(super) use dial::connect_any;
 pub use dial::{Connect, DIAL_TIMEOUT, TcpConnect};
 
+/// A stream for which there was no memory is not dialled again before.
+const REFUSED_PAUSE: Duration = Duration::from_secs(3);
+/// If no stream at all is to be had for so long, nothing will come of it.
+const REFUSED_PATIENCE: Duration = Duration::from_secs(10);
 /// Time that the last words may take.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -84,6 +88,8 @@ pub struct Client {
     pub rtt: Duration,
     /// What the server's machine lets a stream have.
     pub system: System,
+    /// The peer, for messages.
+    name: String,
     /// For the answer to a request.
     answer_timeout: Duration,
     mail: Arc<Mail>,
@@ -103,9 +109,43 @@ struct Boxes {
     replies: HashMap<u32, SyncSender<Reply>>,
     next_question: u32,
     streams_wanted: u16,
+    refusals: Refusals,
     /// What their sockets are told, besides what is of the link.
     hints: StreamHints,
     knocked: bool,
+}
+
+/// Streams for which there was no memory.
+#[derive(Default)]
+struct Refusals {
+    /// Each when it was last refused.
+    streams: BTreeMap<u16, Instant>,
+    /// The first since anything got across, and the last word about it.
+    since: Option<(Instant, Failure)>,
+    is_told: bool,
+}
+
+impl Refusals {
+    /// True the first time.
+    fn note(&mut self, stream: u16, why: Failure) -> bool {
+        let now = Instant::now();
+        self.streams.insert(stream, now);
+        let since = self.since.take().map_or(now, |(since, _)| since);
+        self.since = Some((since, why));
+        !std::mem::replace(&mut self.is_told, true)
+    }
+
+    /// It is too early to ask for this one again.
+    fn rests(&self, stream: u16) -> bool {
+        self.streams.get(&stream).is_some_and(|at| at.elapsed() < REFUSED_PAUSE)
+    }
+
+    /// Why, if none of so many streams was had for too long.
+    fn is_hopeless(&self, wanted: u16) -> Option<Failure> {
+        let (since, why) = self.since.as_ref()?;
+        let is_none_left = wanted > 0 && (0..wanted).all(|stream| self.streams.contains_key(&stream));
+        (is_none_left && since.elapsed() > REFUSED_PATIENCE).then(|| why.clone())
+    }
 }
 
 /// What a plan says to each stream's socket.
@@ -120,6 +160,20 @@ struct StreamHints {
 struct ClientOwner {
     mail: Arc<Mail>,
     connect: Arc<dyn Connect>,
+    events: Events,
+}
+
+impl ClientOwner {
+    /// A side has no memory for a stream: told once, and counted.
+    fn no_memory(&self, stream: u16, why: &Failure) {
+        let is_first = {
+            let mut boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+            boxes.refusals.note(stream, why.clone())
+        };
+        if is_first {
+            (self.events)(Event::Note(format!("{why}; it goes on with the streams that there are")));
+        }
+    }
 }
 
 impl Owner for ClientOwner {
@@ -147,6 +201,14 @@ impl Owner for ClientOwner {
                 session.lose_stream(stream, Failure::new(FailureKind::Connection, "transfer", cause));
                 return;
             }
+            Message::NoStream { stream, why } => {
+                drop(boxes);
+                let why = at_peer(why, &self.connect.name());
+                self.no_memory(stream, &why);
+                session.lose_stream(stream, why);
+                self.mail.knock_now();
+                return;
+            }
             other => tracing::warn!(?other, "the server said what only a client says"),
         }
         drop(boxes);
@@ -157,9 +219,21 @@ impl Owner for ClientOwner {
         self.mail.knock_now();
     }
 
-    fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, _: &Failure) {
+    fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
         self.connect.stream_lost(stream);
+        // Our own; what the peer lacks it has said.
+        if why.operation == failure::NO_MEMORY {
+            self.no_memory(stream, why);
+        }
         self.mail.knock_now();
+    }
+}
+
+/// What the peer has no memory for: where that is belongs to what failed.
+fn at_peer(why: Failure, name: &str) -> Failure {
+    match why.operation == failure::NO_MEMORY {
+        true => Failure { operation: format!("{} at {name}", failure::NO_MEMORY), ..why },
+        false => why,
     }
 }
 
@@ -209,9 +283,14 @@ impl Client {
             answer.cipher,
             connection.peer_fingerprint(),
             ControlLimits { stall_timeout: settings.stall_timeout, ..ControlLimits::default() },
-            Box::new(ClientOwner { mail: mail.clone(), connect: dialler.connect.clone() }),
+            Box::new(ClientOwner {
+                mail: mail.clone(),
+                connect: dialler.connect.clone(),
+                events: events.clone(),
+            }),
             events,
         )?;
+        let name = dialler.connect.name();
         session.attach_control(connection)?;
         let keeper = Keeper { session: session.clone(), dialler, mail: mail.clone(), rtt };
         std::thread::Builder::new()
@@ -219,7 +298,8 @@ impl Client {
             .spawn(move || keeper.run())
             .map_err(|error| failure::of_io("start a thread", &error))?;
         let system = answer.system;
-        Ok(Client { session, rtt, system, answer_timeout: settings.patience.min(ANSWER_TIMEOUT), mail })
+        let answer_timeout = settings.patience.min(ANSWER_TIMEOUT);
+        Ok(Client { session, rtt, system, name, answer_timeout, mail })
     }
 
     /// Has at least so many streams dialled, and replaced when they break. New ones are told what the plan says.
@@ -245,7 +325,7 @@ impl Client {
             if let Some(at) = boxes.opened.iter().position(|opened| opened.transfer == number) {
                 let opened = boxes.opened.swap_remove(at);
                 return match opened.refused {
-                    Some(failure) => Err(failure),
+                    Some(failure) => Err(at_peer(failure, &self.name)),
                     None => Ok(opened),
                 };
             }

@@ -8,8 +8,8 @@
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{
-    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameReader,
-    FrameWriter, StopHandle,
+    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer,
+    FrameReader, FrameWriter, StopHandle,
 };
 use crate::run::Outbox;
 use crate::run::bell::Bell;
@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
+use thalweg_sys::Buffer;
 use thalweg_sys::socket::TcpInfo;
 use thalweg_wire::account::StreamAccount;
 use thalweg_wire::hello::{Cipher, SessionId};
@@ -267,6 +268,7 @@ impl Session {
     /// `Protocol` if its number is taken or there are too many.
     pub fn add(&self, number: TransferNumber, transfer: Transfer) -> Result<()> {
         let _gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
+        check_memory(transfer.terms())?;
         let payload_max = if transfer.sends() { 0 } else { payload_max(transfer.terms()) };
         let (early, streams) = {
             let mut state = self.lock();
@@ -655,6 +657,23 @@ impl Outbox for SessionOutbox {
 /// Largest payload of a frame under these terms: a segment, or a pack with its index.
 pub fn payload_max(terms: &Terms) -> usize {
     terms.segment_bytes as usize + PACK_FILES * frame::PACK_ITEM_BYTES
+}
+
+/// Whether the memory that this process may have for buffers is enough for one frame under these terms. Whether it is free
+/// shows when a stream asks for it.
+///
+/// # Errors
+/// `Space`, with what is needed and what is allowed.
+pub fn check_memory(terms: &Terms) -> Result<()> {
+    let needed = Buffer::memory_bytes(FrameBuffer::memory_bytes(payload_max(terms)));
+    match thalweg_sys::buffer::allowed().filter(|allowed| *allowed < needed) {
+        None => Ok(()),
+        Some(allowed) => {
+            let cause =
+                format!("a frame takes {needed} bytes, and {allowed} are allowed for all buffers (--memory)");
+            Err(Failure::new(FailureKind::Space, failure::NO_MEMORY, cause))
+        }
+    }
 }
 
 /// Files in one pack, at most: so many that a pack of 4 KiB files still fills a frame of 1 MiB twice over.

@@ -20,7 +20,7 @@ use thalweg_mover::run::agree;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
-use thalweg_mover::run::session::{Session, Transfer};
+use thalweg_mover::run::session::{Session, Transfer, check_memory};
 use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{Direction, Heartbeat, Message, Open, Opened, SourceForm, Trial};
@@ -39,15 +39,17 @@ impl Host {
         let number = open.transfer;
         let form = open.source.clone();
         let instance = self.instances.fetch_add(1, Ordering::Relaxed);
-        if let Some(frames) = open.frames.clone() {
+        // Before anything is made at the place.
+        let has_memory = check_memory(&open.terms);
+        if let (Some(frames), Ok(())) = (open.frames.clone(), &has_memory) {
             return self.open_frames(session, open, &frames);
         }
-        let opened = match (open.direction, open.flow.clone()) {
+        let opened = has_memory.and_then(|()| match (open.direction, open.flow.clone()) {
             (Direction::Push, None) => self.open_push(session, open).map(|()| form.clone()),
             (Direction::Pull, None) => self.open_pull(session, open),
             (Direction::Push, Some(flow)) => self.receive_flows(session, open, flow).map(|()| form.clone()),
             (Direction::Pull, Some(flow)) => self.send_flows(session, open, flow),
-        };
+        });
         let (source, refused) = match opened {
             Ok(source) => (source, None),
             Err(failure) => {

@@ -5,7 +5,7 @@ use crate::answer::{self, Room};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use thalweg_mover::failure::{Failure, FailureKind};
+use thalweg_mover::failure::{Failure, FailureKind, NO_MEMORY};
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::session::{Owner, Session, Transfer};
 use thalweg_wire::message::{Message, Steer, TransferNumber};
@@ -78,8 +78,12 @@ impl Owner for ServerOwner {
         tracing::info!(%why, "link lost");
     }
 
-    fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
+    fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure) {
         tracing::info!(stream, %why, "stream lost");
+        if why.operation == NO_MEMORY {
+            // Without a link it is dialled anew, and told then.
+            let _ = session.say(Message::NoStream { stream, why: why.clone() });
+        }
     }
 
     fn on_stream_stuck(&self, session: &Arc<Session>, stream: u16) {

@@ -214,6 +214,7 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
         Message::Steer(..) => "steer": Message::Steer(TransferNumber(1), Steer::default()),
             "steer all": Message::Steer(TransferNumber(1), steer());
         Message::Stuck { .. } => "stuck": Message::Stuck { stream: 3 };
+        Message::NoStream { .. } => "no stream": Message::NoStream { stream: 3, why: failure() };
         Message::Opened(_) => "opened": Message::Opened(opened(None)),
             "opened refused": Message::Opened(opened(Some(failure())));
         Message::Transfer(..) => "transfer": transfer(TransferMessage::OffersRepeated);

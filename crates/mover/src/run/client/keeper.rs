@@ -5,7 +5,7 @@ use super::{Boxes, Mail};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::Connection;
 use crate::run::session::{Session, Transfer};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::message::WaitingFor;
 
@@ -42,6 +42,11 @@ impl Keeper {
             if grew {
                 last_progress.1 = Instant::now();
                 link_progress = last_progress;
+                self.boxes().refusals.since = None;
+            }
+            if let Some(why) = self.is_hopeless() {
+                self.session.close(Some(why));
+                return;
             }
             let moved_now = self.session.moved_bytes();
             // It starts over when a stream does.
@@ -118,12 +123,12 @@ impl Keeper {
 
     /// Dials what is missing, side by side, for at most so long. False if some could not be had.
     fn dial_streams(&self, at_most: Duration) -> bool {
-        let (wanted, hints) = {
-            let boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
-            (boxes.streams_wanted, boxes.hints)
-        };
         let there = self.session.streams();
-        let missing: Vec<u16> = (0..wanted).filter(|stream| !there.contains(stream)).collect();
+        let (missing, hints) = {
+            let boxes = self.boxes();
+            let is_missing = |stream: &u16| !there.contains(stream) && !boxes.refusals.rests(*stream);
+            ((0..boxes.streams_wanted).filter(is_missing).collect::<Vec<u16>>(), boxes.hints)
+        };
         std::thread::scope(|scope| {
             let dials: Vec<_> = missing
                 .iter()
@@ -141,8 +146,20 @@ impl Keeper {
         })
     }
 
+    /// Why no stream is to be had, if that is so for too long.
+    fn is_hopeless(&self) -> Option<Failure> {
+        let boxes = self.boxes();
+        let why = boxes.refusals.is_hopeless(boxes.streams_wanted)?;
+        drop(boxes);
+        self.session.streams().is_empty().then_some(why)
+    }
+
+    fn boxes(&self) -> MutexGuard<'_, Boxes> {
+        self.mail.boxes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     fn pause(&self, at_most: Duration) {
-        let boxes = self.mail.boxes.lock().unwrap_or_else(|p| p.into_inner());
+        let boxes = self.boxes();
         let quiet = |boxes: &mut Boxes| !boxes.knocked;
         let (mut boxes, _) =
             self.mail.knock.wait_timeout_while(boxes, at_most, quiet).unwrap_or_else(|p| p.into_inner());

@@ -24,6 +24,7 @@ impl Session {
         let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
         let mut shared_buffer = None;
         let broken = |error: io::Error| failure::of_io("send", &error);
+        let no_memory = |error: io::Error| failure::of_memory("send", &error);
         loop {
             if self.is_gone(stream, serial) {
                 // Only reading or the link showed it. Whoever breaks streams shall not collect threads and sockets here.
@@ -36,7 +37,7 @@ impl Session {
             lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
             for run in senders {
                 if let Entry::Vacant(place) = lanes.entry(run.number()) {
-                    place.insert(SendLane::new(stream, run.terms()).map_err(broken)?);
+                    place.insert(SendLane::new(stream, run.terms()).map_err(no_memory)?);
                 }
                 let Some(lane) = lanes.get_mut(&run.number()) else { continue };
                 match run.work(lane, &mut writer).map_err(broken)? {
@@ -51,7 +52,7 @@ impl Session {
             if let Some(bytes) = terms.map(payload_max).max()
                 && shared_buffer.as_ref().is_none_or(|buffer: &FrameBuffer| buffer.payload_max() < bytes)
             {
-                shared_buffer = Some(FrameBuffer::new(bytes).map_err(broken)?);
+                shared_buffer = Some(FrameBuffer::new(bytes).map_err(no_memory)?);
             }
             for run in flows {
                 let Some(buffer) = &mut shared_buffer else { continue };
@@ -70,7 +71,7 @@ impl Session {
 
     pub(super) fn receive_loop(&self, stream: u16, mut reader: FrameReader) -> Result<()> {
         let payload_max = || self.payload_max.load(Ordering::Acquire);
-        let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_io("receive", &e))?;
+        let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_memory("receive", &e))?;
         let mut intakes = Intakes::default();
         loop {
             let (since, cpu_since) = (Instant::now(), thread_cpu());
