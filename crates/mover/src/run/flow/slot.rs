@@ -15,6 +15,7 @@ use crate::admission::gate::{Gate, ramp};
 use crate::admission::{SlotAsked, SlotHeld};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::run::client::Client;
+use crate::run::party::Party;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
