@@ -147,6 +147,39 @@ fn a_producer_that_was_killed_goes_on_under_its_name_and_one_that_leaves_is_told
 }
 
 #[test]
+fn a_new_hub_knows_the_sets_that_were_declared_to_the_one_that_was_killed() {
+    let (scratch, daemon) = stand();
+    let (address, place) = (daemon.address(), daemon.place("data", "x"));
+    std::fs::write(scratch.path("in"), noise(1, 400 * 1000)).unwrap();
+    let push = with(
+        command(&scratch, "push"),
+        [scratch.path("in").to_str().unwrap(), &place, "--frame-bytes", "1000", "--set", "9", "--record"],
+    );
+    let push = Running::start(with(push, ["--durable", "--frames-per-s", "10", "--producer", "cam"]));
+    let taken = || status(&scratch, &place)["producers"][0]["frames"].as_u64().unwrap_or(0);
+    assert!(wait_until(LIMIT, || taken() >= 5));
+    // Nobody is left who could declare it again.
+    daemon.kill();
+    push.kill();
+    let _daemon = scratch.daemon_at(&address, &[("data", &scratch.path("export"))], &[], |command| command);
+    let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+    let (mut indexes, mut reports) = (Vec::new(), Vec::new());
+    while let Some(delivery) = taker.next(Some(LIMIT)).unwrap() {
+        match delivery {
+            Delivery::Frame(frame) => indexes.extend(frame.set.map(|(_, index)| index)),
+            Delivery::Set(report) => reports.push(report),
+            Delivery::End(_) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    let came = indexes.len() as u32;
+    assert!((5..400).contains(&came) && indexes == (0..came).collect::<Vec<_>>(), "{indexes:?}");
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert_eq!((reports[0].set, reports[0].frames, reports[0].delivered), (9, 400, came));
+    assert_eq!(reports[0].missing, [(came, 400)]);
+}
+
+#[test]
 fn a_consumer_that_was_killed_comes_back_under_its_name_or_is_forgotten() {
     let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
