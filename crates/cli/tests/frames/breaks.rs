@@ -4,10 +4,12 @@ use crate::support::chance::{Random, quick_or_torture};
 use crate::support::job::{Running, with};
 use crate::support::proxy::Proxy;
 use crate::support::{Daemon, Scratch, noise, wait_until};
-use crate::{Got, LIMIT, by, command, drain, push_all, receiver, sender, stand, status};
+use crate::{Got, LIMIT, by, command, drain, frame, push_all, receiver, sender, stand, status};
 use std::path::Path;
 use std::time::Duration;
-use thalweg_client::frames::{ChannelWishes, Delivery, FramePolicy, HeldLevel, ReceiverWishes, SenderWishes};
+use thalweg_client::frames::{
+    ChannelWishes, Delivery, FramePolicy, HeldLevel, NewFrame, ReceiverWishes, SenderWishes,
+};
 
 const BYTES: usize = 20_000;
 
@@ -149,34 +151,26 @@ fn a_producer_that_was_killed_goes_on_under_its_name_and_one_that_leaves_is_told
 #[test]
 fn a_new_hub_knows_the_sets_that_were_declared_to_the_one_that_was_killed() {
     let (scratch, daemon) = stand();
-    let (address, place) = (daemon.address(), daemon.place("data", "x"));
-    std::fs::write(scratch.path("in"), noise(1, 400 * 1000)).unwrap();
-    let push = with(
-        command(&scratch, "push"),
-        [scratch.path("in").to_str().unwrap(), &place, "--frame-bytes", "1000", "--set", "9", "--record"],
-    );
-    let push = Running::start(with(push, ["--durable", "--frames-per-s", "10", "--producer", "cam"]));
-    let taken = || status(&scratch, &place)["producers"][0]["frames"].as_u64().unwrap_or(0);
-    assert!(wait_until(LIMIT, || taken() >= 5));
-    // Nobody is left who could declare it again.
-    daemon.kill();
-    push.kill();
-    let _daemon = scratch.daemon_at(&address, &[("data", &scratch.path("export"))], &[], |command| command);
-    let taker = receiver(&scratch, &place, by(FramePolicy::Block));
-    let (mut indexes, mut reports) = (Vec::new(), Vec::new());
-    while let Some(delivery) = taker.next(Some(LIMIT)).unwrap() {
-        match delivery {
-            Delivery::Frame(frame) => indexes.extend(frame.set.map(|(_, index)| index)),
-            Delivery::Set(report) => reports.push(report),
-            Delivery::End(_) => break,
-            other => panic!("{other:?}"),
-        }
+    let (address, proxy) = (daemon.address(), Proxy::new(&daemon.address()));
+    let channel = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+    let wishes = SenderWishes { channel, level: HeldLevel::Durable, ..SenderWishes::default() };
+    let maker = sender(&scratch, &proxy.place("data", "x"), "cam", wishes);
+    maker.declare_set(9, 50).unwrap();
+    for index in 0..20 {
+        let frame = NewFrame { set: Some((9, index)), ..frame("cam", index.into(), 1000) };
+        maker.push(frame, Some(LIMIT)).unwrap();
     }
-    let came = indexes.len() as u32;
-    assert!((5..400).contains(&came) && indexes == (0..came).collect::<Vec<_>>(), "{indexes:?}");
-    assert_eq!(reports.len(), 1, "{reports:?}");
-    assert_eq!((reports[0].set, reports[0].frames, reports[0].delivered), (9, 400, came));
-    assert_eq!(reports[0].missing, [(came, 400)]);
+    assert!(wait_until(LIMIT, || maker.figures().waiting == 0));
+    // Nobody is left who could declare it again.
+    proxy.refuse(true);
+    proxy.cut();
+    daemon.kill();
+    let daemon = scratch.daemon_at(&address, &[("data", &scratch.path("export"))], &[], |command| command);
+    let got = drain(&receiver(&scratch, &daemon.place("data", "x"), by(FramePolicy::Block)), 1000);
+    assert_eq!((got.count("cam"), got.lost.len(), got.sets.len()), (20, 0, 1), "{:?}", got.sets);
+    let set = &got.sets[0];
+    assert_eq!((set.set, set.frames, set.delivered, &set.missing[..]), (9, 50, 20, &[(20, 50)][..]));
+    maker.abort();
 }
 
 #[test]
