@@ -3,6 +3,7 @@
 use crate::host::{Host, check_congestion, in_thread, path_of, watch};
 use crate::published::Served;
 use std::sync::Arc;
+use std::time::Instant;
 use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
 use thalweg_mover::endpoint::local::destination::DestinationPlace;
 use thalweg_mover::endpoint::local::flows::LocalFlows;
@@ -31,7 +32,12 @@ impl Host {
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         in_thread("transfer", move || {
             let _work = work;
-            let seen = || (run.progress().settled_entries, run.peer_accounts(), run.side());
+            let seen = || {
+                if let Some((slots, took)) = host.slots.as_ref().zip(run.take_longest_round()) {
+                    slots.note_settled(took, Instant::now());
+                }
+                (run.progress().settled_entries, run.peer_accounts(), run.side())
+            };
             host.receive_to_the_end(&session, told.as_ref(), false, &*run, seen);
             session.remove(run.number());
         })

@@ -48,6 +48,11 @@ impl Gate {
         at.max(now)
     }
 
+    /// The rate within a window, in bytes a second.
+    pub fn bytes_per_s(&self) -> u64 {
+        self.bytes_per_s
+    }
+
     /// From now on a window opens at `opens`: clocks drift.
     pub fn set_opening(&mut self, opens: u64) {
         self.opens = opens;

@@ -54,7 +54,11 @@ impl Session {
             }
             for run in flows {
                 let Some(buffer) = &mut shared_buffer else { continue };
-                worked |= matches!(run.work(stream, buffer, &mut writer).map_err(broken)?, Did::Work);
+                match run.work(stream, buffer, &mut writer).map_err(broken)? {
+                    Did::Work => worked = true,
+                    Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
+                    Did::Over => {}
+                }
             }
             for run in frames {
                 let Some(buffer) = &mut shared_buffer else { continue };
@@ -67,10 +71,11 @@ impl Session {
         }
     }
 
-    pub(super) fn receive_loop(&self, stream: u16, mut reader: FrameReader) -> Result<()> {
+    pub(super) fn receive_loop(&self, stream: u16, serial: u64, mut reader: FrameReader) -> Result<()> {
         let payload_max = || self.payload_max.load(Ordering::Acquire);
         let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_io("receive", &e))?;
-        let mut intakes = Intakes::default();
+        let mut intakes =
+            Intakes { by_transfer: HashMap::new(), session: self, stream: (stream, serial), took: 0 };
         loop {
             let (since, cpu_since) = (Instant::now(), thread_cpu());
             let inner = match reader.receive_up_to(&mut buffer, payload_max, &mut intakes)? {
@@ -88,7 +93,7 @@ impl Session {
                 run.take(stream, &inner, buffer.payload())?;
                 continue;
             }
-            let intakes = &mut intakes.0;
+            let intakes = &mut intakes.by_transfer;
             if !intakes.contains_key(&inner.transfer) {
                 // Its transfer may have been taken out meanwhile.
                 let Some(run) = self.receiver(inner.transfer) else { continue };
@@ -115,20 +120,39 @@ fn book_receive(accounts: &Accounts, since: Instant, cpu_since: Duration, inner:
 }
 
 /// Receiving stages of one stream, by transfer.
-#[derive(Default)]
-struct Intakes(HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>);
+struct Intakes<'a> {
+    by_transfer: HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>,
+    session: &'a Session,
+    stream: (u16, u64),
+    /// Bytes of which the owner was not told.
+    took: usize,
+}
 
 /// Their writes end while the stream waits for frames.
-impl Meanwhile for Intakes {
+impl Meanwhile for Intakes<'_> {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.0.values().filter_map(|(_, intake)| intake.fd()).collect()
+        self.by_transfer.values().filter_map(|(_, intake)| intake.fd()).collect()
     }
 
     fn notice(&mut self) {
-        self.0.values_mut().for_each(|(_, intake)| intake.notice());
+        self.by_transfer.values_mut().for_each(|(_, intake)| intake.notice());
     }
 
     fn settle(&mut self) {
-        self.0.values_mut().for_each(|(_, intake)| intake.settle());
+        self.by_transfer.values_mut().for_each(|(_, intake)| intake.settle());
+    }
+
+    fn portion_bytes(&self) -> usize {
+        self.session.owner.portion_bytes()
+    }
+
+    fn before_portion(&mut self) {
+        let (session, (stream, serial)) = (self.session, self.stream);
+        let is_over = || session.is_closed() || session.is_gone(stream, serial);
+        session.owner.before_taking(session, std::mem::take(&mut self.took) as u64, &is_over);
+    }
+
+    fn took(&mut self, bytes: usize) {
+        self.took += bytes;
     }
 }
