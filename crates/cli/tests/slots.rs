@@ -96,19 +96,19 @@ fn two_that_fit_have_their_slots_and_a_third_is_refused_with_what_would_fit() {
     for producer in &producers {
         let slot = producer.event("slot");
         assert!(slot["promised_s"].as_f64().unwrap() <= 5.0, "{slot}");
-        assert_eq!((slot["period_s"].as_f64(), slot["bytes"].as_u64()), (Some(1.0), Some(1_065_536)));
+        assert_eq!((slot["period_s"].as_f64(), slot["bytes"].as_u64()), (Some(1.0), Some(1_125_000)));
     }
     let refused = stream(&scratch, &daemon.place("data", "x2"), &["--slot", SLOT]).spawn().unwrap();
     let refused = finish(refused);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{said}");
     assert!(
-        said.contains("it would take 43.1 % of the way's time, and 13.8 % are left: 29.4 % too much"),
+        said.contains("it would take 45.5 % of the way's time, and 9.0 % are left: 36.5 % too much"),
         "{said}"
     );
     assert!(!scratch.path("export/x2").exists(), "nothing of what is refused is begun");
     // What is left is enough for less.
-    let third = Producer::start(&scratch, &daemon.place("data", "x2"), "1s:200kB:5s");
+    let third = Producer::start(&scratch, &daemon.place("data", "x2"), "1s:100kB:5s");
     third.event("slot");
     let table = calendar(&scratch, &daemon);
     assert_eq!(table["slots"].as_array().unwrap().len(), 3);
@@ -168,7 +168,7 @@ fn nobody_sends_in_the_window_of_another() {
 fn what_comes_without_a_slot_arrives_between_the_windows() {
     let scratch = Scratch::in_memory();
     let daemon = daemon(&scratch, Some(RATE));
-    // Its windows are 0.86 s of each second.
+    // Its windows are nine tenths of the time.
     let mut producer = Producer::start(&scratch, &daemon.place("data", "x"), "1s:2MB:5s");
     let slot = producer.event("slot");
     assert!(slot["margin"]["guard_s"].as_f64().unwrap() > 0.0, "{slot}");

@@ -237,8 +237,8 @@ impl Named {
             let array = std::str::from_utf8(array).map_err(|_| usage("the numbers are not text"))?;
             return simulated(array).map(Named::Simulated).map_err(|cause| usage(&cause));
         }
-        if bytes.starts_with(b"s3://") {
-            return Err(usage("this kind of place is not supported yet"));
+        if is_url(bytes) {
+            return Err(usage("this kind of place is not supported; known are tw://, ssh:// and HOST:PATH"));
         }
         // The first colon that is not in brackets, as in `[::1]:path`.
         let bracketed = match bytes.iter().position(|&b| b == b'[') {
@@ -255,6 +255,13 @@ impl Named {
         }
         Ok(Named::Local(PathBuf::from(OsString::from_vec(bytes.to_vec()))))
     }
+}
+
+/// Whether it begins with a scheme and two slashes (RFC 3986 section 3.1). `HOST://PATH` is read as that too: nobody
+/// writes two slashes to a path by ssh, and everybody mistypes a scheme once.
+fn is_url(bytes: &[u8]) -> bool {
+    let Some(at) = bytes.windows(3).position(|three| three == b"://") else { return false };
+    bytes[..at].iter().all(|&b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
 }
 
 /// A name below a path, both bytes.
@@ -381,6 +388,15 @@ mod tests {
             assert_eq!(parse("tw://h/data").below(name.as_bytes()), parse(&format!("tw://h/data/{name}")));
         }
         assert_eq!(parse("/data/").below(b""), parse("/data/"));
+    }
+
+    #[test]
+    fn another_scheme_is_not_a_host() {
+        for bad in ["thalweg://h/data", "s3://bucket/x", "rsync://h/x", "https://h/x"] {
+            let error = Named::parse(OsStr::new(bad), &Places::default()).unwrap_err();
+            assert!(error.to_string().contains("known are tw://"), "{error}");
+        }
+        assert_eq!(parse("./a://b"), Named::Local("./a://b".into()));
     }
 
     #[test]

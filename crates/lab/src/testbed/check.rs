@@ -110,7 +110,7 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
     let rtt = Duration::from_nanos(paths.rtt_ns());
     let mut lines = Vec::new();
     if parts.contains(&Part::RoundTrip) {
-        let round_trips = round_trips(&left, &right, rtt)?;
+        let round_trips = round_trips(&left, &right, rtt, ECHOES)?;
         let median = round_trips[round_trips.len() / 2];
         lines.push(rtt_line(&paths.forward, &paths.back, median));
     }
@@ -214,11 +214,11 @@ fn while_reading<T>(
     })
 }
 
-/// Round trip times of [`ECHOES`] small packets, least first; those of lost ones are missing, but not all.
+/// Round trip times of `echoes` small packets (255 at most), one after the other, least first; those of lost ones are missing, but not all.
 ///
 /// # Errors
 /// `Connection` if none comes back.
-pub(super) fn round_trips(left: &End, right: &End, rtt: Duration) -> Result<Vec<Duration>> {
+pub(super) fn round_trips(left: &End, right: &End, rtt: Duration, echoes: usize) -> Result<Vec<Duration>> {
     let failed = |error: io::Error| of_io("measure the round trip time", &error);
     let (asks, answers) = (left.udp()?, right.udp()?);
     let to = right.at(port(&answers)?);
@@ -226,7 +226,7 @@ pub(super) fn round_trips(left: &End, right: &End, rtt: Duration) -> Result<Vec<
     let ask = || {
         at_once();
         let mut seen = Vec::new();
-        for number in 0..ECHOES {
+        for number in 0..echoes {
             let begun = Instant::now();
             let mut bytes = [number as u8; SMALL_BYTES];
             asks.send_to(&bytes, to).map_err(failed)?;

@@ -22,6 +22,12 @@ pub const REQUEST_BYTES_MAX: u64 = 64 << 10;
 /// More than this is never taken off a direction's delay: a machine that is so slow is to be seen.
 const OWN_NS_MAX: u64 = 300_000;
 
+/// The round trip time at which the wire is calibrated, beside none.
+const TRIAL_NS: u64 = 16_000_000;
+
+/// Packets that calibrate: a third of a second at [`TRIAL_NS`].
+const TRIAL_ECHOES: usize = 20;
+
 /// How long who asks may take to say what.
 const REQUEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -114,6 +120,25 @@ struct Lanes {
     forward: Arc<Shared>,
     back: Arc<Shared>,
     router_queues: std::path::PathBuf,
+    own: Own,
+}
+
+/// What a packet takes on this machine beyond its delay, in each direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Own {
+    /// Without any delay.
+    awake_ns: u64,
+    /// At a round trip of [`TRIAL_NS`]: a machine that has waited for some milliseconds is deeper asleep, and takes some
+    /// tenths of one longer to wake up the hosts. Longer waits do not change that much.
+    asleep_ns: u64,
+}
+
+impl Own {
+    /// At this round trip time, between the two in proportion.
+    fn at(self, round_trip_ns: u64) -> u64 {
+        let share = round_trip_ns.min(TRIAL_NS) as f64 / TRIAL_NS as f64;
+        (self.awake_ns as f64 * (1.0 - share) + self.asleep_ns as f64 * share) as u64
+    }
 }
 
 impl Lanes {
@@ -133,17 +158,17 @@ impl Lanes {
             router_queues.get_or_insert(told);
         }
         let router_queues = router_queues.unwrap_or_default();
-        let lanes = Lanes { forward, back, router_queues };
-        lanes.calibrate(hosts)?;
+        let mut lanes = Lanes { forward, back, router_queues, own: Own::default() };
+        lanes.own = Own { awake_ns: lanes.own_at(hosts, 0)?, asleep_ns: lanes.own_at(hosts, TRIAL_NS)? };
+        lanes.take_own_off(&spec.paths);
         *lanes.forward.wire() = Wire::new(spec.paths.forward.clone(), spec.seed);
         // Another stream of chance for the way back.
         *lanes.back.wire() = Wire::new(spec.paths.back.clone(), !spec.seed);
         Ok(lanes)
     }
 
-    /// Measures what a round trip takes on this machine through a wire that does nothing; half of it is taken off each
-    /// direction's delay.
-    fn calibrate(&self, hosts: &Hosts) -> Result<()> {
+    /// Half of what a round trip takes on this machine beyond the delay that it was asked for.
+    fn own_at(&self, hosts: &Hosts, round_trip_ns: u64) -> Result<u64> {
         let end = |side: Side| -> Result<End> {
             let host = hosts.hosts.iter().find(|host| host.side == side);
             let host = host.ok_or_else(|| {
@@ -151,12 +176,19 @@ impl Lanes {
             })?;
             Ok(End { namespace: super::place::reopen(&host.namespace)?, address: host.address })
         };
-        // The quickest: the others tell how busy the machine is now.
-        let rtt = round_trips(&end(Side::Left)?, &end(Side::Right)?, Duration::ZERO)?[0];
-        let own_ns = (rtt.as_nanos() as u64 / 2).min(OWN_NS_MAX);
+        for shared in [&self.forward, &self.back] {
+            *shared.wire() = Wire::new(Path { delay_ns: round_trip_ns / 2, ..Path::default() }, 0);
+        }
+        let asked = Duration::from_nanos(round_trip_ns);
+        let seen = round_trips(&end(Side::Left)?, &end(Side::Right)?, asked, TRIAL_ECHOES)?;
+        let beyond = seen[seen.len() / 2].saturating_sub(asked);
+        Ok((beyond.as_nanos() as u64 / 2).min(OWN_NS_MAX))
+    }
+
+    fn take_own_off(&self, paths: &Paths) {
+        let own_ns = self.own.at(paths.forward.delay_ns.saturating_add(paths.back.delay_ns));
         self.forward.set_own_ns(own_ns);
         self.back.set_own_ns(own_ns);
-        Ok(())
     }
 
     fn answer(&self, stream: &UnixStream, spec: &Spec, begun: Instant) -> std::io::Result<()> {
@@ -167,6 +199,7 @@ impl Lanes {
         let answer: std::result::Result<Status, String> = match serde_json::from_str(&line) {
             Ok(Request::Status) => Ok(self.status(spec, begun)),
             Ok(Request::Set(paths)) => paths.check().map(|()| {
+                self.take_own_off(&paths);
                 self.forward.wire().set(paths.forward);
                 self.back.wire().set(paths.back);
                 self.status(spec, begun)
@@ -267,4 +300,18 @@ fn new_id() -> Result<String> {
     std::fs::read_to_string("/proc/sys/kernel/random/uuid")
         .map(|text| text.trim().to_owned())
         .map_err(|error| of_io("read /proc/sys/kernel/random/uuid", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_off_grows_with_the_delay_until_the_machine_is_asleep() {
+        let own = Own { awake_ns: 20_000, asleep_ns: 120_000 };
+        assert_eq!(
+            [0, 5_000_000, 10_000_000, 400_000_000].map(|rtt| own.at(rtt)),
+            [20_000, 70_000, 120_000, 120_000]
+        );
+    }
 }

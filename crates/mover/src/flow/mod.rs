@@ -12,6 +12,8 @@
 //! Not decided here: when a source is complete, and what its name is at the destination (see [`crate::endpoint::grow`]
 //! and [`crate::endpoint::flow`]).
 
+pub mod choice;
+
 pub mod sender;
 
 pub mod receiver;

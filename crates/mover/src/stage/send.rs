@@ -18,12 +18,21 @@ pub trait Outlet {
     fn books_itself(&self) -> bool {
         false
     }
+
+    /// Bytes that were put and that the path has no room for yet; 0 where that is not known.
+    fn unsent_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// Over a link: sealed, one call of the kernel.
 impl Outlet for FrameWriter {
     fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()> {
         self.send(buffer, payload, inner)
+    }
+
+    fn unsent_bytes(&self) -> u64 {
+        FrameWriter::unsent_bytes(self)
     }
 }
 

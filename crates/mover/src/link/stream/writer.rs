@@ -103,6 +103,11 @@ impl FrameWriter {
         self.bytes_sent
     }
 
+    /// Bytes that wait in the socket because the path has no room for them; 0 if the kernel does not say.
+    pub fn unsent_bytes(&self) -> u64 {
+        thalweg_sys::socket::queued_unsent(&*self.socket).unwrap_or(0)
+    }
+
     /// In TLS form: who seals its records, and why.
     pub fn kernel_tls(&self) -> Option<&Decision> {
         self.records.as_ref().map(|records| &records.decision)

@@ -45,8 +45,9 @@ use thalweg_wire::{Digest, RelativePath, limits};
 
 /// Name of standard input in messages and receipts.
 pub const PIPE_NAME: &[u8] = b"stdin";
-/// Streams that are opened without being asked for: pieces come one after the other, more streams only let them overtake.
-const STREAMS_MAX: u16 = 4;
+/// Streams that are opened without being asked for: over a distance each brings a first window of its own, so that what
+/// comes early does not wait for one to grow; beyond some they only let pieces overtake each other.
+const STREAMS_MAX: u16 = 8;
 /// Time for what was read before a stop to become durable.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two attempts.
@@ -509,7 +510,7 @@ impl Job<'_> {
         let mut plan = plan::plan(&asked, &path);
         if self.wishes.asked.streams.is_none() && plan.streams.value > STREAMS_MAX {
             plan.streams.value = STREAMS_MAX;
-            plan.streams.why = "pieces come one after the other: more streams only let them overtake".into();
+            plan.streams.why = "pieces come one after the other: more only let them overtake".into();
         }
         (self.watch.events)(Event::Planned(Box::new(plan.clone())));
         plan

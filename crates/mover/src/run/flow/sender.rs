@@ -3,6 +3,7 @@
 use crate::endpoint::grow::{Feed, Pushed, Taker, Wanted};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::flow::choice::{Choice, LEFT_MAX, Verdict};
 use crate::flow::sender::{Action, Piece, Progress, Sender};
 use crate::link::FrameBuffer;
 use crate::run::end::{self, End};
@@ -14,7 +15,7 @@ use crate::run::{Ended, LineSink, Outbox};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
 use crate::stage::{Accounts, Booking, Stage, Stopwatch};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -30,8 +31,6 @@ use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
 /// How long a feed that waits for room looks whether it is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// How long a piece is left to a stream that is thought to be idle.
-const LEFT_MAX: Duration = Duration::from_millis(5);
 
 /// See the module. Shared by the thread that reads, the stream threads and the control thread.
 pub struct FlowSend {
@@ -65,38 +64,12 @@ struct State {
     lags: Lags,
     /// When the first byte was read.
     first_read: Option<Instant>,
-    /// Streams that found nothing to do.
-    idle: BTreeSet<u16>,
-    /// Since when a piece is left to one of them.
-    left: Option<Instant>,
+    choice: Choice,
     is_stopped: bool,
     /// Nobody reads any more.
     is_fed: bool,
     /// Why reading ended for all flows.
     failed: Option<Failure>,
-}
-
-impl State {
-    /// What few streams carry goes by the first of them: a connection that carried something lately has a window for it,
-    /// another one begins slowly, a round trip for each doubling. The others take what these leave.
-    fn next_piece(&mut self, stream: u16) -> Option<Arc<Piece>> {
-        let (waiting, idle_before) = (self.machine.waiting(), self.idle.range(..stream).count());
-        // One that is idle here may be at work for another transfer.
-        let is_left_long = self.left.is_some_and(|since| since.elapsed() >= LEFT_MAX);
-        let piece = match waiting > idle_before || is_left_long {
-            true => self.machine.next_piece(stream),
-            false => None,
-        };
-        self.left = match piece.is_none() && waiting > 0 {
-            true => self.left.or_else(|| Some(Instant::now())),
-            false => None,
-        };
-        match piece.is_some() {
-            true => self.idle.remove(&stream),
-            false => self.idle.insert(stream),
-        };
-        piece
-    }
 }
 
 impl FlowSend {
@@ -116,8 +89,7 @@ impl FlowSend {
                 slot: None,
                 lags: Lags::default(),
                 first_read: None,
-                idle: BTreeSet::new(),
-                left: None,
+                choice: Choice::default(),
                 is_stopped: false,
                 is_fed: false,
                 failed: None,
@@ -326,7 +298,7 @@ impl FlowSend {
     pub fn detach(&self) {
         let mut state = self.lock();
         state.outbox = None;
-        state.idle.clear();
+        state.choice = Choice::default();
         state.machine.unlink();
     }
 
@@ -340,7 +312,7 @@ impl FlowSend {
     /// A stream is gone.
     pub fn stream_lost(&self, stream: u16) {
         let mut state = self.lock();
-        state.idle.remove(&stream);
+        state.choice.forget(stream);
         state.machine.stream_lost(stream);
     }
 
@@ -349,13 +321,24 @@ impl FlowSend {
     /// # Errors
     /// When the stream is gone.
     pub fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did> {
+        let is_behind = outlet.unsent_bytes() > 0;
         let (piece, number, slot) = {
             let mut state = self.lock();
             if state.end.ended.is_some() {
                 return Ok(Did::Over);
             }
-            let Some(piece) = state.next_piece(stream) else {
-                return Ok(Did::Nothing(state.left.map(|_| LEFT_MAX)));
+            let waiting = state.machine.waiting();
+            let piece = match state.choice.ask(stream, waiting, is_behind, Instant::now()) {
+                Verdict::Take => state.machine.next_piece(stream),
+                Verdict::Leave { is_news } => {
+                    if is_news && let Some(outbox) = &state.outbox {
+                        outbox.work();
+                    }
+                    None
+                }
+            };
+            let Some(piece) = piece else {
+                return Ok(Did::Nothing(state.choice.is_left().then_some(LEFT_MAX)));
             };
             (piece, state.number, state.slot.clone())
         };

@@ -405,7 +405,7 @@ fn wish(asked: &SlotAsked, margin: &Margin, rtt: Duration, table: &SlotTable) ->
 
 /// So much of a window is room to catch up: without, what missed its window once would be a period late for ever. At least
 /// a piece, because a piece goes as a whole.
-const CATCH_UP: u64 = 16;
+const CATCH_UP: u64 = 8;
 /// Round trips below this are within a building: their windows are full at once.
 const NEAR: Duration = Duration::from_millis(1);
 /// Bytes in a segment of TCP over Ethernet.

@@ -29,8 +29,12 @@ impl Session {
                 return Ok(());
             }
             let seen = self.bell.rings();
-            let mut pause = LOOK_AGAIN;
-            let mut worked = false;
+            let (mut pause, mut worked) = (LOOK_AGAIN, false);
+            let mut note = |did: Did| match did {
+                Did::Work => worked = true,
+                Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
+                Did::Over => {}
+            };
             let senders = self.senders();
             lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
             for run in senders {
@@ -38,11 +42,7 @@ impl Session {
                     place.insert(SendLane::new(stream, &run.terms).map_err(broken)?);
                 }
                 let Some(lane) = lanes.get_mut(&run.number()) else { continue };
-                match run.work(lane, &mut writer).map_err(broken)? {
-                    Did::Work => worked = true,
-                    Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
-                    Did::Over => {}
-                }
+                note(run.work(lane, &mut writer).map_err(broken)?);
             }
             let flows = self.flow_senders();
             let frames: Vec<_> = self.frames().into_iter().filter(|run| run.sends()).collect();
@@ -54,15 +54,11 @@ impl Session {
             }
             for run in flows {
                 let Some(buffer) = &mut shared_buffer else { continue };
-                match run.work(stream, buffer, &mut writer).map_err(broken)? {
-                    Did::Work => worked = true,
-                    Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
-                    Did::Over => {}
-                }
+                note(run.work(stream, buffer, &mut writer).map_err(broken)?);
             }
             for run in frames {
                 let Some(buffer) = &mut shared_buffer else { continue };
-                worked |= matches!(run.work(stream, buffer, &mut writer).map_err(broken)?, Did::Work);
+                note(run.work(stream, buffer, &mut writer).map_err(broken)?);
             }
             if !worked && !self.bell.wait(seen, pause) {
                 writer.finish().map_err(broken)?;
