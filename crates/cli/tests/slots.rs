@@ -214,7 +214,7 @@ fn a_promise_names_its_margin_and_the_end_names_what_was_late() {
     let mut producer = Producer::start(&scratch, &daemon.place("data", "x"), SLOT);
     let slot = producer.event("slot");
     let of = |name: &str| slot["margin"][name].as_f64().unwrap_or_else(|| panic!("no {name}: {slot}"));
-    let beside = of("mark_s") + of("settle_s") + of("way_back_s");
+    let beside = of("mark_s") + of("settle_s") + of("way_back_s") + of("late_s");
     let promised = slot["promised_s"].as_f64().unwrap();
     let (period, length) = (slot["period_s"].as_f64().unwrap(), slot["length_s"].as_f64().unwrap());
     // Whenever it is ready: a period to wait, the window, and what is not the calendar's to know.

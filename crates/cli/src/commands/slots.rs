@@ -145,7 +145,8 @@ pub fn taken_event(held: &SlotHeld) -> Value {
         "any_time": slot.is_any_time,
         "margin": {
             "mark_s": held.margin.mark.as_secs_f64(), "settle_s": held.margin.settle.as_secs_f64(),
-            "way_back_s": held.margin.way_back.as_secs_f64(), "guard_s": held.margin.guard.as_secs_f64(),
+            "way_back_s": held.margin.way_back.as_secs_f64(), "late_s": held.margin.late.as_secs_f64(),
+            "guard_s": held.margin.guard.as_secs_f64(),
         },
     })
 }
@@ -169,7 +170,7 @@ pub fn taken_line(held: &SlotHeld) -> String {
         units::time(margin.mark.as_secs_f64()),
         units::time(margin.settle.as_secs_f64()),
         units::time(margin.way_back.as_secs_f64()),
-        units::time(margin.guard.as_secs_f64()),
+        units::time((margin.guard + margin.late).as_secs_f64()),
     )
 }
 

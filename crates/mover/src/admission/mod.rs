@@ -55,6 +55,8 @@ pub struct Margin {
     pub settle: Duration,
     /// Until that is known here: a round trip.
     pub way_back: Duration,
+    /// By so much the last piece may end behind its window, where threads are late.
+    pub late: Duration,
     /// By so much what is sent in a window may be late: it is part of the window.
     pub guard: Duration,
 }
@@ -62,6 +64,6 @@ pub struct Margin {
 impl Margin {
     /// What is added to the server's promise.
     pub fn beside_window(&self) -> Duration {
-        self.mark + self.settle + self.way_back
+        self.mark + self.settle + self.way_back + self.late
     }
 }

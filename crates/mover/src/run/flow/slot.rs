@@ -11,7 +11,7 @@
 //! clocks drift.
 
 use super::sender::FlowSend;
-use crate::admission::gate::{Gate, ramp};
+use crate::admission::gate::{self, Gate, ramp};
 use crate::admission::{Margin, SlotAsked, SlotHeld};
 use crate::endpoint::grow::Taker;
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -143,7 +143,8 @@ impl TakenSlot {
         let settle = Duration::from_micros(table.settle_micros);
         let way_back = client.rtt.max(took);
         // What comes while a mark is made waits for the next.
-        let margin = Margin { mark: mark_every.max(settle), settle, way_back, guard: Duration::ZERO };
+        let (mark, late) = (mark_every.max(settle), gate::OVERRUN);
+        let margin = Margin { mark, settle, way_back, late, guard: Duration::ZERO };
         let wish = wish(&asked, &margin, client.rtt, &table)?;
         let margin = Margin { guard: Duration::from_micros(wish.guard_micros), ..margin };
         let inner = Inner {
