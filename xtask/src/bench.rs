@@ -48,6 +48,8 @@ pub mod table;
 
 pub mod page;
 
+mod streaming;
+
 use record::Log;
 use suite::{SUITES, Suite};
 use yard::Yard;

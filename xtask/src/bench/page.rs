@@ -1,6 +1,7 @@
 //! docs/performance.md, made from the committed results: what, how much, which command repeats it, on what machine.
 
 use crate::bench::record::Results;
+use crate::bench::streaming;
 use crate::bench::suite::{SUITES, Suite};
 use anyhow::Result;
 use std::fmt::Write;
@@ -35,11 +36,38 @@ impl Goal {
 /// # Errors
 /// If a result file holds something else.
 pub fn page() -> Result<String> {
-    let mut out = String::from(HEAD);
+    let mut sections = String::new();
     for suite in SUITES.iter().filter(|suite| suite.title.is_some()) {
-        section(&mut out, suite)?;
+        section(&mut sections, suite)?;
     }
-    Ok(out)
+    sections += &streaming::sections()?;
+    Ok(format!("{HEAD}{}{sections}", summary(&sections)))
+}
+
+/// Of each section how many of its goals are met, and by how much the others are missed: counted in what it says.
+fn summary(sections: &str) -> String {
+    let mut out = String::from("\n## All goals\n\n| question | met | missed by |\n|---|---|---|\n");
+    for section in sections.split("\n## ").skip(1) {
+        let title = section.lines().next().unwrap_or_default();
+        let anchor: String = title
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -".contains(*c))
+            .map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() })
+            .collect();
+        let (met, missed) = (section.matches(": met").count(), missed(section));
+        let row = match (met + missed.len(), section.contains("Not measured yet")) {
+            (0, true) => "not measured yet | ".to_owned(),
+            (0, false) => continue,
+            (goals, _) => format!("{met} of {goals} | {}", missed.join(", ")),
+        };
+        let _ = writeln!(out, "| [{title}](#{anchor}) | {row} |");
+    }
+    out
+}
+
+/// By how much goals are missed, as it is written.
+fn missed(section: &str) -> Vec<&str> {
+    section.split("**missed by ").skip(1).filter_map(|rest| rest.split("**").next()).collect()
 }
 
 const HEAD: &str = "\
@@ -145,6 +173,18 @@ mod tests {
         assert_eq!(Goal::AtLeast(0.8).verdict(0.8), "at least 0.8: met");
         assert_eq!(Goal::AtLeast(0.8).verdict(0.6), "at least 0.8: **missed by 25.0 %**");
         assert_eq!(Goal::AtLeast(0.8).verdict(f64::NAN), "at least 0.8: not measured");
+    }
+
+    #[test]
+    fn goals_are_counted_section_by_section() {
+        let verdicts = [Goal::AtMost(1.0).verdict(0.5), Goal::AtLeast(1.0).verdict(0.75)];
+        let sections = format!(
+            "\n## A file, far\n\n| {} |\n| {} |\n\n## Nothing asked\n\nx\n\n## Later\n\nNot measured yet.\n",
+            verdicts[0], verdicts[1]
+        );
+        let rows: Vec<String> = summary(&sections).lines().skip(5).map(str::to_owned).collect();
+        let later = "| [Later](#later) | not measured yet |  |";
+        assert_eq!(rows, ["| [A file, far](#a-file-far) | 1 of 2 | 25.0 % |", later]);
     }
 
     #[test]

@@ -1,0 +1,237 @@
+//! The sections of docs/performance.md about data that are still being made, from committed results of `thalweg bench`
+//! (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
+
+use crate::bench::page::{Goal, number};
+use crate::figures;
+use anyhow::Result;
+use std::fmt::Write;
+use std::path::PathBuf;
+use thalweg_lab::bench::record::{Quantity, Results, Sample};
+use thalweg_lab::bench::statistics::median;
+use thalweg_lab::plot::unit::Unit;
+
+/// One question.
+struct Section {
+    title: &'static str,
+    /// The suite of `thalweg bench`.
+    suite: &'static str,
+    asks: &'static str,
+    tell: fn(&Results) -> String,
+}
+
+const SECTIONS: [Section; 4] = [
+    Section {
+        title: "A scan, in files or as a stream",
+        suite: "frames",
+        asks: "How long after its last frame is a scan of 1440 frames at the far side (003 Fig 4)? Files are copied as each \
+               is finished, each by a command of its own; streams and frames leave as they are made. Goal: at the high rate \
+               a stream takes at most a tenth of the time of small files.",
+        tell: scan,
+    },
+    Section {
+        title: "Files that grow, beside the same files at rest",
+        suite: "sweep streaming",
+        asks: "Does it cost anything not to wait for files to be finished (000 Figs 6 and 9)? Files that grow as fast as the \
+               disk takes them are streamed, and the same files are copied at rest, over the same path. Goal: from 64 MiB up \
+               at least 0.9 × the rate of the copy.",
+        tell: growing,
+    },
+    Section {
+        title: "How late",
+        suite: "lag",
+        asks: "How long after it was written is a message readable at the far side (003 section 2.1: the worst case counts)? \
+               Half of the round trip is the path's own. Frames come faster than this machine carries them, and wait for \
+               their turn; none is lost.",
+        tell: lag,
+    },
+    Section {
+        title: "Several producers on one line",
+        suite: "slots",
+        asks: "How late is the worst burst of producers that share a line: all at once, evenly apart, or in slots that a daemon \
+               promises (003 Figs 2 and 3)? What a slot promises counts until data are durable. Goal: no promise is broken.",
+        tell: slots,
+    },
+];
+
+/// Them.
+///
+/// # Errors
+/// If a result cannot be read.
+pub fn sections() -> Result<String> {
+    let results = figures::results()?;
+    let mut out = String::new();
+    for section in &SECTIONS {
+        write!(out, "\n## {}\n\n{}\n\n", section.title, section.asks)?;
+        let file = format!("bench/results/{}.jsonl", section.suite.replace(' ', "-"));
+        match results.iter().find(|(path, _)| *path == PathBuf::from(&file)) {
+            Some((_, results)) => {
+                let about = &results.about;
+                let machine = &about.machine;
+                writeln!(out, "{}", (section.tell)(results))?;
+                writeln!(
+                    out,
+                    "`{}`: {} runs. {} ({} cores), {}, {}; load before it began {}; {}.",
+                    about.command,
+                    about.iterations,
+                    machine.cpu,
+                    machine.cores,
+                    machine.kernel,
+                    machine.file_system,
+                    machine.load,
+                    about.date.split('T').next().unwrap_or_default(),
+                )?;
+                for scaled in &about.scaling.changes {
+                    writeln!(out, "Made smaller: {}: {} → {}.", scaled.what, scaled.from, scaled.to)?;
+                }
+            }
+            None => {
+                writeln!(out, "Not measured yet: `thalweg bench {} --out {file}`.", section.suite)?;
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn scan(results: &Results) -> String {
+    let small = "1440 files";
+    let after = |series: &str, period: f64| -> f64 {
+        let of = results.samples.iter().filter(|sample| sample.series == series);
+        let of = of.filter(|sample| sample.parameter("period") == Some(period));
+        median(&of.filter_map(|sample| measured(sample, "after_last_frame")).collect::<Vec<_>>())
+    };
+    let mut periods: Vec<f64> =
+        results.samples.iter().filter_map(|sample| sample.parameter("period")).collect();
+    periods.sort_by(f64::total_cmp);
+    periods.dedup();
+    let mut out = String::from("| way |");
+    for period in &periods {
+        let _ = write!(out, " after the last frame, a frame each {} | of 1440 files |", seconds(*period));
+    }
+    let _ = writeln!(out, "\n|---|{}", "---|---|".repeat(periods.len()));
+    for series in results.series() {
+        let _ = write!(out, "| {series} |");
+        for (at, period) in periods.iter().enumerate() {
+            let share = after(series, *period) / after(small, *period);
+            let verdict = match (series, at) {
+                ("stream", 0) => format!("; {}", Goal::AtMost(0.1).verdict(share)),
+                _ => String::new(),
+            };
+            let _ = write!(out, " {} | {}{verdict} |", seconds(after(series, *period)), number(share));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn growing(results: &Results) -> String {
+    const FROM_BYTES: f64 = 67_108_864.0;
+    let (grown, rested) =
+        ("files that grow as fast as the disk takes them", "the same files at rest, copied");
+    let rates = |series: &str, like: &Sample| -> Vec<f64> {
+        let of = results.samples.iter().filter(|sample| sample.series == series);
+        of.filter(|sample| sample.parameters == like.parameters).map(Sample::rate_bits_per_s).collect()
+    };
+    let mut cases = results.cases();
+    cases.retain(|case| case[0].series == grown);
+    let place =
+        |case: &[&Sample]| ["rtt", "file_size"].map(|name| case[0].parameter(name).unwrap_or_default());
+    cases.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
+    let mut out = String::from(
+        "| round trip | size of a file | growing | at rest | growing over at rest |\n|---|---|---|---|---|\n",
+    );
+    for case in cases {
+        let [rtt, bytes] = place(&case);
+        let (grown, rested) = (median(&rates(grown, case[0])), median(&rates(rested, case[0])));
+        let verdict = match bytes >= FROM_BYTES {
+            true => format!("; {}", Goal::AtLeast(0.9).verdict(grown / rested)),
+            false => String::new(),
+        };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {}{verdict} |",
+            seconds(rtt),
+            Unit::Bytes.show(bytes),
+            Unit::BitsPerS.show(grown),
+            Unit::BitsPerS.show(rested),
+            number(grown / rested),
+        );
+    }
+    out
+}
+
+fn lag(results: &Results) -> String {
+    let mut out = String::from(
+        "| what | message | one each | round trip | P50 | P90 | P99 | worst | CPU-s/GB |\n|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for case in results.cases() {
+        let parameter = |name: &str| case[0].parameter(name).unwrap_or_default();
+        let of = |name: &str| {
+            seconds(median(&case.iter().filter_map(|sample| measured(sample, name)).collect::<Vec<_>>()))
+        };
+        let cost: Vec<f64> = case.iter().filter_map(|sample| sample.cpu_s_per_gb()).collect();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            case[0].series,
+            Unit::Bytes.show(parameter("message_size")),
+            seconds(parameter("period")),
+            seconds(parameter("rtt")),
+            of("lag_p50"),
+            of("lag_p90"),
+            of("lag_p99"),
+            of("lag_max"),
+            number(median(&cost)),
+        );
+    }
+    out
+}
+
+fn slots(results: &Results) -> String {
+    let mut out = String::from(
+        "| load | starts | refused | worst time of a transfer | promised, worst | until durable, worst | promises kept |\n|---|---|---|---|---|---|---|\n",
+    );
+    let mut cases = results.cases();
+    let load = |case: &[&Sample]| case[0].parameter("load").unwrap_or_default();
+    cases.sort_by(|a, b| load(a).total_cmp(&load(b)));
+    for case in cases {
+        let worst = |name: &str| {
+            case.iter().filter_map(|sample| measured(sample, name)).reduce(f64::max).unwrap_or(f64::NAN)
+        };
+        let promises: Vec<(f64, f64)> = case
+            .iter()
+            .filter_map(|sample| {
+                let promised = sample.predicted.get("promised")?.value()?;
+                Some((promised, measured(sample, "worst_durable")?))
+            })
+            .collect();
+        let promised = promises.iter().map(|(promised, _)| *promised).reduce(f64::max);
+        let kept = promises.iter().filter(|(promised, took)| took <= promised).count();
+        let verdict = match promises.len() {
+            0 => "none made".to_owned(),
+            all if all == kept => format!("all {all}: met"),
+            all => {
+                let over = promises.iter().map(|(promised, took)| took / promised - 1.0).fold(0.0, f64::max);
+                format!("{kept} of {all}: **missed by {:.1} %**", over * 100.0)
+            }
+        };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {verdict} |",
+            number(load(&case)),
+            case[0].series,
+            worst("refused") as u64,
+            seconds(worst("worst")),
+            promised.map_or("–".to_owned(), seconds),
+            seconds(worst("worst_durable")),
+        );
+    }
+    out
+}
+
+fn measured(sample: &Sample, name: &str) -> Option<f64> {
+    sample.measured.get(name).and_then(Quantity::value)
+}
+
+fn seconds(value: f64) -> String {
+    Unit::Seconds.show(value)
+}
