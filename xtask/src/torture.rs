@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The test binaries of `crates/cli` that torture.
-const SUITES: [&str; 7] = ["crash", "disk", "network", "races", "names", "stream", "watch"];
+const SUITES: [&str; 8] = ["crash", "disk", "frames", "network", "races", "names", "stream", "watch"];
 
 #[derive(clap::Args)]
 pub struct Args {

@@ -8,7 +8,7 @@ use crate::item::{ItemKind, key_of};
 use crate::journal::Journal;
 use crate::look::{Eye, View};
 use crate::machine::{Action, Arrived, Input, Machine, Outcome, Record, Rules, Trouble};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -298,6 +298,7 @@ impl<'a> Life<'a> {
     fn keep(&mut self, records: &[Record]) -> Result<()> {
         self.journal.append(records)?;
         if self.journal.is_long() {
+            self.driver.forget_runs(&self.machine.forget())?;
             self.journal.rewrite(&self.machine.snapshot())?;
         }
         for record in records {
@@ -312,7 +313,7 @@ impl<'a> Life<'a> {
                     self.done += 1;
                     (self.driver.tell)(Told::Done(name));
                 }
-                Record::Same(..) | Record::Known(..) => {}
+                Record::Same(..) | Record::Known(..) | Record::Past(_) => {}
             }
         }
         Ok(())
@@ -561,6 +562,24 @@ impl Driver<'_> {
 
     fn results(&self, name: &RelativePath) -> PathBuf {
         self.directory.join("results").join(short(name))
+    }
+
+    /// Removes what a kill left of the runs of these names, durably: runs of theirs have numbers from 1 again.
+    fn forget_runs(&self, names: &[RelativePath]) -> Result<()> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let of_io = |error: std::io::Error| failure::of_io("forget old runs", &error);
+        let directory = self.directory.join("runs");
+        let gone: HashSet<String> = names.iter().map(short).collect();
+        for entry in std::fs::read_dir(&directory).map_err(of_io)? {
+            let entry = entry.map_err(of_io)?;
+            let is_gone = |text: &str| text.split_once('-').is_some_and(|(name, _)| gone.contains(name));
+            if entry.file_name().to_str().is_some_and(is_gone) {
+                std::fs::remove_file(entry.path()).map_err(of_io)?;
+            }
+        }
+        std::fs::File::open(&directory).and_then(|directory| directory.sync_all()).map_err(of_io)
     }
 
     fn run_place(&self, name: &RelativePath, attempt: u32) -> RunPlace {

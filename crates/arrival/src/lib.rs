@@ -7,7 +7,7 @@
 //! 5. [`engine`]: joins them, and copies by the engine of `cp`.
 //!
 //! Guaranteed: for each name and content the command succeeds once, whichever process is killed, and is not begun while
-//! an earlier run of it lives. The exception are keeper and guard of one run that are both killed, or a power cut: then what
+//! an earlier run of it lives; of what is gone from the source, for the last [`past::PAST_MAX`]. The exception are keeper and guard of one run that are both killed, or a power cut: then what
 //! became of the command is not known and it runs again, with the same key (at least once).
 //!
 //! Not here: files that are analysed while they still grow.
@@ -16,6 +16,9 @@
 pub mod item;
 
 pub mod machine;
+
+/// What is known of what is over and gone.
+pub mod past;
 
 pub mod journal;
 

@@ -5,8 +5,12 @@
 //!
 //! Who drives it makes records durable before he does the actions that came with or after them. [`Machine::replay`] of the
 //! records and [`Machine::begin`] then go on wherever it was killed.
+//!
+//! What is done and gone from the source is forgotten when the journal is rewritten ([`Machine::forget`]), but for its key:
+//! should it come again under its name, it is not analysed again. Keys have a bound of their own ([`crate::past`]).
 
 use crate::item::{Complete, Order, Version, by_name, name_text};
+use crate::past::{PAST_MAX, Past};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -17,6 +21,9 @@ use thalweg_wire::RelativePath;
 pub const BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// The longest that is waited between two attempts.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// Keys of the past in one record: a line of the journal has some tens of KiB.
+const KEYS_IN_A_RECORD: usize = 1024;
 
 /// What was asked for.
 #[derive(Debug, Clone)]
@@ -91,6 +98,8 @@ pub enum Record {
     Done(#[serde(with = "name_text")] RelativePath),
     /// All that is known of an item at once: what a journal begins with after it was rewritten.
     Known(#[serde(with = "name_text")] RelativePath, Known),
+    /// Keys of what was done and is forgotten otherwise, oldest first.
+    Past(Vec<String>),
 }
 
 /// What is known of an item that arrived.
@@ -211,6 +220,8 @@ pub struct Machine {
     items: HashMap<RelativePath, Item>,
     /// Items with something left to do, in order.
     open: BTreeSet<Line>,
+    /// What was done before, and of which nothing else is known.
+    past: Past,
     moves: usize,
     runs: usize,
     met: i64,
@@ -225,6 +236,7 @@ impl Machine {
             rules,
             items: HashMap::new(),
             open: BTreeSet::new(),
+            past: Past::new(PAST_MAX),
             moves: 0,
             runs: 0,
             met: 0,
@@ -246,12 +258,36 @@ impl Machine {
         }
     }
 
-    /// All that is known, as a journal would begin with it; by name.
+    /// Forgets all but the keys of what is done and gone from the source. What is left of their runs must be removed
+    /// before the next [`Machine::snapshot`] is durable: runs of these names begin with 1 again.
+    #[must_use]
+    pub fn forget(&mut self) -> Vec<RelativePath> {
+        if !self.has_looked {
+            return Vec::new();
+        }
+        let is_past = |item: &Item| {
+            item.seen.is_none()
+                && item.work == Work::Rest
+                && item.known.as_ref().is_some_and(|known| known.stage == Stage::Done)
+        };
+        let names: Vec<RelativePath> =
+            self.items.iter().filter(|(_, item)| is_past(item)).map(|(name, _)| name.clone()).collect();
+        for name in &names {
+            if let Some(item) = self.items.remove(name) {
+                self.open.remove(&item.line);
+                item.known.iter().for_each(|known| self.past.insert(&known.arrived.key));
+            }
+        }
+        names
+    }
+
+    /// All that is known, as a journal would begin with it: keys of the past, then items by name.
     pub fn snapshot(&self) -> Vec<Record> {
         let mut all: Vec<(&RelativePath, &Known)> =
             self.items.iter().filter_map(|(name, item)| Some((name, item.known.as_ref()?))).collect();
         all.sort_unstable_by_key(|(name, _)| *name);
-        all.into_iter().map(|(name, known)| Record::Known(name.clone(), known.clone())).collect()
+        let known = all.into_iter().map(|(name, known)| Record::Known(name.clone(), known.clone()));
+        self.past.parts(KEYS_IN_A_RECORD).into_iter().map(Record::Past).chain(known).collect()
     }
 
     /// What arrived of an item last.
@@ -413,9 +449,12 @@ impl Machine {
                 self.rest(&name);
                 let known = self.items.get(&name).and_then(|item| item.known.as_ref());
                 let is_done = known.is_some_and(|k| k.stage == Stage::Done && k.arrived.key == arrived.key);
-                vec![match is_done {
-                    true => Record::Same(name, arrived.version),
-                    false => Record::Arrived(name, arrived),
+                let attempt = known.map_or(0, |known| known.attempt);
+                vec![match (is_done, self.past.contains(&arrived.key)) {
+                    (true, _) => Record::Same(name, arrived.version),
+                    // It was here before, and is done since then.
+                    (false, true) => Record::Known(name, Known { arrived, attempt, stage: Stage::Done }),
+                    (false, false) => Record::Arrived(name, arrived),
                 }]
             }
             Err(Trouble::Gone) => {
@@ -488,6 +527,7 @@ impl Machine {
     /// What a record says, now as in a later life.
     fn apply(&mut self, record: &Record) {
         let (name, fresh) = match record {
+            Record::Past(keys) => return keys.iter().for_each(|key| self.past.insert(key)),
             Record::Arrived(name, arrived) => {
                 let before = self.items.get(name).and_then(|item| item.known.as_ref());
                 let attempt = before.map_or(0, |known| known.attempt);
@@ -500,6 +540,10 @@ impl Machine {
             | Record::Done(name) => (name, None),
         };
         if let Some(known) = fresh {
+            let before = self.items.get(name).and_then(|item| item.known.as_ref());
+            if let Some(before) = before.filter(|before| before.stage == Stage::Done) {
+                self.past.insert(&before.arrived.key);
+            }
             self.met += 1;
             let line = line_of(&self.rules, name, self.met, known.arrived.version.changed_ns);
             self.items.entry(name.clone()).or_insert_with(|| Item::new(line)).known = Some(known);
@@ -510,7 +554,7 @@ impl Machine {
                 Record::Ended(_, _, Outcome::Succeeded) => known.stage = Stage::Succeeded,
                 Record::Ended(..) => known.stage = Stage::Arrived,
                 Record::Done(_) => known.stage = Stage::Done,
-                Record::Arrived(..) | Record::Known(..) => {}
+                Record::Arrived(..) | Record::Known(..) | Record::Past(_) => {}
             }
         }
         self.settle(&name.clone());

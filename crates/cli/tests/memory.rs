@@ -96,6 +96,32 @@ fn large_files_many_files_and_many_streams_stay_within_the_memory_that_is_allowe
     assert!(said.contains("4 (as many as --memory has room for)"), "{said}");
 }
 
+/// A stream takes half for what is not durable yet and half for frames, however much goes through it.
+#[test]
+fn a_stream_stays_within_the_memory_that_is_allowed_at_both_sides() {
+    let scratch = Scratch::in_memory();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&to).unwrap();
+    let content = noise(1, 160 << 20);
+    std::fs::write(&from, &content).unwrap();
+    let daemon = scratch.daemon_with(&[("to", &to)], &["--memory", "16MiB"]);
+    let stream = |from: &str, to: &str| {
+        let mut command = scratch.thalweg();
+        command.args(["stream", "--memory", "16MiB", "--quiet", "--ticket"]).arg(&daemon.ticket);
+        command.args([from, to]);
+        command
+    };
+    let there = daemon.place("to", "x");
+    let back = scratch.path("back");
+    for (from, to) in [(from.to_str().unwrap(), there.as_str()), (there.as_str(), back.to_str().unwrap())] {
+        let (most, _) = peak_of(stream(from, to));
+        assert!(most <= MEMORY + BESIDE, "{from} to {to} took {most} bytes");
+    }
+    assert!(std::fs::read(&back).unwrap() == content);
+    let most = peak_memory(daemon.pid()).unwrap();
+    assert!(most <= MEMORY + BESIDE, "the daemon took {most} bytes");
+}
+
 /// A daemon with little memory refuses streams for which there is none; those that it has do the work.
 #[test]
 fn a_daemon_with_little_memory_serves_a_client_that_asks_for_many_streams() {

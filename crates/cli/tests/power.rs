@@ -5,7 +5,6 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,12 +13,6 @@ use support::copies::{LIMIT, digests, local_copy, make_source, wrong_names};
 use support::job::{Running, Strace, with};
 use support::logdisk::{LogDisk, MARK, Told, look_at};
 use support::{Scratch, assert_no_litter, assert_same, noise, wait_until};
-
-fn write(image: &File, told: &Told) {
-    if let Told::Write(offset, bytes) = told {
-        image.write_all_at(bytes, *offset).unwrap();
-    }
-}
 
 /// Two runs: what is there, and the same with files of another size that replace some of it.
 fn copy_twice(scratch: &Scratch, from: &Path, to: &Path) -> BTreeMap<std::path::PathBuf, [blake3::Hash; 2]> {
@@ -81,7 +74,7 @@ fn c7_whatever_a_power_cut_leaves_of_the_writes_since_a_flush_no_name_is_wrong()
     let mut reordered = 0;
     for (end, is_part) in &ends {
         let flush = flushes.iter().rev().find(|flush| *flush < end).map_or(0, |flush| flush + 1);
-        told[written..flush.max(written)].iter().for_each(|told| write(&image, told));
+        told[written..flush.max(written)].iter().for_each(|told| told.write(&image));
         written = written.max(flush);
         let state = scratch.path("state.img");
         let copied = Command::new("cp").arg("--sparse=always").args([&durable, &state]).status().unwrap();
@@ -89,7 +82,7 @@ fn c7_whatever_a_power_cut_leaves_of_the_writes_since_a_flush_no_name_is_wrong()
         let file = File::options().write(true).open(&state).unwrap();
         for told in &told[written..*end] {
             if !is_part || random.below(2) == 0 {
-                write(&file, told);
+                told.write(&file);
             }
         }
         reordered += usize::from(*is_part);

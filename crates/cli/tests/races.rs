@@ -5,7 +5,7 @@ mod support;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -391,6 +391,60 @@ fn k1_a_wall_clock_that_jumps_ends_nothing() {
         set("+0");
         assert_eq!(facts(&scratch.path("from")), facts(&scratch.path("to")));
     }
+}
+
+/// Windows of a slot go by clocks that only go on.
+#[test]
+fn k1_a_slot_outlives_a_wall_clock_that_jumps_at_either_side() {
+    let row = "K-1";
+    let Some(library) = faketime() else {
+        support::chance::skipped(row, "no libfaketime");
+        return;
+    };
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let clock = scratch.path("clock");
+    let set = |offset: &str| {
+        let next = scratch.path("clock.next");
+        std::fs::write(&next, offset).unwrap();
+        std::fs::rename(&next, &clock).unwrap();
+    };
+    set("+0");
+    let jumping = |mut command: Command| {
+        command.env("LD_PRELOAD", &library).env("FAKETIME_TIMESTAMP_FILE", &clock);
+        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        command
+    };
+    let export = scratch.path("to");
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &["--slots", "20Mbit/s"], jumping);
+    let job = copy(&scratch, Some(&daemon), &["stream", "--json", "--slot", "500ms:100kB:5s"]);
+    let mut job = with(job, ["-".to_owned(), daemon.place("data", "x")]);
+    job.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut job = jumping(job).spawn().unwrap();
+    let mut pipe = job.stdin.take().unwrap();
+    let content = noise(1, 800_000);
+    for (burst, offset) in content.chunks(100_000).zip([
+        "+3600",
+        "-3600",
+        "+315360000",
+        "-315360000",
+        "+0",
+        "-1700000000",
+        "+1d",
+        "+0",
+    ]) {
+        pipe.write_all(burst).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        set(offset);
+    }
+    drop(pipe);
+    let output = support::finish(job);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    let events = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let taken = events.filter(|event| event["event"] == "slot").count();
+    assert_eq!(taken, 1, "its slot is the one that it took: {said}");
+    assert!(std::fs::read(export.join("x")).unwrap() == content);
 }
 
 /// libfaketime, where it is installed.

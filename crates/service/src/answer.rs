@@ -4,7 +4,7 @@
 //! does not grow with a tree or a file.
 
 use crate::host::Host;
-use crate::slots;
+use crate::slots::{self, Asker};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -140,10 +140,11 @@ fn measure_part(
 
 fn slot(host: &Host, pen: &Pen<'_>, ask: SlotAsk) -> Result<()> {
     let slots = host.slots.as_ref().ok_or_else(slots::none)?;
-    match slots.answer(&pen.session.peer, ask, Instant::now())? {
-        Some(reply) => pen.say(reply),
-        None => Ok(()),
-    }
+    let asker = Asker { client: &pen.session.peer, session: &pen.session.id };
+    let answer = slots.answer(asker, ask, Instant::now())?;
+    // Who has none now has little under way before the first window opens.
+    host.narrow_beside_slots();
+    answer.map_or(Ok(()), |reply| pen.say(reply))
 }
 
 fn resolve(host: &Host, place: &Place, write: bool) -> Result<SurveyPlace> {

@@ -3,6 +3,7 @@
 use crate::host::{Host, check_congestion, in_thread, path_of, watch};
 use crate::published::Served;
 use std::sync::Arc;
+use std::time::Instant;
 use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
 use thalweg_mover::endpoint::local::destination::DestinationPlace;
 use thalweg_mover::endpoint::local::flows::LocalFlows;
@@ -25,7 +26,14 @@ impl Host {
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
         let run = FlowReceive::start(Arc::new(destination), open.terms, &flow, event::nobody())?;
         run.attach(open.transfer, session.outbox(), None);
-        self.receive(session, Transfer::ReceiveFlows(run.clone()), (told, false), run, |run| run.progress())
+        let host = self.strong()?;
+        let progress = move |run: &FlowReceive| {
+            if let Some((slots, took)) = host.slots.as_ref().zip(run.take_longest_round()) {
+                slots.note_settled(took, Instant::now());
+            }
+            run.progress()
+        };
+        self.receive(session, Transfer::ReceiveFlows(run.clone()), (told, false), run, progress)
     }
 
     pub(crate) fn send_flows(

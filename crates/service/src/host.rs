@@ -48,6 +48,8 @@ pub struct HostLimits {
     pub tls_form: TlsForm,
     /// What the way to it carries, in bits a second, if it is to be given away in slots.
     pub slots_bits_per_s: Option<u64>,
+    /// How long it was seen to take to make durable what arrived, before anything did.
+    pub settle: Duration,
 }
 
 impl Default for HostLimits {
@@ -62,6 +64,7 @@ impl Default for HostLimits {
             channel_bytes_max: limits::CHANNEL_BYTES_MAX,
             tls_form: TlsForm::default(),
             slots_bits_per_s: None,
+            settle: Duration::ZERO,
         }
     }
 }
@@ -100,7 +103,7 @@ impl Host {
             identity,
             exports,
             state,
-            slots: limits.slots_bits_per_s.map(Slots::new),
+            slots: limits.slots_bits_per_s.map(|bits| Slots::new(bits, limits.settle)),
             hub: Hub::new(limits.channel_bytes_max),
             limits,
             sessions: Mutex::default(),
@@ -282,6 +285,7 @@ impl Host {
 
     fn reap(&self) {
         self.hub.reap(self.limits.patience);
+        self.narrow_beside_slots();
         self.end_all("the client did not come back", |session| {
             // With nothing under way there is nothing to come back for.
             let patience = match session.transfers().is_empty() {
@@ -290,6 +294,13 @@ impl Host {
             };
             session.is_closed() || session.lost_since().is_some_and(|at| at.elapsed() > patience)
         });
+    }
+
+    /// What comes without a slot shall have little under way when a window opens.
+    pub(crate) fn narrow_beside_slots(&self) {
+        let Some(slots) = &self.slots else { return };
+        let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        slots.narrow(&sessions, wanted_path);
     }
 
     /// Ends the sessions that are `gone`.

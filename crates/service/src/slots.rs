@@ -3,13 +3,21 @@
 //! A slot is taken by question, on the control link, and is a lease: it ends when its client leaves it, or [`LEASE`] after
 //! the client was last heard of it. So one that was killed, or cut off, frees its place; one whose link comes back in time
 //! has it still, in another session too, if it has the same certificate.
+//!
+//! While there are slots, what a session sends is taken as [`thalweg_mover::admission::turn`] says: the session that last
+//! asked for a slot is its owner's, whatever transfers are in it. A session that is not taken from is held back by TCP; its
+//! sockets are offered small windows, so that little is under way when a window opens.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_mover::admission::calendar::{Calendar, Promise};
+use thalweg_mover::admission::turn::{self, Lately, Share, Turn};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::link::Fingerprint;
+use thalweg_mover::link::{Fingerprint, PathHints};
+use thalweg_mover::run::session::Session;
+use thalweg_wire::hello::SessionId;
 use thalweg_wire::limits;
 use thalweg_wire::message::{LeaseId, Reply, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish};
 
@@ -17,50 +25,94 @@ use thalweg_wire::message::{LeaseId, Reply, Slot, SlotAsk, SlotTable, SlotTaken,
 pub const LEASE: Duration = Duration::from_secs(15);
 /// Slots that one client (one certificate) may have: nobody keeps all others out by number.
 const SLOTS_PER_CLIENT: usize = limits::SLOTS_MAX / 4;
+/// How often who is held back looks whether it is his turn, or over: a window may be given back meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Who was held back for so long may be let through a little: a sign of life, long before a link counts as stalled.
+const HELD_MAX: Duration = Duration::from_secs(1);
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub struct Asker<'a> {
+    /// With this certificate.
+    pub client: &'a Fingerprint,
+    /// In this session.
+    pub session: &'a SessionId,
+}
 
 /// See the module.
 pub struct Slots {
     began: Instant,
+    /// Leases in the book: with none, nobody needs to look into it.
+    taken: AtomicUsize,
+    portion_bytes: usize,
     book: Mutex<Book>,
 }
 
 struct Book {
     calendar: Calendar,
     leases: HashMap<LeaseId, Lease>,
+    settle: Lately,
+    spare: Share,
+    /// What came without a slot while there were some.
+    beside_bytes: u64,
+    held: Duration,
+    /// Sessions whose sockets are offered small windows.
+    narrowed: HashSet<SessionId>,
 }
 
 struct Lease {
     client: Fingerprint,
+    session: SessionId,
     until: Instant,
     number: u64,
     promise: Promise,
+    share: Share,
+    /// What came beyond what its windows carry.
+    over_bytes: u64,
 }
 
 impl Slots {
-    /// Of a way that carries so many bits a second.
-    pub fn new(bits_per_s: u64) -> Slots {
-        let book = Book { calendar: Calendar::new(bits_per_s / 8), leases: HashMap::new() };
-        Slots { began: Instant::now(), book: Mutex::new(book) }
+    /// Of a way that carries so many bits a second, to a place that was seen to take so long to make durable what
+    /// arrived.
+    pub fn new(bits_per_s: u64, settle: Duration) -> Slots {
+        let bytes_per_s = bits_per_s / 8;
+        let mut lately = Lately::default();
+        lately.note(settle, Duration::ZERO);
+        let book = Book {
+            calendar: Calendar::new(bytes_per_s),
+            leases: HashMap::new(),
+            settle: lately,
+            spare: Share::spare(bytes_per_s, 0),
+            beside_bytes: 0,
+            held: Duration::ZERO,
+            narrowed: HashSet::new(),
+        };
+        let portion_bytes = usize::try_from(turn::portion_bytes(bytes_per_s)).unwrap_or(usize::MAX);
+        Slots { began: Instant::now(), taken: AtomicUsize::new(0), portion_bytes, book: Mutex::new(book) }
     }
 
-    /// What is said to `client`, who asks now; `None` where there is nothing to say.
+    /// What is said to who asks now; `None` where there is nothing to say.
     ///
     /// # Errors
     /// `Busy` with the reason if a slot cannot be promised; `NotFound` for a lease that has ended.
-    pub fn answer(&self, client: &Fingerprint, ask: SlotAsk, now: Instant) -> Result<Option<Reply>> {
+    pub fn answer(&self, asker: Asker<'_>, ask: SlotAsk, now: Instant) -> Result<Option<Reply>> {
+        let client = asker.client;
+        let at = self.at(now);
         let mut book = self.lock();
         book.expire(now);
-        let at = u64::try_from(now.saturating_duration_since(self.began).as_micros()).unwrap_or(u64::MAX);
-        match ask {
+        let answer = match ask {
             SlotAsk::Take { wish, instead } => {
-                book.take(client, &wish, instead, now, at).map(|slot| Some(Reply::Slot(slot)))
+                book.take(asker, &wish, instead, now, at).map(|slot| Some(Reply::Slot(slot)))
             }
             SlotAsk::Keep(id) => {
-                let lease = book.leases.get_mut(&id).filter(|lease| lease.client.matches(client));
-                let lease = lease.ok_or_else(ended)?;
-                lease.until = now + LEASE;
-                let promise = lease.promise;
-                Ok(Some(Reply::Slot(book.slot(id, &promise, LEASE, at))))
+                let kept = book.leases.get_mut(&id).filter(|lease| lease.client.matches(client));
+                match kept {
+                    Some(lease) => {
+                        (lease.until, lease.session) = (now + LEASE, *asker.session);
+                        book.slot(&id, at, now).map(|slot| Some(Reply::Slot(slot))).ok_or_else(ended)
+                    }
+                    None => Err(ended()),
+                }
             }
             SlotAsk::Leave(id) => {
                 if book.leases.get(&id).is_some_and(|lease| lease.client.matches(client)) {
@@ -69,7 +121,90 @@ impl Slots {
                 Ok(None)
             }
             SlotAsk::All => Ok(Some(Reply::Slots(book.table(client, now, at)))),
+        };
+        self.taken.store(book.leases.len(), Ordering::Release);
+        answer
+    }
+
+    /// What arrived was durable after so long.
+    pub fn note_settled(&self, took: Duration, now: Instant) {
+        self.lock().settle.note(took, now.saturating_duration_since(self.began));
+    }
+
+    /// Bytes after which it is to be asked again whose turn it is.
+    pub fn portion_bytes(&self) -> usize {
+        match self.taken.load(Ordering::Acquire) {
+            0 => usize::MAX,
+            _ => self.portion_bytes,
         }
+    }
+
+    /// Called before more is taken of a session, of which `took` bytes came since the last time: waits until it is its turn.
+    /// Returns at once where nobody has a slot, and when `is_over`.
+    pub fn wait_for_turn(&self, session: &SessionId, took: u64, is_over: impl Fn() -> bool) {
+        if self.taken.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let since = Instant::now();
+        let mut took = Some(took);
+        loop {
+            let now = Instant::now();
+            let wait = {
+                let mut book = self.lock();
+                book.expire(now);
+                self.taken.store(book.leases.len(), Ordering::Release);
+                let at = self.at(now);
+                let came = took.take();
+                let held = now.saturating_duration_since(since);
+                let mut wait = book.wait(session, came.unwrap_or(0), at);
+                let portion = self.portion_bytes as u64;
+                if wait.is_some() && held >= HELD_MAX && book.spare.take_if_any(portion, at) {
+                    wait = None;
+                }
+                match wait {
+                    Some(micros) => Duration::from_micros(micros),
+                    None => {
+                        book.held += held;
+                        return;
+                    }
+                }
+            };
+            if is_over() {
+                return;
+            }
+            std::thread::sleep(wait.min(LOOK_AGAIN));
+        }
+    }
+
+    /// Has those without a slot offered small windows while there are slots, and what their paths ask for when there are
+    /// none any more. Called a few times a second: streams come and go.
+    pub fn narrow(&self, sessions: &[Arc<Session>], path_of: impl Fn(&Session) -> PathHints) {
+        if self.taken.load(Ordering::Acquire) == 0 && self.lock().narrowed.is_empty() {
+            return;
+        }
+        let mut book = self.lock();
+        book.expire(Instant::now());
+        self.taken.store(book.leases.len(), Ordering::Release);
+        let owners: HashSet<SessionId> = book.leases.values().map(|lease| lease.session).collect();
+        let is_beside = |session: &Session| !owners.is_empty() && !owners.contains(&session.id);
+        let streams: usize =
+            sessions.iter().filter(|one| is_beside(one)).map(|one| one.streams().len()).sum();
+        let bytes = turn::beside_window_bytes(book.calendar.bytes_per_s(), streams);
+        let before = std::mem::take(&mut book.narrowed);
+        for session in sessions {
+            match is_beside(session) {
+                true => {
+                    session.offer_windows(Some(bytes), &PathHints::default());
+                    book.narrowed.insert(session.id);
+                }
+                false if before.contains(&session.id) => session.offer_windows(None, &path_of(session)),
+                false => {}
+            }
+        }
+    }
+
+    fn at(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.began).as_micros()).unwrap_or(u64::MAX)
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
@@ -78,14 +213,36 @@ impl Slots {
 }
 
 impl Book {
+    /// Bytes came of this session. For how many microseconds nothing more is to be taken of it, if it is not its turn.
+    fn wait(&mut self, session: &SessionId, came: u64, at: u64) -> Option<u64> {
+        let mut own: Vec<&mut Lease> =
+            self.leases.values_mut().filter(|lease| lease.session == *session).collect();
+        if own.iter_mut().any(|lease| lease.share.take_if_any(came, at)) {
+            return None;
+        }
+        match own.first_mut() {
+            Some(lease) => {
+                lease.share.take(came, at);
+                lease.over_bytes += came;
+            }
+            None => self.beside_bytes += came,
+        }
+        let mine: Vec<u64> = own.iter().map(|lease| lease.number).collect();
+        match self.calendar.turn(at, |number| mine.contains(&number)) {
+            Turn::Own | Turn::Free => None,
+            Turn::Wait(micros) => Some(micros),
+        }
+    }
+
     fn take(
         &mut self,
-        client: &Fingerprint,
+        asker: Asker<'_>,
         wish: &SlotWish,
         instead: Option<LeaseId>,
         now: Instant,
         at: u64,
     ) -> Result<Slot> {
+        let client = asker.client;
         let given_up = instead.and_then(|id| {
             let lease = self.leases.get(&id).filter(|lease| lease.client.matches(client))?;
             let (number, promise) = (lease.number, lease.promise);
@@ -109,10 +266,18 @@ impl Book {
                     self.leases.remove(&old);
                 }
                 let number = self.calendar.hold(promise);
-                let lease = Lease { client: *client, until: now + LEASE, number, promise };
+                let lease = Lease {
+                    client: *client,
+                    session: *asker.session,
+                    until: now + LEASE,
+                    number,
+                    promise,
+                    share: Share::of_slot(&promise.windows, self.calendar.bytes_per_s(), at),
+                    over_bytes: 0,
+                };
                 self.leases.insert(id, lease);
                 tracing::info!(client = %client, ?promise, "slot taken");
-                Ok(self.slot(id, &promise, LEASE, at))
+                self.slot(&id, at, now).ok_or_else(ended)
             }
             (Err(failure), given_up) => {
                 if let Some((_, number, promise)) = given_up {
@@ -123,9 +288,12 @@ impl Book {
         }
     }
 
-    fn slot(&self, lease: LeaseId, promise: &Promise, left: Duration, at: u64) -> Slot {
-        Slot {
-            lease,
+    fn slot(&mut self, id: &LeaseId, at: u64, now: Instant) -> Option<Slot> {
+        let settle_micros = self.settle_micros(at);
+        let lease = self.leases.get(id)?;
+        let (promise, left) = (&lease.promise, lease.until.saturating_duration_since(now));
+        Some(Slot {
+            lease: *id,
             lease_millis: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
             period_micros: promise.windows.period,
             length_micros: promise.windows.length,
@@ -134,23 +302,33 @@ impl Book {
             bytes_per_s: self.calendar.bytes_per_s(),
             worst_micros: promise.worst,
             is_any_time: promise.is_any_time,
-        }
+            settle_micros,
+            over_bytes: lease.over_bytes,
+        })
     }
 
-    fn table(&self, client: &Fingerprint, now: Instant, at: u64) -> SlotTable {
-        let mut leases: Vec<&Lease> = self.leases.values().collect();
-        leases.sort_unstable_by_key(|lease| lease.number);
-        let taken = leases.into_iter().map(|lease| SlotTaken {
+    fn settle_micros(&mut self, at: u64) -> u64 {
+        let settle = self.settle.worst(Duration::from_micros(at)).as_micros();
+        u64::try_from(settle).unwrap_or(u64::MAX).min(limits::SLOT_DEADLINE_MICROS_MAX)
+    }
+
+    fn table(&mut self, client: &Fingerprint, now: Instant, at: u64) -> SlotTable {
+        let mut ids: Vec<(u64, LeaseId)> =
+            self.leases.iter().map(|(id, lease)| (lease.number, *id)).collect();
+        ids.sort_unstable();
+        let taken = ids.into_iter().filter_map(|(_, id)| {
+            let is_yours = self.leases.get(&id)?.client.matches(client);
             // Who knows the name of a lease could give up somebody else's in a second session of his.
-            slot: self.slot(
-                LeaseId::default(),
-                &lease.promise,
-                lease.until.saturating_duration_since(now),
-                at,
-            ),
-            is_yours: lease.client.matches(client),
+            Some(SlotTaken { slot: Slot { lease: LeaseId::default(), ..self.slot(&id, at, now)? }, is_yours })
         });
-        SlotTable { bytes_per_s: self.calendar.bytes_per_s(), slots: taken.collect() }
+        let slots = taken.collect();
+        SlotTable {
+            bytes_per_s: self.calendar.bytes_per_s(),
+            slots,
+            settle_micros: self.settle_micros(at),
+            beside_bytes: self.beside_bytes,
+            held_micros: u64::try_from(self.held.as_micros()).unwrap_or(u64::MAX),
+        }
     }
 
     fn expire(&mut self, now: Instant) {
@@ -162,7 +340,8 @@ impl Book {
     fn end(&mut self, id: &LeaseId) {
         if let Some(lease) = self.leases.remove(id) {
             self.calendar.release(lease.number);
-            tracing::info!(client = %lease.client, "slot free again");
+            let over_bytes = lease.over_bytes;
+            tracing::info!(client = %lease.client, over_bytes, "slot free again");
         }
     }
 }
@@ -195,15 +374,24 @@ mod tests {
         }
     }
 
+    fn slots(bits_per_s: u64) -> Slots {
+        Slots::new(bits_per_s, Duration::ZERO)
+    }
+
+    /// Each client in a session of its own.
+    fn ask(slots: &Slots, who: u8, ask: SlotAsk, now: Instant) -> Result<Option<Reply>> {
+        slots.answer(Asker { client: &client(who), session: &[who; 16] }, ask, now)
+    }
+
     fn take(slots: &Slots, who: u8, instead: Option<LeaseId>, now: Instant) -> Result<Slot> {
-        match slots.answer(&client(who), SlotAsk::Take { wish: wish(), instead }, now)? {
+        match ask(slots, who, SlotAsk::Take { wish: wish(), instead }, now)? {
             Some(Reply::Slot(slot)) => Ok(slot),
             other => panic!("{other:?}"),
         }
     }
 
     fn taken(slots: &Slots, now: Instant) -> usize {
-        match slots.answer(&client(9), SlotAsk::All, now) {
+        match ask(slots, 9, SlotAsk::All, now) {
             Ok(Some(Reply::Slots(table))) => table.slots.len(),
             other => panic!("{other:?}"),
         }
@@ -212,27 +400,27 @@ mod tests {
     #[test]
     fn a_lease_ends_when_it_is_left_or_not_kept() {
         let now = Instant::now();
-        let slots = Slots::new(1_000_000_000);
+        let slots = slots(1_000_000_000);
         let first = take(&slots, 1, None, now).unwrap();
         let second = take(&slots, 2, None, now).unwrap();
         assert_eq!(take(&slots, 3, None, now).unwrap_err().kind, FailureKind::Busy);
-        assert!(slots.answer(&client(1), SlotAsk::Leave(first.lease), now).unwrap().is_none());
+        assert!(ask(&slots, 1, SlotAsk::Leave(first.lease), now).unwrap().is_none());
         let third = take(&slots, 3, None, now).unwrap();
         let later = now + LEASE - Duration::from_millis(1);
-        assert!(slots.answer(&client(2), SlotAsk::Keep(second.lease), later).is_ok());
+        assert!(ask(&slots, 2, SlotAsk::Keep(second.lease), later).is_ok());
         let last = now + LEASE;
         assert_eq!(taken(&slots, last), 1);
-        let ended = slots.answer(&client(3), SlotAsk::Keep(third.lease), last).unwrap_err();
+        let ended = ask(&slots, 3, SlotAsk::Keep(third.lease), last).unwrap_err();
         assert_eq!(ended.kind, FailureKind::NotFound);
     }
 
     #[test]
     fn nobody_keeps_or_leaves_what_is_somebody_elses() {
         let now = Instant::now();
-        let slots = Slots::new(1_000_000_000);
+        let slots = slots(1_000_000_000);
         let first = take(&slots, 1, None, now).unwrap();
-        assert!(slots.answer(&client(2), SlotAsk::Keep(first.lease), now).is_err());
-        assert!(slots.answer(&client(2), SlotAsk::Leave(first.lease), now).is_ok());
+        assert!(ask(&slots, 2, SlotAsk::Keep(first.lease), now).is_err());
+        assert!(ask(&slots, 2, SlotAsk::Leave(first.lease), now).is_ok());
         take(&slots, 2, Some(first.lease), now).unwrap();
         assert_eq!(taken(&slots, now), 2);
     }
@@ -240,26 +428,74 @@ mod tests {
     #[test]
     fn a_slot_is_changed_for_another_and_stays_if_there_is_none() {
         let now = Instant::now();
-        let slots = Slots::new(1_000_000_000);
+        let slots = slots(1_000_000_000);
         let first = take(&slots, 1, None, now).unwrap();
         take(&slots, 2, None, now).unwrap();
         let moved = take(&slots, 1, Some(first.lease), now).unwrap();
-        assert!(slots.answer(&client(1), SlotAsk::Keep(first.lease), now).is_err());
+        assert!(ask(&slots, 1, SlotAsk::Keep(first.lease), now).is_err());
         let larger =
             SlotWish { rhythm: Rhythm::Bursts { period_micros: 1_000_000, bytes: 60_000_000 }, ..wish() };
-        let refused =
-            slots.answer(&client(1), SlotAsk::Take { wish: larger, instead: Some(moved.lease) }, now);
+        let refused = ask(&slots, 1, SlotAsk::Take { wish: larger, instead: Some(moved.lease) }, now);
         assert_eq!(refused.unwrap_err().kind, FailureKind::Busy);
-        assert!(slots.answer(&client(1), SlotAsk::Keep(moved.lease), now).is_ok());
+        assert!(ask(&slots, 1, SlotAsk::Keep(moved.lease), now).is_ok());
         assert_eq!(taken(&slots, now), 2);
+    }
+
+    #[test]
+    fn who_has_no_slot_waits_in_windows_and_so_does_who_sends_more_than_his_are_for() {
+        let now = Instant::now();
+        let slots = slots(1_000_000_000);
+        // 50 MB: 0.4 s of each second, one behind the other.
+        take(&slots, 1, None, now).unwrap();
+        take(&slots, 2, None, now).unwrap();
+        let mut book = slots.lock();
+        let opens = book.calendar.held().next().unwrap().1.windows.offset;
+        let (one, stranger) = ([1; 16], [9; 16]);
+        let (first, second, between) = (opens + 1000, opens + 500_000, opens + 900_000);
+        assert_eq!(book.wait(&stranger, 0, first), Some(399_000));
+        assert_eq!(book.wait(&stranger, 3, second), Some(300_000));
+        assert_eq!(book.wait(&stranger, 4, between), None);
+        // What it said, once on time and once late.
+        assert_eq!(book.wait(&one, 50_000_000, opens + 400_000), None);
+        assert_eq!(book.wait(&one, 50_000_000, second), None);
+        while book.wait(&one, 10_000_000, second).is_none() {}
+        assert_eq!(book.wait(&one, 1_000_000, second), Some(300_000));
+        assert_eq!((book.wait(&one, 0, between), book.wait(&one, 0, opens + 1_000_001)), (None, None));
+        let table = book.table(&client(1), now, second);
+        assert_eq!(table.beside_bytes, 7);
+        assert!(table.slots[0].slot.over_bytes >= 11_000_000, "{table:?}");
+        assert_eq!(table.slots[1].slot.over_bytes, 0);
+    }
+
+    #[test]
+    fn with_no_slot_taken_nobody_waits() {
+        let slots = slots(1_000_000_000);
+        let now = Instant::now();
+        let held = take(&slots, 1, None, now).unwrap();
+        ask(&slots, 1, SlotAsk::Leave(held.lease), now).unwrap();
+        slots.wait_for_turn(&[9; 16], u64::MAX, || panic!("it waits"));
+        assert_eq!(slots.lock().beside_bytes, 0);
+    }
+
+    #[test]
+    fn a_promise_is_made_with_what_the_disk_took_lately() {
+        let now = Instant::now();
+        let slots = Slots::new(1_000_000_000, Duration::from_millis(7));
+        let first = take(&slots, 1, None, now).unwrap();
+        assert_eq!(first.settle_micros, 7000);
+        slots.note_settled(Duration::from_millis(90), now);
+        match ask(&slots, 1, SlotAsk::Keep(first.lease), now) {
+            Ok(Some(Reply::Slot(slot))) => assert_eq!(slot.settle_micros, 90_000),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn one_client_does_not_take_all_by_number() {
         let now = Instant::now();
-        let slots = Slots::new(100_000_000_000_000);
+        let slots = slots(100_000_000_000_000);
         let small = SlotWish { rhythm: Rhythm::Bursts { period_micros: 1_000_000, bytes: 1 }, ..wish() };
-        let take = |who| slots.answer(&client(who), SlotAsk::Take { wish: small, instead: None }, now);
+        let take = |who| ask(&slots, who, SlotAsk::Take { wish: small, instead: None }, now);
         (0..SLOTS_PER_CLIENT).for_each(|_| drop(take(1).unwrap()));
         assert!(take(1).unwrap_err().cause.contains("as many as one may have"));
         assert!(take(2).is_ok());

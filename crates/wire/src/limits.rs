@@ -81,6 +81,8 @@ pub const ITEM_HEAD_BYTES_MAX: usize = 48 << 10;
 pub const FRAME_SEQUENCE_END: u64 = 1 << 48;
 /// Frames of one set.
 pub const SET_FRAMES_MAX: u32 = 1 << 20;
+/// Ranges of missing frames that are told of one set.
+pub const SET_RANGES_MAX: usize = 4096;
 /// Sets of a channel that are not over: each takes a bit for a frame, at both ends.
 pub const SETS_OPEN_MAX: usize = 256;
 /// Producers that a channel knows.
@@ -181,5 +183,7 @@ const _: () = assert!(
         < ITEM_HEAD_BYTES_MAX
 );
 const _: () = assert!((ITEM_HEAD_BYTES_MAX as u64) < SEGMENT_BYTES_MIN);
+// Each end of a range takes three bytes as a varint.
+const _: () = assert!(SET_FRAMES_MAX < 1 << 21 && SET_RANGES_MAX * 6 + 64 < ITEM_HEAD_BYTES_MAX);
 /// Names of deleted entries that are told; more are counted only.
 pub const DELETED_TOLD_MAX: usize = 10_000;

@@ -35,7 +35,7 @@ pub struct ServeArgs {
     pub memory: Option<u64>,
     /// Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no
     /// other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this
-    /// machine takes in, measured for some seconds at the start. What is sent without a slot is not held back
+    /// machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody's window is open
     #[arg(long, value_name = "RATE|measure", value_parser = parse_slot_rate)]
     pub slots: Option<SlotRate>,
     /// Bytes of frames that all channels together may hold in memory

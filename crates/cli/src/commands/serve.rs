@@ -26,6 +26,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let exports = args.export.iter().map(|text| text.parse()).collect::<Result<Vec<Export>>>()?;
     let slots_bits_per_s = args.slots.map(|rate| slot_rate(rate, &exports)).transpose()?;
+    let settle = slots_bits_per_s.map_or(Duration::ZERO, |_| slowest_settling(&exports));
     let exports = Exports::open(exports)?;
     let own = Identity::load_or_create(&state.join("server.pem"), "thalweg server")?;
     let client = Identity::load_or_create(&state.join("client.pem"), "thalweg client")?;
@@ -37,6 +38,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         channel_bytes_max: args.frames_memory,
         tls_form: args.tls.form(),
         slots_bits_per_s,
+        settle,
         ..HostLimits::default()
     };
     let fingerprint = own.fingerprint();
@@ -53,7 +55,11 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     }
     println!("listening at {}, fingerprint {fingerprint}", addresses.join(", "));
     if let Some(bits) = slots_bits_per_s {
-        println!("slots of a way that carries {}", units::bit_rate(bits as f64));
+        println!(
+            "slots of a way that carries {}; what arrives is durable {} later",
+            units::bit_rate(bits as f64),
+            units::time(settle.as_secs_f64())
+        );
     }
     wait_for_signal()?;
     listening.stop();
@@ -66,6 +72,17 @@ fn slot_rate(rate: SlotRate, exports: &[Export]) -> Result<u64> {
         SlotRate::Given(bits) => Ok(bits),
         SlotRate::Measured => Ok((slowest_part(exports)? * SHARE) as u64),
     }
+}
+
+/// Of the exports that may be written, the one whose disk takes longest until what arrived is durable.
+/// One that cannot be measured, for want of room for instance, counts when its first streams have shown it.
+fn slowest_settling(exports: &[Export]) -> Duration {
+    let settle = |export: &Export| {
+        let measured = measure::settle(export.directory.clone(), None);
+        measured.inspect_err(|failure| tracing::warn!(%failure, "how long syncs take is not known")).ok()
+    };
+    let writable = exports.iter().filter(|export| !export.read_only);
+    writable.filter_map(settle).max().unwrap_or_default()
 }
 
 /// The slowest part of receiving, each alone with all cores, in bits a second.

@@ -63,11 +63,14 @@ fn event_of(table: &SlotTable) -> Value {
             "opens_in_s": seconds(slot.opens_micros), "bytes": slot.bytes, "load": load(slot),
             "promised_s": seconds(slot.worst_micros), "any_time": slot.is_any_time,
             "lease_s": f64::from(slot.lease_millis) / 1e3, "yours": taken.is_yours,
+            "over_bytes": slot.over_bytes,
         })
     });
     let load: f64 = table.slots.iter().map(|taken| load(&taken.slot)).sum();
     json!({
         "event": "slots", "bytes_per_s": table.bytes_per_s, "load": load, "slots": slots.collect::<Vec<_>>(),
+        "settle_s": seconds(table.settle_micros), "beside_bytes": table.beside_bytes,
+        "held_s": seconds(table.held_micros),
     })
 }
 
@@ -83,6 +86,12 @@ fn lines(table: &SlotTable) -> Vec<String> {
         count => format!("{count} slots"),
     };
     let mut lines = vec![format!("{way} in {count}; {} of its time is taken", units::share(load))];
+    lines.push(format!(
+        "durable {} after it arrived; {} came without a slot, which waited {} for others' windows",
+        units::time(seconds(table.settle_micros)),
+        units::size(table.beside_bytes),
+        units::time(seconds(table.held_micros))
+    ));
     let Some(longest) = table.slots.iter().map(|taken| taken.slot.period_micros).max() else {
         return lines;
     };
@@ -106,6 +115,9 @@ fn lines(table: &SlotTable) -> Vec<String> {
             windows(slot, longest),
             if taken.is_yours { "" } else { "  (another client)" },
         ));
+        if slot.over_bytes > 0 {
+            lines.push(format!("{:>10} {} came beyond that", "", units::size(slot.over_bytes)));
+        }
     }
     lines
 }
@@ -131,6 +143,11 @@ pub fn taken_event(held: &SlotHeld) -> Value {
         "opens_in_s": opens.as_secs_f64(), "bytes": slot.bytes, "bytes_per_s": slot.bytes_per_s,
         "promised_s": held.worst.as_secs_f64(), "deadline_s": held.deadline.as_secs_f64(),
         "any_time": slot.is_any_time,
+        "margin": {
+            "mark_s": held.margin.mark.as_secs_f64(), "settle_s": held.margin.settle.as_secs_f64(),
+            "way_back_s": held.margin.way_back.as_secs_f64(), "late_s": held.margin.late.as_secs_f64(),
+            "guard_s": held.margin.guard.as_secs_f64(),
+        },
     })
 }
 
@@ -141,13 +158,19 @@ pub fn taken_line(held: &SlotHeld) -> String {
         true => "whenever it is ready",
         false => "if each burst is ready a period after the one before",
     };
+    let margin = &held.margin;
     format!(
-        "slot: {} every {}, a window of {}; promised within {} (asked: {}), {when}",
+        "slot: {} every {}, a window of {}; promised within {} (asked: {}), {when}; of that {} to the next mark, {} \
+        for the disk, {} for the way back, {} for what is late",
         units::size(slot.bytes),
         units::time(seconds(slot.period_micros)),
         units::time(seconds(slot.length_micros)),
         units::time(held.worst.as_secs_f64()),
         units::time(held.deadline.as_secs_f64()),
+        units::time(margin.mark.as_secs_f64()),
+        units::time(margin.settle.as_secs_f64()),
+        units::time(margin.way_back.as_secs_f64()),
+        units::time((margin.guard + margin.late).as_secs_f64()),
     )
 }
 
@@ -158,19 +181,22 @@ pub fn kept(held: &SlotHeld, lag: &Lag) -> String {
         late => format!("{} of {} pieces later", units::count(late), units::count(lag.pieces)),
     };
     format!(
-        "slot: promised {}, kept {} at worst; deadline {}, {late}",
+        "slot: promised {}, kept {} at worst ({} until it might go, {} from then on); deadline {}, {late}",
         units::time(held.worst.as_secs_f64()),
         units::time(lag.worst.as_secs_f64()),
+        units::time(lag.worst_until_sent.as_secs_f64()),
+        units::time(lag.worst.saturating_sub(lag.worst_until_sent).as_secs_f64()),
         units::time(held.deadline.as_secs_f64()),
     )
 }
 
 /// How late bytes were, for the last event.
-pub fn lag_fields(lag: &Lag) -> [(&'static str, Value); 5] {
+pub fn lag_fields(lag: &Lag) -> [(&'static str, Value); 6] {
     [
         ("lag_p50_s", lag.p50.as_secs_f64().into()),
         ("lag_p99_s", lag.p99.as_secs_f64().into()),
         ("lag_worst_s", lag.worst.as_secs_f64().into()),
+        ("lag_worst_until_sent_s", lag.worst_until_sent.as_secs_f64().into()),
         ("pieces", lag.pieces.into()),
         ("pieces_late", lag.late.into()),
     ]
@@ -192,6 +218,8 @@ mod tests {
             bytes_per_s: 125_000_000,
             worst_micros: 300_000,
             is_any_time: false,
+            settle_micros: 20_000,
+            over_bytes: 0,
         }
     }
 
@@ -212,13 +240,18 @@ mod tests {
             bytes_per_s: 125_000_000,
             slots: vec![
                 taken(slot(1_000_000, 165_000, 0), true),
-                taken(slot(500_000, 50_000, 200_000), false),
+                taken(Slot { over_bytes: 1000, ..slot(500_000, 50_000, 200_000) }, false),
             ],
+            settle_micros: 20_000,
+            beside_bytes: 3_000_000,
+            held_micros: 1_500_000,
         };
         let lines = lines(&table);
         assert_eq!(lines[0], "1.00 Gbit/s in 2 slots; 26 % of its time is taken");
-        assert!(lines[3].contains("165.00 ms") || lines[3].contains("165 ms"), "{}", lines[3]);
-        assert!(lines[4].ends_with("(another client)"));
+        assert!(lines[1].contains("2.86 MiB came without a slot"), "{}", lines[1]);
+        assert!(lines[4].contains("165.00 ms") || lines[4].contains("165 ms"), "{}", lines[4]);
+        assert!(lines[5].ends_with("(another client)"));
+        assert!(lines[6].ends_with("came beyond that"));
         assert_eq!(event_of(&table)["slots"][1]["period_s"], 0.5);
     }
 }

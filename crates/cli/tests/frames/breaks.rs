@@ -4,10 +4,12 @@ use crate::support::chance::{Random, quick_or_torture};
 use crate::support::job::{Running, with};
 use crate::support::proxy::Proxy;
 use crate::support::{Daemon, Scratch, noise, wait_until};
-use crate::{Got, LIMIT, by, command, drain, push_all, receiver, sender, stand, status};
+use crate::{Got, LIMIT, by, command, drain, frame, push_all, receiver, sender, stand, status};
 use std::path::Path;
 use std::time::Duration;
-use thalweg_client::frames::{ChannelWishes, Delivery, FramePolicy, HeldLevel, ReceiverWishes, SenderWishes};
+use thalweg_client::frames::{
+    ChannelWishes, Delivery, FramePolicy, HeldLevel, NewFrame, ReceiverWishes, SenderWishes,
+};
 
 const BYTES: usize = 20_000;
 
@@ -144,6 +146,31 @@ fn a_producer_that_was_killed_goes_on_under_its_name_and_one_that_leaves_is_told
     drop(maker);
     let ended = pull.end(LIMIT).expect(2);
     assert_eq!(ended.finished()["producers_gone"], serde_json::json!(["m"]));
+}
+
+#[test]
+fn a_new_hub_knows_the_sets_that_were_declared_to_the_one_that_was_killed() {
+    let (scratch, daemon) = stand();
+    let (address, proxy) = (daemon.address(), Proxy::new(&daemon.address()));
+    let channel = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+    let wishes = SenderWishes { channel, level: HeldLevel::Durable, ..SenderWishes::default() };
+    let maker = sender(&scratch, &proxy.place("data", "x"), "cam", wishes);
+    maker.declare_set(9, 50).unwrap();
+    for index in 0..20 {
+        let frame = NewFrame { set: Some((9, index)), ..frame("cam", index.into(), 1000) };
+        maker.push(frame, Some(LIMIT)).unwrap();
+    }
+    assert!(wait_until(LIMIT, || maker.figures().waiting == 0));
+    // Nobody is left who could declare it again.
+    proxy.refuse(true);
+    proxy.cut();
+    daemon.kill();
+    let daemon = scratch.daemon_at(&address, &[("data", &scratch.path("export"))], &[], |command| command);
+    let got = drain(&receiver(&scratch, &daemon.place("data", "x"), by(FramePolicy::Block)), 1000);
+    assert_eq!((got.count("cam"), got.lost.len(), got.sets.len()), (20, 0, 1), "{:?}", got.sets);
+    let set = &got.sets[0];
+    assert_eq!((set.set, set.frames, set.delivered, &set.missing[..]), (9, 50, 20, &[(20, 50)][..]));
+    maker.abort();
 }
 
 #[test]

@@ -15,6 +15,9 @@ mod policies;
 /// Kills, cuts and restarts.
 mod breaks;
 
+/// Power cuts, and disks that are gone.
+mod disks;
+
 /// Peers that lie.
 mod hostile;
 

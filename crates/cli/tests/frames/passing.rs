@@ -228,6 +228,46 @@ fn a_set_says_which_of_its_frames_are_missing() {
 }
 
 #[test]
+fn each_member_of_a_group_hears_what_all_of_them_have_of_a_set() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "shared");
+    let wishes = || ReceiverWishes { group: Some("workers".into()), ..by(FramePolicy::Block) };
+    let members = [receiver(&scratch, &place, wishes()), receiver(&scratch, &place, wishes())];
+    let maker = sender(&scratch, &place, "cam", SenderWishes::default());
+    maker.declare_set(1, 40).unwrap();
+    maker.declare_set(2, 10).unwrap();
+    // All of the first, three of the second.
+    let indexes = (0..40).map(|index| (1, index)).chain([(2, 0), (2, 4), (2, 9)]);
+    for (sequence, set) in indexes.enumerate() {
+        let frame = NewFrame { set: Some(set), ..frame("cam", sequence as u64, 2000) };
+        maker.push(frame, Some(LIMIT)).unwrap();
+    }
+    let got: Vec<(BTreeSet<u64>, Vec<_>)> = std::thread::scope(|scope| {
+        let take = |member| {
+            let (mut seen, mut sets) = (BTreeSet::new(), Vec::new());
+            loop {
+                match Receiver::next(member, Some(LIMIT)).unwrap().expect("something, or the end") {
+                    Delivery::Frame(frame) => assert!(seen.insert(frame.sequence)),
+                    Delivery::Set(report) => sets.push(report),
+                    Delivery::End(_) => return (seen, sets),
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        let taken: Vec<_> = members.iter().map(|member| scope.spawn(move || take(member))).collect();
+        maker.finish(Some(LIMIT)).expect("an end");
+        taken.into_iter().map(|taken| taken.join().expect("no panic")).collect()
+    });
+    assert!(got[0].0.is_disjoint(&got[1].0) && got[0].0.len() + got[1].0.len() == 43, "each frame once");
+    for (seen, sets) in &got {
+        assert_eq!(sets.len(), 2, "{} frames and {sets:?}", seen.len());
+        let set = |number| sets.iter().find(|report| report.set == number).expect("a report");
+        assert!(set(1).is_complete() && set(1).delivered == 40);
+        assert_eq!((set(2).delivered, set(2).taken, &set(2).missing[..]), (3, 3, &[(1, 4), (5, 9)][..]));
+    }
+}
+
+#[test]
 fn a_hub_inside_a_process_needs_no_other() {
     let scratch = Scratch::new();
     let ticket = scratch.path("ticket");

@@ -1,9 +1,15 @@
 //! Consumers that are slow: they hold the producers up, are replayed to, or lose what is named.
 
+use crate::support::chance::quick_or_torture;
+use crate::support::job::{Running, peak_memory, signal, with};
 use crate::support::volume::{self, Volume};
 use crate::support::{Scratch, wait_until};
-use crate::{Got, LIMIT, by, drain, frame, is_held_up, push_all, receiver, sender, small, stand, status};
-use std::time::Duration;
+use crate::{
+    Got, LIMIT, by, command, content, drain, frame, is_held_up, push_all, receiver, sender, small, stand,
+    status,
+};
+use nix::sys::signal::Signal;
+use std::time::{Duration, Instant};
 use thalweg_client::frames::{
     ChannelWishes, Delivery, FramePolicy, LossReason, ReceiverWishes, SenderWishes,
 };
@@ -132,6 +138,47 @@ fn what_memory_does_not_hold_is_spilled_and_replayed_exactly_after_a_stall() {
     let got = drain(&taker, BYTES);
     assert_eq!((got.count("m"), got.lost.len()), (frames, 0));
     assert_eq!(taker.figures().latency.unwrap().count, frames);
+}
+
+/// A program that is stopped, while frames are made all the while: with `cargo xtask torture --only frames` for 30 s of wall
+/// time, at 100 frames a second.
+#[test]
+fn a_consumer_that_stands_still_while_frames_are_made_gets_all_of_them_from_the_spill_log() {
+    let stall = Duration::from_secs(quick_or_torture(1, 30));
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let got = scratch.path("got");
+    let pull = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--policy", "spill"]);
+    let pull = with(pull, ["--memory", "1MiB", "--window", "400kB", "--keep", "10min", "--json"]);
+    let pull = Running::start(pull);
+    let maker = sender(&scratch, &place, "m", fast());
+    let frames_now = || status(&scratch, &place)["consumers"][0]["taken"].as_u64().unwrap_or(0);
+    push_all(&maker, "m", 0, 10, BYTES);
+    assert!(wait_until(LIMIT, || frames_now() > 0), "it takes frames");
+    signal(pull.pid(), Signal::SIGSTOP);
+    let since = Instant::now();
+    let mut frames = 10;
+    while since.elapsed() < stall || frames < 300 {
+        push_all(&maker, "m", frames, frames + 1, BYTES);
+        frames += 1;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let during = status(&scratch, &place);
+    assert!(during["spill_bytes"].as_u64().unwrap() > 10 * MEMORY, "{during}");
+    assert!(during["memory_bytes"].as_u64().unwrap() <= MEMORY, "{during}");
+    // What its kernel says of it, too: thirty times the channel went through.
+    let peak = peak_memory(daemon.pid()).unwrap();
+    assert!(peak < 96 << 20, "the daemon took {peak} bytes");
+    signal(pull.pid(), Signal::SIGCONT);
+    maker.finish(Some(LIMIT)).unwrap();
+    let ended = pull.end(LIMIT).expect(0);
+    assert_eq!(ended.number("frames"), frames);
+    assert!(ended.finished()["lost"].as_object().unwrap().is_empty(), "{}", ended.stdout);
+    let there = std::fs::read(got.join("frames-000000.raw")).unwrap();
+    assert_eq!(there.len(), frames as usize * BYTES);
+    for (sequence, frame) in (0..).zip(there.chunks(BYTES)) {
+        assert!(*frame == *content("m", sequence, BYTES), "{sequence} is another");
+    }
 }
 
 #[test]

@@ -273,27 +273,64 @@ fn a_pull_of_flows_writes_only_what_it_asked_for() {
     }
 }
 
+/// A question about slots, and its answer.
+fn ask_slot(client: &mut HostileClient, number: u32, ask: SlotAsk) -> Option<Result<Option<Reply>, Failure>> {
+    client.line.say(&Message::Ask { number, question: Question::Slot(ask) });
+    let mut said = None;
+    client.line.hear_some(AT_ONCE, |message| match message {
+        Message::Reply { number: at, reply: Reply::End(why) } if at == number => {
+            Some(why.map_or(Ok(said.take()), Err))
+        }
+        Message::Reply { number: at, reply } if at == number => {
+            said = Some(reply);
+            None
+        }
+        _ => None,
+    })
+}
+
+#[test]
+fn a_producer_that_sends_more_than_its_slot_is_for_is_named() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon_with(&[("data", &scratch.path("export"))], &["--slots", "10Gbit/s"]);
+    let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
+    let wish = SlotWish {
+        rhythm: Rhythm::Bursts { period_micros: 1_000_000, bytes: 100_000 },
+        deadline_micros: 1_000_000,
+        ready_ago_micros: 0,
+        guard_micros: 0,
+    };
+    let taken = ask_slot(&mut client, 1, SlotAsk::Take { wish, instead: None });
+    assert!(matches!(taken, Some(Ok(Some(Reply::Slot(slot)))) if slot.over_bytes == 0), "{taken:?}");
+    let flow = FlowTerms { window_bytes: 16 << 20, ..flow_terms() };
+    client.open(Open { flow: Some(flow), ..push("data", "into") }).expect("the push is opened");
+    let mut stream = client.stream(0);
+    client.line.tell(T::Flow(F::Begin(vec![begin(0, "into")])));
+    stands(&mut client.line, 0).expect("where it stands");
+    // 4 MiB at once, of which two windows are for a twentieth.
+    let content = vec![7; limits::SEGMENT_BYTES_MIN as usize];
+    let pieces = (4 << 20) / content.len() as u64;
+    for number in 0..pieces {
+        assert!(piece(&mut stream, 0, number * content.len() as u64, &content));
+    }
+    let mut number = 1;
+    let is_named = wait_until(Duration::from_secs(60), || {
+        number += 1;
+        match ask_slot(&mut client, number, SlotAsk::All) {
+            Some(Ok(Some(Reply::Slots(table)))) => table.slots[0].slot.over_bytes >= 2 << 20,
+            other => panic!("{other:?}"),
+        }
+    });
+    assert!(is_named, "what came beyond the slot is not told");
+}
+
 #[test]
 fn slots_are_bounded_and_belong_to_who_took_them() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("export")).unwrap();
     let mut daemon = scratch.daemon_with(&[("data", &scratch.path("export"))], &["--slots", "10Gbit/s"]);
     let begin = || HostileClient::begin(&daemon.ticket, &daemon.address());
-    let ask =
-        |client: &mut HostileClient, number: u32, ask: SlotAsk| -> Option<Result<Option<Reply>, Failure>> {
-            client.line.say(&Message::Ask { number, question: Question::Slot(ask) });
-            let mut said = None;
-            client.line.hear_some(AT_ONCE, |message| match message {
-                Message::Reply { number: at, reply: Reply::End(why) } if at == number => {
-                    Some(why.map_or(Ok(said.take()), Err))
-                }
-                Message::Reply { number: at, reply } if at == number => {
-                    said = Some(reply);
-                    None
-                }
-                _ => None,
-            })
-        };
     let wish = |period_micros, bytes| SlotWish {
         rhythm: Rhythm::Bursts { period_micros, bytes },
         deadline_micros: 1_000_000,
@@ -320,12 +357,12 @@ fn slots_are_bounded_and_belong_to_who_took_them() {
         wish(1_000_000, u64::MAX),
         SlotWish { rhythm: Rhythm::Steady { bytes_per_s: u64::MAX }, ..wish(1, 1) },
     ] {
-        assert!(matches!(ask(&mut client, 1, take(huge)), Some(Err(_))), "{huge:?}");
+        assert!(matches!(ask_slot(&mut client, 1, take(huge)), Some(Err(_))), "{huge:?}");
     }
     // Periods that have nothing in common: each is looked at, none for long.
     let (mut taken, mut refused) = (0, 0);
     for number in 0..400 {
-        match ask(&mut client, 2 + number, take(wish(50_000 + u64::from(number) * 37, 1000))) {
+        match ask_slot(&mut client, 2 + number, take(wish(50_000 + u64::from(number) * 37, 1000))) {
             Some(Ok(Some(Reply::Slot(_)))) => taken += 1,
             Some(Err(failure)) if failure.kind == FailureKind::Busy => refused += 1,
             other => panic!("{other:?}"),
@@ -336,8 +373,8 @@ fn slots_are_bounded_and_belong_to_who_took_them() {
         "{taken} taken, {refused} refused"
     );
     // What nobody took, nobody keeps.
-    assert!(matches!(ask(&mut client, 1000, SlotAsk::Keep([7; 16])), Some(Err(_))));
-    assert!(matches!(ask(&mut client, 1001, SlotAsk::Leave([7; 16])), Some(Ok(None))));
+    assert!(matches!(ask_slot(&mut client, 1000, SlotAsk::Keep([7; 16])), Some(Err(_))));
+    assert!(matches!(ask_slot(&mut client, 1001, SlotAsk::Leave([7; 16])), Some(Ok(None))));
     assert!(daemon.is_alive());
     assert!(!scratch.server_log().contains("panicked"), "{}", scratch.server_log());
 }

@@ -189,6 +189,31 @@ fn asked_to_stop_it_keeps_its_mark_and_the_same_command_goes_on() {
 }
 
 #[test]
+fn what_is_gone_on_with_is_told_to_be_read_again() {
+    let scratch = Scratch::in_memory();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let (from, to) = (scratch.path("from"), export.join("x"));
+    let first = noise(8, 17 << 20);
+    let mut writer = Writer::new(from.clone());
+    writer.write(&first);
+    let push = || {
+        let words = [from.to_str().unwrap().to_owned(), daemon.place("data", "x")];
+        Running::start(with(command(&scratch), words))
+    };
+    let job = push();
+    let bytes = first.len() as u64;
+    assert!(wait_until(LIMIT, || to.exists() && mark(&scratch, &to) == (bytes, false)));
+    job.kill();
+    writer.write(b"and the rest");
+    drop(writer);
+    let ran = push().end(LIMIT).expect(0);
+    assert!(ran.stderr.contains("reading 17825792 bytes of the source, "), "{}", ran.stderr);
+    assert!(std::fs::read(&to).unwrap() == [first, b"and the rest".to_vec()].concat());
+}
+
+#[test]
 fn what_was_changed_below_the_mark_is_found_and_not_gone_on_with() {
     let scratch = Scratch::new();
     let (from, to) = (scratch.path("from"), scratch.path("to"));

@@ -18,6 +18,27 @@ pub enum Told {
     Flush,
 }
 
+impl Told {
+    /// Does it to an image.
+    pub fn write(&self, image: &std::fs::File) {
+        if let Told::Write(offset, bytes) = self {
+            std::os::unix::fs::FileExt::write_all_at(image, bytes, *offset).unwrap();
+        }
+    }
+
+    /// What it takes in the log.
+    pub fn log_bytes(&self) -> u64 {
+        let content = match self {
+            Told::Write(_, bytes) => bytes.len(),
+            Told::Flush => 0,
+        };
+        (HEAD_BYTES + content) as u64
+    }
+}
+
+/// In front of each record of the log.
+const HEAD_BYTES: usize = 17;
+
 /// See the module. Goes with the value.
 pub struct LogDisk {
     server: Option<Child>,
@@ -89,6 +110,11 @@ impl LogDisk {
         Some(disk)
     }
 
+    /// Bytes in the log so far: what it was told by now is before that.
+    pub fn told_bytes(&self) -> u64 {
+        std::fs::metadata(&self.log).map_or(0, |log| log.len())
+    }
+
     /// The disk is gone, with all that asks for it: from now on every request of it fails.
     pub fn take_away(&mut self) {
         if let Some(mut server) = self.server.take() {
@@ -103,7 +129,7 @@ impl LogDisk {
         drop(self);
         let mut log = BufReader::new(std::fs::File::open(log).unwrap());
         let mut told = Vec::new();
-        let mut head = [0; 17];
+        let mut head = [0; HEAD_BYTES];
         while log.read_exact(&mut head).is_ok() {
             let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap());
             if head[0] == b'F' {

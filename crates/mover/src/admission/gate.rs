@@ -2,8 +2,9 @@
 //!
 //! Bytes go one after the other at the rate of the slot, each piece only in a window that has room for all of it. A piece
 //! larger than a window has one for itself. So a producer that has more than it said hurts nobody but itself: the rest waits
-//! for the next window. What a thread is late within a window is made up for, as far as the slack goes: else a piece now and
-//! then would miss its window by less than it was late.
+//! for the next window. What a thread is late within a window is made up for, as far as the slack goes, and a last piece may
+//! end so much behind its window: else a piece now and then would be a whole period late because a thread was for
+//! milliseconds. Whoever has the next window has as much to spare.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub struct Gate {
 
 impl Gate {
     /// A window opens at `opens`, each `period` another one of this `length`; in them bytes go at this rate, by a schedule that
-    /// is at most `slack` behind the clock. Period, length and rate are at least 1, and no length is above its period.
+    /// is at most `slack` behind the clock, and ends with the window. Period, length and rate are at least 1, and no length is above its period.
     pub fn new(opens: u64, period: u64, length: u64, bytes_per_s: u64, slack: u64) -> Gate {
         let period = period.max(1);
         let (length, bytes_per_s) = (length.clamp(1, period), bytes_per_s.max(1));
@@ -36,16 +37,23 @@ impl Gate {
         let mut at = self.free_at.max(now.saturating_sub(self.slack));
         loop {
             let since = self.since_opening(at);
-            // From when it goes until its window closes.
-            let needs = (at.max(now) - at).saturating_add(takes);
             let is_alone = takes > self.length && since == 0 && at >= now;
-            if is_alone || since.saturating_add(needs) <= self.length || at == u64::MAX {
+            // By the schedule within the window; by the clock a little behind it, and not in the next one.
+            let (ends, late) = (since.saturating_add(takes), at.max(now) - at);
+            let latest = self.length.saturating_add(self.slack.min(nanos(OVERRUN))).min(self.period);
+            let is_within = ends <= self.length && ends.saturating_add(late) <= latest;
+            if is_alone || is_within || at == u64::MAX {
                 break;
             }
             at = at.saturating_add(self.period - since);
         }
         self.free_at = at.saturating_add(takes);
         at.max(now)
+    }
+
+    /// The rate within a window, in bytes a second.
+    pub fn bytes_per_s(&self) -> u64 {
+        self.bytes_per_s
     }
 
     /// From now on a window opens at `opens`: clocks drift.
@@ -64,6 +72,13 @@ impl Gate {
     fn since_opening(&self, at: u64) -> u64 {
         (i128::from(at) - i128::from(self.opens)).rem_euclid(i128::from(self.period)) as u64
     }
+}
+
+/// By so much the last piece of a window may end behind it: no more than the least that each window has to spare.
+pub const OVERRUN: Duration = Duration::from_millis(5);
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What TCP needs beyond the time of the bytes after a rest: after one longer than its timeout the kernel begins anew
@@ -110,6 +125,10 @@ mod tests {
         assert_eq!([gate.pass(2 * MS, 5000), gate.pass(7 * MS, 5000)], [2 * MS, 7 * MS]);
         let mut gate = windows(0);
         assert_eq!([gate.pass(2 * MS, 5000), gate.pass(9 * MS, 5000)], [2 * MS, 100 * MS]);
+        // The last of a window may end behind it, by the slack and no more.
+        let mut gate = windows(2 * MS);
+        assert_eq!([gate.pass(9 * MS, 5000), gate.pass(14 * MS, 5000)], [9 * MS, 100 * MS]);
+        assert_eq!(windows(2 * MS).pass(10 * MS, 5000), 100 * MS);
         // Who rested for most of a window does not send all of it in what is left.
         let mut gate = windows(2 * MS);
         assert_eq!([gate.pass(8 * MS, 3000), gate.pass(8 * MS, 3000)], [8 * MS, 9 * MS]);
@@ -155,7 +174,8 @@ mod tests {
                 let since = (goes as i128 - opens as i128).rem_euclid(period as i128);
                 let window = goes as i128 - since;
                 let before = carried.get(&window).copied().unwrap_or(0);
-                prop_assert!(since + bytes as i128 <= length as i128 || bytes > length, "too late");
+                let latest = (length + slack).min(period);
+                prop_assert!(since + bytes as i128 <= latest as i128 || bytes > length, "too late");
                 // No window carries more than it is long, and none more by any moment than the rate allows, and the slack.
                 prop_assert!(before + bytes <= length || before == 0);
                 prop_assert!(before as i128 <= since + slack as i128, "too fast");

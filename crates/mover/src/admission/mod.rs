@@ -6,11 +6,12 @@
 //!
 //! - [`calendar`] decides at the server which windows a producer gets, or why none.
 //! - [`gate`] decides at the producer which bytes go when.
+//! - [`turn`] decides at the server of whom it takes bytes now: who has no slot, or sends more than his is for, waits while
+//!   another's window is open.
 //!
-//! Both are pure: the time is an argument, in microseconds or nanoseconds since a moment that the caller chose.
+//! All are pure: the time is an argument, in microseconds or nanoseconds since a moment that the caller chose.
 //!
-//! Not guaranteed: anything about who has no slot. What a server receives beside its slots is to be held to what they leave
-//! of the way (`--bwlimit`, `--class scavenger`).
+//! Not guaranteed: anything about what other programs send on the same way.
 
 use std::time::{Duration, Instant};
 use thalweg_wire::message::{Rhythm, Slot};
@@ -18,6 +19,8 @@ use thalweg_wire::message::{Rhythm, Slot};
 pub mod calendar;
 
 pub mod gate;
+
+pub mod turn;
 
 /// What a producer asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +38,32 @@ pub struct SlotHeld {
     pub slot: Slot,
     /// What was asked for.
     pub deadline: Duration,
-    /// From ready to durable and known, at worst, if the disk there syncs at once: the server's promise, the time between
-    /// two marks, and a round trip.
+    /// From ready to durable and known, at worst: the server's promise, and the margin.
     pub worst: Duration,
+    /// What is reckoned with beside the window.
+    pub margin: Margin,
     /// The next window opens then.
     pub opens: Instant,
+}
+
+/// What a promise has in it beside the wait for the window and the window: what is not the calendar's to know.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Margin {
+    /// Until a mark is begun: the time between two, or the one before, if that takes longer.
+    pub mark: Duration,
+    /// Until what arrived is durable: the worst that the server saw lately.
+    pub settle: Duration,
+    /// Until that is known here: a round trip.
+    pub way_back: Duration,
+    /// By so much the last piece may end behind its window, where threads are late.
+    pub late: Duration,
+    /// By so much what is sent in a window may be late: it is part of the window.
+    pub guard: Duration,
+}
+
+impl Margin {
+    /// What is added to the server's promise.
+    pub fn beside_window(&self) -> Duration {
+        self.mark + self.settle + self.way_back + self.late
+    }
 }

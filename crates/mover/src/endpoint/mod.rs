@@ -16,6 +16,9 @@ pub mod flow;
 
 pub mod grow;
 
+/// What was there before, read again.
+pub mod reread;
+
 pub mod local;
 
 pub mod content;

@@ -171,20 +171,13 @@ impl Consumer {
         match item {
             Item::Frame(head) => self.frame(*head, payload, now_ns, out),
             Item::Lost(lost) => self.lose(lost, out),
-            Item::SetOver(over) => {
+            Item::SetOver(over) if !self.is_group => {
                 let bits = self.sets.close(over.set).map(|open| open.bits).unwrap_or_default();
-                if !self.is_group && self.closed.insert(over.set) {
-                    if self.closed.len() > CLOSED_MAX {
-                        self.closed.pop_first();
-                    }
-                    let report = SetReport::new(over.set, over.frames, over.taken, bits.missing(over.frames));
-                    match report.is_complete() {
-                        true => self.figures.sets.0 += 1,
-                        false => self.figures.sets.1 += 1,
-                    }
-                    out.push_back(Delivery::Set(report));
-                }
+                let missing = bits.missing(over.frames);
+                self.set_over(SetReport::new(over.set, over.frames, over.taken, missing), out);
             }
+            Item::GroupSet(set) if self.is_group => self.set_over(SetReport::of_group(set), out),
+            Item::SetOver(_) | Item::GroupSet(_) | Item::SetBegun { .. } => {}
             Item::ProducerOver { producer, is_gone, .. } => {
                 if is_gone {
                     self.gone.insert(producer);
@@ -201,6 +194,21 @@ impl Consumer {
         Ok(())
     }
 
+    /// A set is over; said twice, it is told once.
+    fn set_over(&mut self, report: SetReport, out: &mut VecDeque<Delivery>) {
+        if !self.closed.insert(report.set) {
+            return;
+        }
+        if self.closed.len() > CLOSED_MAX {
+            self.closed.pop_first();
+        }
+        match report.is_complete() {
+            true => self.figures.sets.0 += 1,
+            false => self.figures.sets.1 += 1,
+        }
+        out.push_back(Delivery::Set(report));
+    }
+
     fn frame(&mut self, head: FrameHead, payload: Payload, now_ns: u64, out: &mut VecDeque<Delivery>) {
         let (sequence, producer) = (head.sequence, head.producer.clone());
         if !self.is_group {
@@ -214,6 +222,7 @@ impl Consumer {
         }
         self.gone.remove(&producer);
         if let Some((set, index)) = head.set
+            && !self.is_group
             && !self.closed.contains(&set)
         {
             if self.sets.open(set).is_none()

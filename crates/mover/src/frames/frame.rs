@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use thalweg_wire::Digest;
-use thalweg_wire::message::{ClockOffset, FrameHead, LossReason, LostRange};
+use thalweg_wire::message::{ClockOffset, FrameHead, GroupSet, LossReason, LostRange, SetOver};
 
 /// Bytes that several may hold. Cloning copies nothing; whatever owns them goes with the last clone.
 #[derive(Clone)]
@@ -135,14 +135,14 @@ pub enum Delivery {
     End(Box<ConsumerReport>),
 }
 
-/// How complete a set is, for this consumer.
+/// How complete a set is, for this consumer; for a member of a group: for all members together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetReport {
     /// Which.
     pub set: u64,
     /// Frames that it should have.
     pub frames: u32,
-    /// Frames of it that were delivered here.
+    /// Frames of it that were delivered here, or to any member of the group.
     pub delivered: u32,
     /// Frames of it that the hub was given: what is missing below this was lost on the way here, and named.
     pub taken: u32,
@@ -158,6 +158,12 @@ impl SetReport {
 
     pub(super) fn new(set: u64, frames: u32, taken: u32, missing: Missing) -> SetReport {
         SetReport { set, frames, delivered: frames - missing.count, taken, missing: missing.ranges }
+    }
+
+    /// What a hub says of what a group has.
+    pub(super) fn of_group(set: GroupSet) -> SetReport {
+        let SetOver { set: number, frames, taken } = set.over;
+        SetReport { set: number, frames, delivered: set.delivered, taken, missing: set.missing }
     }
 }
 

@@ -24,6 +24,7 @@ pub fn cost(payload_bytes: u64, metadata_bytes: usize) -> u64 {
 pub fn cost_of(item: &Item) -> u64 {
     match item {
         Item::Frame(head) => cost(head.payload_bytes, head.metadata.len()),
+        Item::GroupSet(set) => ITEM_BYTES + size_of_val(&set.missing[..]) as u64,
         _ => ITEM_BYTES,
     }
 }

@@ -20,7 +20,7 @@ pub struct Missing {
 }
 
 /// Ranges of missing indexes that are told one by one.
-pub const RANGES_MAX: usize = 4096;
+pub const RANGES_MAX: usize = limits::SET_RANGES_MAX;
 
 impl SetBits {
     /// One came. False if it was there, or lies beyond every set.

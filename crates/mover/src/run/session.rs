@@ -9,7 +9,7 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{
     Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer,
-    FrameReader, FrameWriter, StopHandle,
+    FrameReader, FrameWriter, PathHints, StopHandle,
 };
 use crate::run::Outbox;
 use crate::run::bell::Bell;
@@ -61,6 +61,13 @@ pub trait Owner: Send + Sync {
     fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure);
     /// A stream on which we send gets nothing across, and is about to be given up.
     fn on_stream_stuck(&self, _session: &Arc<Session>, _stream: u16) {}
+    /// Bytes of a stream after which [`Owner::before_taking`] is to be asked again.
+    fn portion_bytes(&self) -> usize {
+        usize::MAX
+    }
+    /// More is about to be taken from a stream, on which `took` bytes came since the last time: may wait, while `is_over`
+    /// says no.
+    fn before_taking(&self, _session: &Session, _took: u64, _is_over: &dyn Fn() -> bool) {}
 }
 
 /// See the module.
@@ -254,7 +261,7 @@ impl Session {
             }
         })?;
         spawn("receive", move || {
-            if let Err(failure) = guarded(|| receiving.receive_loop(stream, reader)) {
+            if let Err(failure) = guarded(|| receiving.receive_loop(stream, serial, reader)) {
                 receiving.end_stream(stream, serial, failure);
             }
         })?;
@@ -365,6 +372,11 @@ impl Session {
     /// When the peer last said something. It does so about once a second.
     pub fn heard_at(&self) -> Option<Instant> {
         self.lock().heard_at
+    }
+
+    /// Has each stream's peer send no more than so many bytes ahead of what is read; `None`: as its path asks for.
+    pub fn offer_windows(&self, bytes: Option<u64>, path: &PathHints) {
+        self.lock().streams.values().for_each(|(_, handle)| handle.offer_window(bytes, path));
     }
 
     /// Why the session cannot go on, if it cannot.

@@ -227,7 +227,7 @@ impl Host {
         transfer: Transfer,
         (told, is_trial): (Option<Served>, bool),
         run: Arc<R>,
-        progress: fn(&R) -> Heartbeat,
+        progress: impl Fn(&R) -> Heartbeat + Send + 'static,
     ) -> Result<()> {
         if let Err(failure) = session.add(run.number(), transfer) {
             run.close();

@@ -2,6 +2,7 @@
 
 use super::{Host, in_thread};
 use crate::answer::{self, Room};
+use crate::slots::Slots;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -83,6 +84,18 @@ impl Owner for ServerOwner {
         if why.operation == NO_MEMORY {
             // Without a link it is dialled anew, and told then.
             let _ = session.say(Message::NoStream { stream, why: why.clone() });
+        }
+    }
+
+    fn portion_bytes(&self) -> usize {
+        let host = self.host.upgrade();
+        host.as_ref().and_then(|host| host.slots.as_ref()).map_or(usize::MAX, Slots::portion_bytes)
+    }
+
+    fn before_taking(&self, session: &Session, took: u64, is_over: &dyn Fn() -> bool) {
+        let host = self.host.upgrade();
+        if let Some(slots) = host.as_ref().and_then(|host| host.slots.as_ref()) {
+            slots.wait_for_turn(&session.id, took, is_over);
         }
     }
 

@@ -176,6 +176,17 @@ pub enum Item {
     },
     /// To a consumer: nothing follows.
     End,
+    /// In a spill log: a set was declared by this producer.
+    SetBegun {
+        /// Who said so.
+        producer: ProducerId,
+        /// Which.
+        set: u64,
+        /// Frames that it shall have.
+        frames: u32,
+    },
+    /// To each member of a group: a set is over, and this is what the members together have of it.
+    GroupSet(GroupSet),
 }
 
 /// All of a frame but its payload.
@@ -261,6 +272,33 @@ pub struct SetOver {
     pub frames: u32,
     /// Frames of it that the hub was given.
     pub taken: u32,
+}
+
+/// What the members of a group together have of a set that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupSet {
+    /// The set, and what the hub was given of it.
+    pub over: SetOver,
+    /// Frames of it that members took.
+    pub delivered: u32,
+    /// Indexes that no member took, as ranges `(first, end)` in order; at most [`limits::SET_RANGES_MAX`], the last then
+    /// reaching to the end of the set.
+    pub missing: Vec<(u32, u32)>,
+}
+
+impl GroupSet {
+    fn check(&self) -> Result<(), DecodeError> {
+        check_set(self.over.frames)?;
+        check_count("ranges of a set", self.missing.len(), limits::SET_RANGES_MAX)?;
+        let mut from = 0;
+        let are_sound = self.missing.iter().all(|&(first, end)| {
+            let is_sound = from <= first && first < end && end <= self.over.frames;
+            from = end;
+            is_sound
+        });
+        let is_sound = are_sound && self.delivered <= self.over.frames;
+        if is_sound { Ok(()) } else { Err(DecodeError::Invalid { what: "report of a set" }) }
+    }
 }
 
 /// Messages about frames.
@@ -527,6 +565,11 @@ impl Item {
             Item::ProducerOver { producer, .. } => producer.check()?,
             Item::SetOver(over) => check_set(over.frames)?,
             Item::End => {}
+            Item::SetBegun { producer, frames, .. } => {
+                producer.check()?;
+                check_set(*frames)?;
+            }
+            Item::GroupSet(set) => set.check()?,
         }
         Ok(item)
     }

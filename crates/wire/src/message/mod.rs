@@ -49,7 +49,7 @@ pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, Totals, Want};
 pub use flow::{FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
 pub use frames::{
     ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerStatus, FrameFrom, FrameHead, FramePolicy,
-    FrameRole, FrameTerms, FramesMessage, HeldLevel, HubStamp, ITEM_LENGTH_BYTES, Item, LossReason,
+    FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, ITEM_LENGTH_BYTES, Item, LossReason,
     LostRange, ProducerId, ProducerStatus, SetOver,
 };
 pub use opening::{Direction, FilterRule, Open, Opened, Place, SourceForm, Trial};

@@ -76,6 +76,10 @@ pub struct Slot {
     pub worst_micros: u64,
     /// The promise holds whenever bytes become ready; else only if bursts are ready a period apart.
     pub is_any_time: bool,
+    /// How long the server lately took at worst to make durable what had arrived, in microseconds.
+    pub settle_micros: u64,
+    /// Bytes that came of its owner beyond what its windows carry.
+    pub over_bytes: u64,
 }
 
 /// All slots of a server.
@@ -85,6 +89,12 @@ pub struct SlotTable {
     pub bytes_per_s: u64,
     /// Those that are taken, names left out, at most [`limits::SLOTS_MAX`].
     pub slots: Vec<SlotTaken>,
+    /// See [`Slot::settle_micros`].
+    pub settle_micros: u64,
+    /// Bytes that came of clients without a slot while there were slots.
+    pub beside_bytes: u64,
+    /// For how long connections were held back in windows that were not theirs, all together, in microseconds.
+    pub held_micros: u64,
 }
 
 /// One of them.
@@ -117,7 +127,8 @@ impl Slot {
             && self.length_micros <= self.period_micros
             && self.opens_micros <= self.period_micros
             && self.bytes_per_s > 0
-            && self.worst_micros <= 4 * limits::SLOT_DEADLINE_MICROS_MAX;
+            && self.worst_micros <= 4 * limits::SLOT_DEADLINE_MICROS_MAX
+            && self.settle_micros <= limits::SLOT_DEADLINE_MICROS_MAX;
         if is_sound { Ok(()) } else { Err(DecodeError::Invalid { what: "slot" }) }
     }
 }
@@ -125,6 +136,9 @@ impl Slot {
 impl SlotTable {
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         check_count("slots", self.slots.len(), limits::SLOTS_MAX)?;
+        if self.settle_micros > limits::SLOT_DEADLINE_MICROS_MAX {
+            return Err(DecodeError::Invalid { what: "slot" });
+        }
         self.slots.iter().try_for_each(|taken| taken.slot.check())
     }
 }

@@ -484,6 +484,8 @@ fn slot() -> Slot {
         bytes_per_s: 125_000_000,
         worst_micros: 300_000,
         is_any_time: true,
+        settle_micros: 20_000,
+        over_bytes: 300,
     }
 }
 
@@ -525,6 +527,9 @@ fn replies() -> Vec<Sample<Reply>> {
         Reply::Slots(_) => "slots": Reply::Slots(SlotTable {
             bytes_per_s: 125_000_000,
             slots: vec![SlotTaken { slot: slot(), is_yours: true }],
+            settle_micros: 20_000,
+            beside_bytes: 300,
+            held_micros: 300,
         });
         Reply::Channel(_) => "channel": Reply::Channel(Box::new(frames::status()));
         Reply::Trouble(_) => "trouble": Reply::Trouble(failure());

@@ -307,6 +307,11 @@ fn of_bursts(
     let failed = |error: thalweg_mover::model::ModelError| {
         Failure::new(FailureKind::Internal, "judge the times of bursts", error.to_string())
     };
+    if seen.lags_s.is_empty() {
+        let cause =
+            format!("no burst was sent: {} of {} producers were refused", seen.refused, case.producers);
+        return Err(Failure::new(FailureKind::Busy, "measure", cause));
+    }
     let (tail, lag) =
         (score::tail(&seen.transfers_s).map_err(failed)?, score::tail(&seen.lags_s).map_err(failed)?);
     let speed_score = score::speed_score(tail.max_s, IDEAL_S).map_err(failed)?;

@@ -1,8 +1,10 @@
 //! One file that somebody else writes.
 
 use super::{Pushed, Taker};
+use crate::endpoint::reread::Reread;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
+use std::time::Instant;
 use thalweg_sys::{File, Stat, Time};
 use thalweg_wire::message::{FlowMark, Origin};
 use thalweg_wire::path::Escaped;
@@ -153,7 +155,7 @@ impl Growing {
         }
         let is_same = |(bytes, digest): (u64, Digest)| {
             let mut buffer = vec![0; COMPARE_BYTES];
-            let found = self.hash(bytes, &mut buffer, taker)?;
+            let found = self.hash(bytes, &mut buffer, taker, &mut |_| {})?;
             Ok(found.is_some_and(|hasher| hasher.finalize().as_bytes() == &digest.0))
         };
         match read.filter(|_| self.is_suspect).map_or(Ok(true), is_same) {
@@ -169,10 +171,17 @@ impl Growing {
     }
 
     /// What hashed the first bytes; `None` if there are not so many, or it is over.
-    fn hash(&self, bytes: u64, buffer: &mut [u8], taker: &dyn Taker) -> Result<Option<blake3::Hasher>> {
+    fn hash(
+        &self,
+        bytes: u64,
+        buffer: &mut [u8],
+        taker: &dyn Taker,
+        tell: &mut dyn FnMut(u64),
+    ) -> Result<Option<blake3::Hasher>> {
         let mut hasher = blake3::Hasher::new();
         let mut position = 0;
         while position < bytes && !taker.is_over() {
+            tell(position);
             let most = (bytes - position).min(buffer.len() as u64) as usize;
             let read = self.file.read_at(&mut buffer[..most], position);
             let read = read.map_err(|error| failure::of_io("read", &error).at(&self.path))?;
@@ -203,7 +212,10 @@ impl Growing {
         buffer: &mut [u8],
         taker: &dyn Taker,
     ) -> Result<blake3::Hasher> {
-        let found = self.hash(at.bytes, buffer, taker)?;
+        let what = format!("the source, {},", Escaped(self.path.as_bytes()));
+        let mut reread = Reread::new(what, at.bytes);
+        let mut tell = |done| reread.look(done, Instant::now()).into_iter().for_each(|text| taker.note(text));
+        let found = self.hash(at.bytes, buffer, taker, &mut tell)?;
         if let Some(hasher) = found.filter(|hasher| hasher.finalize().as_bytes() == &at.digest.0) {
             return Ok(hasher);
         }

@@ -162,7 +162,7 @@ fn generation_of(path: &RelativePath, generation: u32) -> Result<RelativePath> {
 }
 
 impl FlowDestination for LocalFlows {
-    fn open(&self, begin: &FlowBegin) -> Result<Standing> {
+    fn open(&self, begin: &FlowBegin, reading: &dyn Fn(u64, u64)) -> Result<Standing> {
         let path = match &self.single {
             None => begin.path.clone(),
             Some(name) => RelativePath::new(name.clone()).map_err(|error| {
@@ -193,7 +193,7 @@ impl FlowDestination for LocalFlows {
         let size = file.stat().map_err(|error| failed("look at a file", &name, &error))?.size;
         // What is behind the mark may be torn, and is written again.
         let bytes = marked.as_ref().map_or(size, |known| known.bytes);
-        let hasher = read_again(&file, bytes, &name)?;
+        let hasher = read_again(&file, bytes, &name, reading)?;
         let digest = marked.as_ref().and_then(|known| known.digest);
         if digest.is_some_and(|digest| hasher.finalize().as_bytes() != &digest.0) {
             let cause = "what is there is not what was durable: it was changed, or the disk lost it";
@@ -230,11 +230,17 @@ impl FlowDestination for LocalFlows {
 }
 
 /// Digests the first bytes of a file.
-fn read_again(file: &File, bytes: u64, name: &RelativePath) -> Result<blake3::Hasher> {
+fn read_again(
+    file: &File,
+    bytes: u64,
+    name: &RelativePath,
+    reading: &dyn Fn(u64, u64),
+) -> Result<blake3::Hasher> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; READ_BYTES];
     let mut at = 0;
     while at < bytes {
+        reading(at, bytes);
         let most = (bytes - at).min(READ_BYTES as u64) as usize;
         let read = file.read_at(&mut buffer[..most], at);
         let read =

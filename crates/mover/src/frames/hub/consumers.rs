@@ -92,10 +92,10 @@ impl Channel {
             Some(group) => group.clone(),
             None => consume.consumer[..6].iter().map(|byte| format!("{byte:02x}")).collect(),
         };
-        let one = self
-            .subscriptions
-            .entry(key.clone())
-            .or_insert_with(|| Subscription::new(name, consume.policy, consume.from, cursor));
+        let one = self.subscriptions.entry(key.clone()).or_insert_with(|| {
+            let is_group = consume.group.is_some();
+            Subscription::new(name, is_group, consume.policy, consume.from, cursor)
+        });
         if one.policy != consume.policy {
             return refuse(FailureKind::Conflict, "its group, or it itself before, has another policy");
         }
@@ -116,9 +116,10 @@ impl Channel {
         }
         let instances = &mut self.instances;
         let is_new_member = !one.members.contains_key(&consume.consumer);
+        let reports = one.reports_end();
         let member = one.members.entry(consume.consumer).or_insert_with(|| {
             *instances += 1;
-            Member::new(window, *instances)
+            Member::new(window, *instances, reports)
         });
         if !member.is_lost && member.link.is_some_and(|other| other != link) {
             return refuse(FailureKind::Busy, "this consumer has another link");
@@ -156,8 +157,7 @@ impl Channel {
             FramesMessage::Taken { next } => {
                 for handed in member.lane.taken(next)? {
                     if let Handed::Frame(_, held) = handed {
-                        one.taken += 1;
-                        one.bytes += held.head.payload_bytes;
+                        one.took(&held);
                         let since = held.head.stamp.map_or(now_ns, |stamp| stamp.taken_ns);
                         one.tails.add(now_ns.saturating_sub(since), 0);
                     }
@@ -237,7 +237,8 @@ impl Channel {
         } else {
             for handed in member.lane.drain().into_iter().rev() {
                 match handed {
-                    Handed::Note(Item::End) => {}
+                    // The others were handed it as well.
+                    Handed::Note(Item::End | Item::GroupSet(_)) => {}
                     Handed::Note(item) => one.pending.push_front(item),
                     Handed::Frame(place, _) | Handed::OnDisk { place, .. } => {
                         one.returned.insert(place, handed);
@@ -313,6 +314,7 @@ impl Channel {
         let is_over = self.is_over(key);
         let Channel { subscriptions, log, sources, files, .. } = self;
         let Some(one) = subscriptions.get_mut(key) else { return };
+        one.report_sets();
         let others: usize =
             one.members.iter().filter(|(other, _)| *other != who).map(|(_, member)| member.frames()).sum();
         let Some(mut member) = one.members.remove(who) else { return };
@@ -322,6 +324,15 @@ impl Channel {
         }
         let begun = one.cursor;
         loop {
+            if let Some(item) = one.report_from(member.report) {
+                let bytes = cost_of(&item);
+                if !member.lane.has_room(bytes) {
+                    break;
+                }
+                member.lane.push(Handed::Note(item), bytes);
+                member.report += 1;
+                continue;
+            }
             if let Some(item) = one.pending.front() {
                 if !member.lane.has_room(cost_of(item)) {
                     break;
@@ -345,8 +356,11 @@ impl Channel {
                 continue;
             }
             let Some(slot) = log.get(one.cursor) else { break };
-            let Kind::Frame { producer, sequence, cost } = &slot.kind else {
-                one.pass(Some(slot), LossReason::Forgotten);
+            let Kind::Frame { producer, sequence, cost, set } = &slot.kind else {
+                if !one.pass(Some(slot), LossReason::Forgotten) && one.pending.is_empty() {
+                    // Reports wait for a member.
+                    break;
+                }
                 continue;
             };
             let expected = one.expected(producer);
@@ -377,6 +391,7 @@ impl Channel {
                     cost: *cost,
                     producer: producer.clone(),
                     sequence: *sequence,
+                    set: *set,
                 },
                 (None, _) => {
                     one.pass(Some(slot), LossReason::Forgotten);
@@ -393,7 +408,9 @@ impl Channel {
             one.expect(producer, *sequence + 1);
             one.cursor += 1;
         }
-        let is_through = one.cursor >= log.end() && one.pending.is_empty() && one.returned.is_empty();
+        let is_told = member.report == one.reports_end() && !one.awaits_report();
+        let is_through =
+            one.cursor >= log.end() && one.pending.is_empty() && one.returned.is_empty() && is_told;
         if is_over && is_through && !member.ended && others == 0 {
             // What was never here for it, and nothing followed that would show it.
             for source in sources.values() {
@@ -411,9 +428,14 @@ impl Channel {
         let is_more = one.pending.front().is_some_and(|item| member.lane.has_room(cost_of(item)));
         let moved = one.cursor != begun;
         one.members.insert(*who, member);
-        if is_more {
+        let is_reported = one.report_sets();
+        if is_reported {
+            self.actions.push_back(super::Action::Wake);
+        }
+        if is_more || is_reported {
             self.hand_out(link, key, who);
-        } else if moved {
+        }
+        if moved {
             self.trim();
         }
     }

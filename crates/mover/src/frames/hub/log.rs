@@ -33,6 +33,8 @@ pub(super) enum Kind {
         producer: Arc<ProducerId>,
         sequence: u64,
         cost: u64,
+        /// Set that it belongs to, and its index there.
+        set: Option<(u64, u32)>,
     },
     /// What a damaged log had here.
     Nothing,

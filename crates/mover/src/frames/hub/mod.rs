@@ -162,9 +162,10 @@ impl Channel {
                     open.bits.insert(index);
                 }
                 let cost = cost(head.payload_bytes, head.metadata.len());
-                Kind::Frame { producer: source.id.clone(), sequence: head.sequence, cost }
+                Kind::Frame { producer: source.id.clone(), sequence: head.sequence, cost, set: head.set }
             }
             Item::SetOver(over) => {
+                self.declared.remove(&over.set);
                 self.sets.close(over.set);
                 self.closed.insert(over.set);
                 Kind::Note(record)
@@ -173,11 +174,32 @@ impl Channel {
                 if let Some(source) = self.sources.get_mut(producer) {
                     source.over = if is_gone { Over::Gone } else { Over::Finished };
                 }
+                for by in self.declared.values_mut() {
+                    by.remove(producer);
+                }
+                Kind::Note(record)
+            }
+            Item::SetBegun { ref producer, set, frames } => {
+                if !self.closed.contains(&set)
+                    && let Some(open) = self.sets.open(set)
+                {
+                    open.frames = Some(frames);
+                    self.declared.entry(set).or_default().insert(producer.clone());
+                }
                 Kind::Note(record)
             }
             other => Kind::Note(other),
         };
         self.log.push(Slot { kind, held: None, disk: Disk::At(at) });
+    }
+
+    /// Nothing more of the log follows: what it shows to be over and does not say, because it was cut there, is.
+    pub fn restored(&mut self) {
+        let is_over = |(set, by): (&u64, &BTreeSet<ProducerId>)| by.is_empty().then_some(*set);
+        let ended: Vec<u64> = self.declared.iter().filter_map(is_over).collect();
+        ended.into_iter().for_each(|set| self.close_set(set));
+        let open: Vec<u64> = self.sets.iter().map(|(set, _)| set).collect();
+        open.into_iter().for_each(|set| self.close_if_complete(set));
     }
 
     /// A producer has a link. Frames that it gives are numbered from the answer's `next` on.
@@ -318,7 +340,10 @@ impl Channel {
             return Err(Failure::new(FailureKind::Usage, "declare a set", cause));
         }
         open.frames = Some(frames);
-        self.declared.entry(set).or_default().insert(id.clone());
+        let is_new = self.declared.entry(set).or_default().insert(id.clone());
+        if is_new && self.spill.is_some_and(|spill| spill.is_recorded) {
+            self.note(Item::SetBegun { producer: id.clone(), set, frames });
+        }
         self.close_if_complete(set);
         Ok(())
     }
@@ -428,7 +453,7 @@ impl Channel {
         let (set, payload_bytes) = (head.set, head.payload_bytes);
         let head: FrameHead = *head;
         let sequence = head.sequence;
-        let kind = Kind::Frame { producer: source.id.clone(), sequence, cost };
+        let kind = Kind::Frame { producer: source.id.clone(), sequence, cost, set };
         let held = Arc::new(Held { head, payload });
         let place = self.push(kind, Some(held));
         let Some(source) = self.sources.get_mut(id) else { return };
@@ -613,3 +638,6 @@ impl Channel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

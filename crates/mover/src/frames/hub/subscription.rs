@@ -2,12 +2,14 @@
 
 use super::log::{Held, Kind, Slot};
 use crate::frames::lane::{Outgoing, Window};
+use crate::frames::sets::OpenSets;
 use crate::frames::spill::Location;
 use crate::frames::tails::Tails;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use thalweg_wire::limits;
 use thalweg_wire::message::{
-    ConsumerStatus, FrameFrom, FramePolicy, Item, LossReason, LostRange, ProducerId,
+    ConsumerStatus, FrameFrom, FramePolicy, GroupSet, Item, LossReason, LostRange, ProducerId, SetOver,
 };
 
 /// Notes that may wait for a consumer that takes nothing: then what follows waits as well.
@@ -26,7 +28,19 @@ pub(super) enum Handed {
         cost: u64,
         producer: Arc<ProducerId>,
         sequence: u64,
+        set: Option<(u64, u32)>,
     },
+}
+
+impl Handed {
+    /// The set that it is a frame of.
+    fn set(&self) -> Option<u64> {
+        match self {
+            Handed::Note(_) => None,
+            Handed::Frame(_, held) => held.head.set.map(|(set, _)| set),
+            Handed::OnDisk { set, .. } => set.map(|(set, _)| set),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -42,10 +56,12 @@ pub(super) struct Member {
     pub ended: bool,
     /// Number of its lane.
     pub instance: u64,
+    /// The first report that it was not handed.
+    pub report: u64,
 }
 
 impl Member {
-    pub fn new(window: Window, instance: u64) -> Member {
+    pub fn new(window: Window, instance: u64, report: u64) -> Member {
         Member {
             lane: Outgoing::new(window, 0),
             link: None,
@@ -53,6 +69,7 @@ impl Member {
             last_link: 0,
             ended: false,
             instance,
+            report,
         }
     }
 
@@ -81,10 +98,56 @@ pub(super) struct Subscription {
     pub bytes: u64,
     pub lost: BTreeMap<LossReason, u64>,
     pub tails: Tails,
+    pub group: Option<GroupSets>,
+}
+
+/// What the members of a group have of sets: each alone could not say whether one is complete.
+#[derive(Debug)]
+pub(super) struct GroupSets {
+    /// What members took.
+    taken: OpenSets,
+    /// Sets that are over, of which members may still have frames that they did not take.
+    over: BTreeMap<u64, SetOver>,
+    /// Reports that not every member was handed, and the number of the first.
+    reports: VecDeque<GroupSet>,
+    first: u64,
+}
+
+/// Reports that wait for a member: then what follows waits as well.
+const REPORTS_MAX: usize = 1024;
+
+impl GroupSets {
+    fn new() -> GroupSets {
+        // As a consumer: the hub says that the lowest is over a little after the frame that was one set too many.
+        let taken = OpenSets::new(2 * limits::SETS_OPEN_MAX);
+        GroupSets { taken, over: BTreeMap::new(), reports: VecDeque::new(), first: 0 }
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.reports.len() as u64
+    }
+
+    fn took(&mut self, set: u64, index: u32) {
+        if self.taken.open(set).is_none()
+            && let Some(lowest) = self.taken.lowest()
+        {
+            self.taken.close(lowest);
+        }
+        if let Some(open) = self.taken.open(set) {
+            open.bits.insert(index);
+        }
+    }
+
+    fn report(&mut self, over: SetOver) {
+        let bits = self.taken.close(over.set).map(|open| open.bits).unwrap_or_default();
+        let missing = bits.missing(over.frames);
+        let delivered = over.frames - missing.count;
+        self.reports.push_back(GroupSet { over, delivered, missing: missing.ranges });
+    }
 }
 
 impl Subscription {
-    pub fn new(name: String, policy: FramePolicy, from: FrameFrom, cursor: u64) -> Self {
+    pub fn new(name: String, is_group: bool, policy: FramePolicy, from: FrameFrom, cursor: u64) -> Self {
         Subscription {
             name,
             policy,
@@ -99,7 +162,60 @@ impl Subscription {
             bytes: 0,
             lost: BTreeMap::new(),
             tails: Tails::default(),
+            group: is_group.then(GroupSets::new),
         }
+    }
+
+    /// The number of the next report of a set.
+    pub fn reports_end(&self) -> u64 {
+        self.group.as_ref().map_or(0, GroupSets::end)
+    }
+
+    /// The next report for a member that was handed those below `from`.
+    pub fn report_from(&self, from: u64) -> Option<Item> {
+        let group = self.group.as_ref()?;
+        let index = usize::try_from(from.checked_sub(group.first)?).ok()?;
+        group.reports.get(index).map(|set| Item::GroupSet(set.clone()))
+    }
+
+    /// Whether a set is over and not reported.
+    pub fn awaits_report(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| !group.over.is_empty())
+    }
+
+    /// A member took a frame.
+    pub fn took(&mut self, held: &Held) {
+        self.taken += 1;
+        self.bytes += held.head.payload_bytes;
+        if let (Some(group), Some((set, index))) = (&mut self.group, held.head.set) {
+            group.took(set, index);
+        }
+    }
+
+    /// Reports the sets that are over and of which no member has a frame that it did not take; whether there was one.
+    /// Forgets what all members were handed. All members must be there.
+    pub fn report_sets(&mut self) -> bool {
+        let Subscription { group: Some(group), members, returned, .. } = self else { return false };
+        let told = members.values().map(|member| member.report).min().unwrap_or(group.end());
+        while group.first < told && group.reports.pop_front().is_some() {
+            group.first += 1;
+        }
+        if group.over.is_empty() {
+            return false;
+        }
+        let on_the_way: BTreeSet<u64> = members
+            .values()
+            .flat_map(|member| member.lane.iter())
+            .chain(returned.values())
+            .filter_map(Handed::set)
+            .collect();
+        let ready: Vec<SetOver> =
+            group.over.values().filter(|over| !on_the_way.contains(&over.set)).copied().collect();
+        for over in &ready {
+            group.over.remove(&over.set);
+            group.report(*over);
+        }
+        !ready.is_empty()
     }
 
     /// The next sequence of a producer to be handed out or named.
@@ -153,6 +269,15 @@ impl Subscription {
                     self.lose(producer, *sequence, *sequence + 1, reason);
                     self.expect(producer, *sequence + 1);
                 }
+            }
+            // Of the log, not of consumers.
+            Some(Kind::Note(Item::SetBegun { .. })) => {}
+            Some(Kind::Note(Item::SetOver(over))) if self.group.is_some() => {
+                let Some(group) = &mut self.group else { return false };
+                if group.reports.len() + group.over.len() >= REPORTS_MAX {
+                    return false;
+                }
+                group.over.insert(over.set, *over);
             }
             Some(Kind::Note(_)) if self.pending.len() >= NOTES_MAX => return false,
             Some(Kind::Note(item)) => self.pending.push_back(item.clone()),

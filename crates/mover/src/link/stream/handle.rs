@@ -1,5 +1,6 @@
 //! A stream as others see it: to be stopped, paced, and asked how it does.
 
+use crate::link::tune::{PathHints, tune_stream};
 use std::fmt;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -10,6 +11,9 @@ use thalweg_wire::account::StreamAccount;
 /// Ends a connection from another thread: whoever waits in it comes back at once, with a cut connection.
 #[derive(Clone)]
 pub struct StopHandle(Arc<TcpStream>);
+
+/// Fewer segments are not offered: a sender waits with less than one until a timer of a fifth of a second runs out.
+const SEGMENTS_OFFERED: u32 = 4;
 
 impl StopHandle {
     pub(in crate::link) fn new(socket: Arc<TcpStream>) -> StopHandle {
@@ -38,6 +42,19 @@ impl StopHandle {
     pub fn pace(&self, bytes_per_s: u64) {
         // What is no TCP socket goes on as it did.
         let _ = socket::set_pacing_rate(&*self.0, bytes_per_s);
+    }
+
+    /// Has the peer send no more than so many bytes ahead of what is read here; `None`: as the path asks for.
+    pub fn offer_window(&self, bytes: Option<u64>, path: &PathHints) {
+        let info = self.info();
+        let least = info.as_ref().map_or(0, |info| SEGMENTS_OFFERED * info.mss_bytes);
+        let most = bytes.map_or(u32::MAX, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX).max(least));
+        // What is no TCP socket goes on as it did.
+        let _ = socket::set_window_clamp(&*self.0, most);
+        if bytes.is_none() {
+            let rtt = info.map(|info| info.rtt_min);
+            tune_stream(&*self.0, &PathHints { rtt, ..path.clone() });
+        }
     }
 
     /// What the kernel says about what we send. `None` where it does not say.

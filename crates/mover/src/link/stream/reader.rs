@@ -35,6 +35,14 @@ pub trait Meanwhile {
     fn notice(&mut self);
     /// Waits until nothing is to be looked after.
     fn settle(&mut self);
+    /// Bytes that are taken from the socket at once; then [`Meanwhile::before_portion`] is asked again.
+    fn portion_bytes(&self) -> usize {
+        usize::MAX
+    }
+    /// More is about to be taken: may wait.
+    fn before_portion(&mut self) {}
+    /// So many bytes were taken.
+    fn took(&mut self, _bytes: usize) {}
 }
 
 /// Nothing else.
@@ -187,6 +195,19 @@ impl FrameReader {
     }
 
     fn fill(&self, bytes: &mut [u8], meanwhile: &mut dyn Meanwhile) -> std::result::Result<(), Fault> {
+        for portion in bytes.chunks_mut(meanwhile.portion_bytes().max(1)) {
+            meanwhile.before_portion();
+            self.fill_portion(portion, meanwhile)?;
+            meanwhile.took(portion.len());
+        }
+        Ok(())
+    }
+
+    fn fill_portion(
+        &self,
+        bytes: &mut [u8],
+        meanwhile: &mut dyn Meanwhile,
+    ) -> std::result::Result<(), Fault> {
         match &self.form {
             ReaderForm::Sealed(_) | ReaderForm::Kernel => {
                 let received = self.fill_beside(bytes, meanwhile).map_err(|error| self.fault(error))?;

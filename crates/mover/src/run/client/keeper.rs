@@ -182,14 +182,23 @@ fn progress(session: &Session) -> [u64; 5] {
     sum
 }
 
+/// A disk that gives nothing for so long is one that hangs.
+const READ_STALL: Duration = Duration::from_secs(10);
+
 fn awaits_peer(session: &Session) -> bool {
     session.transfers().iter().any(|transfer| match transfer {
         Transfer::Send(run) => run.awaits_peer(),
         Transfer::Receive(run) => run.awaits_peer(),
         // A program may take its time, and so may who makes what it gets.
         Transfer::SendFlows(run) => {
-            let waiting_for = session.peer_heartbeat().waiting_for;
-            run.awaits_peer() && waiting_for != Some(WaitingFor::Consumer)
+            let heartbeat = session.peer_heartbeat();
+            // What is there is read again before it is gone on with: that takes as long as it takes, as long as it goes on.
+            let is_excused = match heartbeat.waiting_for {
+                Some(WaitingFor::Consumer) => true,
+                Some(WaitingFor::Read) => Duration::from_millis(heartbeat.waiting_ms.into()) < READ_STALL,
+                _ => false,
+            };
+            run.awaits_peer() && !is_excused
         }
         Transfer::ReceiveFlows(run) => run.awaits_peer(),
         // Consumers may take their time, and so may who makes frames; a peer that is silent is another matter.

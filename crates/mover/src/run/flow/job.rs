@@ -38,7 +38,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{
-    Check, Direction, FlowTerms, Open, Place, Rhythm, SourceForm, Terms, Totals, TransferNumber, Until,
+    Check, Direction, FlowTerms, Open, Place, Rhythm, SourceForm, Terms, Totals, TransferNumber, Until, WaitingFor,
 };
 use thalweg_wire::{Digest, RelativePath, limits};
 
@@ -157,8 +157,12 @@ pub fn stream(
         progress: (0, Instant::now()),
         told: None,
     };
-    if wishes.slot.is_some() && (matches!(from, FlowFrom::Far(..)) || !matches!(to, FlowTo::Far(..))) {
-        let cause = "slots are for streams from this machine to a daemon";
+    let far = (matches!(from, FlowFrom::Far(..)), matches!(to, FlowTo::Far(..)));
+    if wishes.slot.is_some() && far != (false, true) {
+        let cause = match far {
+            (true, _) => SLOT_OF_A_PULL,
+            (false, _) => "slots are for streams from this machine to a daemon",
+        };
         return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
     }
     match (from, to) {
@@ -171,6 +175,10 @@ pub fn stream(
         (from, to) => job.local(from, to),
     }
 }
+
+/// A daemon knows what comes to it. What goes from it leaves by the other direction, to ways that differ by client.
+const SLOT_OF_A_PULL: &str = "slots are for streams from this machine to a daemon: a daemon gives away the way to it, and \
+    what it sends takes the ways from it; have the machine that has the data push to a daemon here";
 
 struct Job<'a> {
     wishes: &'a FlowWishes,
@@ -241,7 +249,7 @@ impl Job<'_> {
                     let terms = job.terms(&plan, key);
                     let from = from.take().ok_or_else(|| internal("the source is gone"))?;
                     let (feed, form) = job.feed(from, &terms)?;
-                    let flow = job.wishes.terms.clone();
+                    let flow = job.flow_terms(slot.as_ref())?;
                     let run = FlowSend::new(terms, flow, job.watch.events.clone());
                     run.start(feed)?;
                     begun.insert((run, form, plan)).clone()
@@ -255,7 +263,13 @@ impl Job<'_> {
             run.attach(number, client.session.outbox(), job.lines());
             client.session.add(number, Transfer::SendFlows(run.clone()))?;
             client.want_streams(plan.streams.value, &plan);
+            let mut is_read_told = false;
             let ended = job.wait(client, |job| {
+                let waits_for = client.session.peer_heartbeat().waiting_for;
+                if waits_for == Some(WaitingFor::Read) && !std::mem::replace(&mut is_read_told, true) {
+                    let text = "the destination reads what it has again, to go on behind it";
+                    (job.watch.events)(Event::Note(text.into()));
+                }
                 if let Some(slot) = &slot {
                     job.tell_slot(slot, &mut held);
                     if let Some(failure) = slot.failure() {
@@ -294,6 +308,25 @@ impl Job<'_> {
         }
         let mark_every = Duration::from_millis(self.wishes.terms.mark_every_ms.into());
         TakenSlot::take(client, asked, mark_every, ready).map(Some)
+    }
+
+    /// What a slot promises is for bytes that are read when they are ready: the buffer is as large as that takes.
+    fn flow_terms(&self, slot: Option<&TakenSlot>) -> Result<FlowTerms> {
+        let terms = self.wishes.terms.clone();
+        let Some(needed) = slot.map(TakenSlot::buffer_bytes).filter(|&needed| needed > terms.window_bytes)
+        else {
+            return Ok(terms);
+        };
+        let allowed = self.wishes.asked.memory_bytes.map_or(u64::MAX, |bytes| bytes / 2);
+        let most = limits::FLOW_WINDOW_BYTES_MAX.min(allowed);
+        if needed > most {
+            let cause = format!(
+                "{needed} bytes would have to be kept until they are durable, and {most} are allowed: smaller \
+                bursts, a shorter --mark-every, or more --memory"
+            );
+            return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
+        }
+        Ok(FlowTerms { window_bytes: needed, ..terms })
     }
 
     /// Tells what is promised, when that changes.

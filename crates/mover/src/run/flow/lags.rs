@@ -10,10 +10,18 @@ use thalweg_wire::EntryId;
 /// is counted in buckets, each 3 % wide, so that memory does not grow with time.
 #[derive(Debug, Default)]
 pub struct Lags {
-    waiting: BTreeMap<EntryId, VecDeque<(u64, Instant)>>,
+    waiting: BTreeMap<EntryId, VecDeque<Waiting>>,
     buckets: BTreeMap<u16, u64>,
     lags: Lag,
     deadline: Option<Duration>,
+}
+
+/// A piece that is not marked: where it ends, when it was read, when it went first.
+#[derive(Debug)]
+struct Waiting {
+    end: u64,
+    read: Instant,
+    sent: Option<Instant>,
 }
 
 /// What there is to say of them.
@@ -27,6 +35,9 @@ pub struct Lag {
     pub p99: Duration,
     /// The worst.
     pub worst: Duration,
+    /// Of the worst, the time until it might go: the buffer, the slot, the limit of the rate. The rest is the way, and the
+    /// disk.
+    pub worst_until_sent: Duration,
     /// Pieces that were later than the deadline, where there is one.
     pub late: u64,
 }
@@ -39,14 +50,27 @@ impl Lags {
 
     /// A flow was read up to `end`.
     pub fn read(&mut self, flow: EntryId, end: u64, now: Instant) {
-        self.waiting.entry(flow).or_default().push_back((end, now));
+        self.waiting.entry(flow).or_default().push_back(Waiting { end, read: now, sent: None });
+    }
+
+    /// The piece that ends at `end` goes, for the first time or again.
+    pub fn sent(&mut self, flow: EntryId, end: u64, now: Instant) {
+        let Some(waiting) = self.waiting.get_mut(&flow) else { return };
+        let index = waiting.partition_point(|piece| piece.end < end);
+        if let Some(piece) = waiting.get_mut(index).filter(|piece| piece.end == end) {
+            piece.sent.get_or_insert(now);
+        }
     }
 
     /// All of a flow up to `bytes` is durable.
     pub fn marked(&mut self, flow: EntryId, bytes: u64, now: Instant) {
         let Some(waiting) = self.waiting.get_mut(&flow) else { return };
-        while let Some((_, read)) = waiting.pop_front_if(|(end, _)| *end <= bytes) {
-            let lag = now.saturating_duration_since(read);
+        while let Some(piece) = waiting.pop_front_if(|piece| piece.end <= bytes) {
+            let lag = now.saturating_duration_since(piece.read);
+            if lag > self.lags.worst {
+                let sent = piece.sent.unwrap_or(now);
+                self.lags.worst_until_sent = sent.saturating_duration_since(piece.read);
+            }
             *self.buckets.entry(bucket(lag)).or_default() += 1;
             self.lags.pieces += 1;
             self.lags.worst = self.lags.worst.max(lag);
@@ -112,11 +136,17 @@ mod tests {
         }
         lags.marked(flow, 9, ms(100));
         assert_eq!(lags.so_far().pieces, 0);
+        lags.sent(flow, 20, ms(31));
+        lags.sent(flow, 20, ms(90));
+        lags.sent(flow, 25, ms(90));
         lags.marked(flow, 505, ms(100));
+        assert_eq!(lags.so_far().worst_until_sent, Duration::from_millis(100), "nobody said that it went");
         assert_eq!((lags.so_far().pieces, lags.so_far().late), (50, 0));
+        lags.sent(flow, 510, ms(120));
         lags.marked(flow, 1000, ms(249));
         let seen = lags.so_far();
         assert_eq!((seen.pieces, seen.worst, seen.late), (100, Duration::from_millis(199), 49));
+        assert_eq!(seen.worst_until_sent, Duration::from_millis(70));
         let near = |found: Duration, ms: f64| (found.as_secs_f64() * 1e3 / ms - 1.0).abs() < 0.04;
         assert!(near(seen.p50, 100.0) && near(seen.p99, 198.0), "{seen:?}");
         lags.read(flow, 1010, ms(300));

@@ -1,6 +1,7 @@
 //! The receiving side of a transfer of flows.
 
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
+use crate::endpoint::reread::Reread;
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::flow::receiver::{Action, Receiver, Slot, Stood};
@@ -34,6 +35,10 @@ pub struct FlowReceive {
     rounds: Queue<Job>,
     /// What the writing thread is doing, since when.
     writing: Mutex<Option<Instant>>,
+    /// What is there is read again: when that went on last.
+    reading: Mutex<Option<Instant>>,
+    /// Of the rounds since it was last asked for.
+    longest_round: Mutex<Option<Duration>>,
     files: Mutex<HashMap<Slot, Opened>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// A pull from somebody who may lie: what it asked for.
@@ -80,6 +85,8 @@ impl FlowReceive {
             writes,
             rounds,
             writing: Mutex::default(),
+            reading: Mutex::default(),
+            longest_round: Mutex::default(),
             files: Mutex::default(),
             threads: Mutex::default(),
             expected: OnceLock::new(),
@@ -133,15 +140,25 @@ impl FlowReceive {
             true => WaitingFor::Consumer,
             false => WaitingFor::Write,
         };
+        let reading = *self.reading.lock().unwrap_or_else(|p| p.into_inner());
+        let (what, since) = match reading {
+            Some(went_on) => (WaitingFor::Read, Some(went_on)),
+            None => (what, writing),
+        };
         let millis = |since: Instant| u32::try_from(since.elapsed().as_millis()).unwrap_or(u32::MAX);
         Heartbeat {
             arrived_bytes: 0,
             verified_bytes,
             durable_bytes,
             settled_entries: totals.done + totals.failed,
-            waiting_for: writing.map(|_| what),
-            waiting_ms: writing.map_or(0, millis),
+            waiting_for: since.map(|_| what),
+            waiting_ms: since.map_or(0, millis),
         }
+    }
+
+    /// How long it took at worst to make durable what was written, since this was last asked; `None`: nothing was.
+    pub fn take_longest_round(&self) -> Option<Duration> {
+        self.longest_round.lock().unwrap_or_else(|p| p.into_inner()).take()
     }
 
     /// Whether it waits for the sender rather than for its own disk.
@@ -229,7 +246,7 @@ impl FlowReceive {
 
     fn open(&self, queue: &mpsc::Receiver<Job>) {
         while let Ok(Job::Open(slot, begin)) = queue.recv() {
-            let opened = self.destination.open(&begin);
+            let opened = self.look_at(&begin);
             let standing = match opened {
                 Ok(Standing { number, bytes, hasher, is_ours, file, name, renamed }) => {
                     if let Some(place) = renamed {
@@ -248,6 +265,23 @@ impl FlowReceive {
             state.machine.opened(slot, standing);
             self.pump(&mut state);
         }
+    }
+
+    /// What is there of a flow. While it is read, the peer knows that it waits for that, and people how far it is.
+    fn look_at(&self, begin: &FlowBegin) -> Result<Standing> {
+        let told: Mutex<Option<Reread>> = Mutex::default();
+        let reading = |done: u64, of: u64| {
+            let now = Instant::now();
+            *self.reading.lock().unwrap_or_else(|p| p.into_inner()) = Some(now);
+            let what = || format!("the destination, {},", thalweg_wire::path::Escaped(begin.path.as_bytes()));
+            let mut told = told.lock().unwrap_or_else(|p| p.into_inner());
+            if let Some(text) = told.get_or_insert_with(|| Reread::new(what(), of)).look(done, now) {
+                (self.events)(Event::Note(text));
+            }
+        };
+        let opened = self.destination.open(begin, &reading);
+        *self.reading.lock().unwrap_or_else(|p| p.into_inner()) = None;
+        opened
     }
 
     fn write(&self, queue: &mpsc::Receiver<Job>) {
@@ -312,7 +346,12 @@ impl FlowReceive {
                     self.pump(&mut state);
                 }
                 Ok(Job::Sync(marks)) => {
+                    let began = Instant::now();
                     let failed = self.make_durable(&marks, &mut watch);
+                    let took = Some(began.elapsed());
+                    let mut longest = self.longest_round.lock().unwrap_or_else(|p| p.into_inner());
+                    *longest = longest.max(took);
+                    drop(longest);
                     let mut state = self.lock();
                     for (slot, failure) in failed {
                         state.machine.failed(slot, failure);
@@ -433,5 +472,64 @@ impl Outlet for Inlet {
 
     fn books_itself(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::flow::job::{FlowWishes, MARK_EVERY_MS};
+    use thalweg_wire::RelativePath;
+    use thalweg_wire::message::{Origin, Until};
+
+    /// Reads what is there for as long as the other end holds it.
+    struct Slow(Mutex<mpsc::Receiver<u64>>);
+
+    impl FlowDestination for Slow {
+        fn open(&self, _: &FlowBegin, reading: &dyn Fn(u64, u64)) -> Result<Standing> {
+            let told = self.0.lock().unwrap();
+            while let Ok(done) = told.recv() {
+                reading(done, 1 << 40);
+            }
+            Err(Failure::new(FailureKind::Io, "read what is there", "the test is over"))
+        }
+
+        fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
+            Ok(())
+        }
+
+        fn close(&self, _: bool) {}
+    }
+
+    #[test]
+    fn who_waits_for_what_is_there_to_be_read_again_hears_that_it_is() {
+        let (read, told) = mpsc::channel();
+        let (notes, hears) = mpsc::channel();
+        let notes = Mutex::new(notes);
+        let events: Events = Arc::new(move |event| {
+            if let Event::Note(text) = event {
+                let _ = notes.lock().unwrap().send(text);
+            }
+        });
+        let flow = FlowWishes::new(Until::default()).terms;
+        assert_eq!(flow.mark_every_ms, MARK_EVERY_MS);
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let run = FlowReceive::start(Arc::new(Slow(Mutex::new(told))), terms, flow, events).unwrap();
+        let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
+        let begin =
+            FlowBegin { flow: thalweg_wire::EntryId(0), path, origin: Origin::default(), mode: 0o644 };
+        run.hear(TransferMessage::Flow(FlowMessage::Begin(vec![begin]))).unwrap();
+        assert_eq!(run.progress().waiting_for, None);
+        read.send(0).unwrap();
+        let note = hears.recv_timeout(Duration::from_secs(60)).expect("it is told");
+        assert!(note.starts_with("reading 1099511627776 bytes of the destination, run7.dat,"), "{note}");
+        assert_eq!(run.progress().waiting_for, Some(WaitingFor::Read));
+        drop(read);
+        let until = Instant::now() + Duration::from_secs(60);
+        while run.progress().waiting_for.is_some() {
+            assert!(Instant::now() < until, "it is over, and still said to be read");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        run.close();
     }
 }

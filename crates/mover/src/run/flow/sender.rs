@@ -127,6 +127,12 @@ impl FlowSend {
         state.beside.slot = slot.map(|(gate, _)| gate);
     }
 
+    /// The rate of its slot's windows, in bytes a second, if it has one.
+    pub fn slot_rate(&self) -> Option<u64> {
+        let slot = self.lock().slot.clone();
+        slot.and_then(|slot| slot.bytes_per_s())
+    }
+
     /// How late bytes were so far: from read to known to be durable.
     pub fn lag(&self) -> Lag {
         self.lock().beside.lags.so_far()
@@ -250,6 +256,7 @@ impl FlowSend {
             slot.wait(bytes, || self.ended().is_none());
             watch.lap_out(Stage::Pace, bytes);
         }
+        self.lock().lags.sent(piece.flow, piece.offset + bytes, Instant::now());
         buffer.payload_mut()[..piece.bytes.len()].copy_from_slice(&piece.bytes);
         let inner = Inner {
             kind: FrameKind::Segment,

@@ -11,8 +11,9 @@
 //! clocks drift.
 
 use super::sender::FlowSend;
-use crate::admission::gate::{Gate, ramp};
-use crate::admission::{SlotAsked, SlotHeld};
+use crate::admission::gate::{self, Gate, ramp};
+use crate::admission::{Margin, SlotAsked, SlotHeld};
+use crate::endpoint::grow::Taker;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::run::client::Client;
 use crate::run::party::Party;
@@ -72,6 +73,11 @@ impl SlotGate {
         gate.as_ref().map(|gate| self.began + Duration::from_nanos(gate.next_opening(self.now())))
     }
 
+    /// The rate within a window, in bytes a second; `None` while it is closed.
+    pub fn bytes_per_s(&self) -> Option<u64> {
+        self.lock().as_ref().map(Gate::bytes_per_s)
+    }
+
     fn open(&self, slot: &Slot, guard_micros: u64, opens: Instant) {
         let opens = nanos(opens.saturating_duration_since(self.began));
         let (period, length) = (slot.period_micros * 1000, slot.length_micros * 1000);
@@ -102,8 +108,8 @@ pub struct TakenSlot {
 struct Inner {
     client: Arc<Client>,
     asked: SlotAsked,
-    /// What is not the server's to promise: until a mark is made, and known.
-    overhead: Duration,
+    /// What is not the calendar's to promise.
+    margin: Margin,
     wish: SlotWish,
     gate: Arc<SlotGate>,
     state: Mutex<State>,
@@ -135,12 +141,17 @@ impl TakenSlot {
             Reply::Slots(table) => Some(table),
             _ => None,
         })?;
-        let overhead = mark_every + client.rtt.max(took);
-        let wish = wish(&asked, overhead, client.rtt, &table)?;
+        let settle = Duration::from_micros(table.settle_micros);
+        let way_back = client.rtt.max(took);
+        // What comes while a mark is made waits for the next.
+        let (mark, late) = (mark_every.max(settle), gate::OVERRUN);
+        let margin = Margin { mark, settle, way_back, late, guard: Duration::ZERO };
+        let wish = wish(&asked, &margin, client.rtt, &table)?;
+        let margin = Margin { guard: Duration::from_micros(wish.guard_micros), ..margin };
         let inner = Inner {
             client: client.clone(),
             asked,
-            overhead,
+            margin,
             wish,
             gate: Arc::new(SlotGate::new()),
             state: Mutex::new(State {
@@ -180,9 +191,24 @@ impl TakenSlot {
     pub fn held(&self) -> SlotHeld {
         let state = self.inner.state();
         let slot = state.slot;
-        let worst = Duration::from_micros(slot.worst_micros) + self.inner.overhead;
+        let margin = self.inner.margin;
+        let worst = Duration::from_micros(slot.worst_micros) + margin.beside_window();
         let opens = self.inner.gate.next_opening().unwrap_or_else(|| opening(&state.openings));
-        SlotHeld { slot, deadline: self.inner.asked.deadline, worst, opens }
+        SlotHeld { slot, deadline: self.inner.asked.deadline, worst, margin, opens }
+    }
+
+    /// What must be kept in memory here, so that nothing that is ready waits to be read: all that is not durable at once,
+    /// or what the way carries until it is.
+    pub fn buffer_bytes(&self) -> u64 {
+        let held = self.held();
+        let slot = &held.slot;
+        let windows = held.worst.as_micros() / u128::from(slot.period_micros.max(1)) + 1;
+        let all = u128::from(slot.bytes) * windows;
+        let under_way = u128::from(slot.bytes_per_s) * held.margin.beside_window().as_micros() / 1_000_000;
+        let piece = u128::from(crate::plan::SEGMENT_BYTES);
+        // The receiver begins a mark by a quarter of the buffer: while it is made the rest goes on.
+        let bytes = all.min(under_way * 4 / 3) + 2 * piece;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     /// Why it is lost, if it is.
@@ -230,6 +256,7 @@ impl Inner {
             self.open();
         }
         let mut heard = Instant::now();
+        let mut told = Told::default();
         loop {
             let state = self.state();
             let pause = if heard.elapsed() < KEEP_EVERY { KEEP_EVERY } else { RETRY };
@@ -245,6 +272,7 @@ impl Inner {
                     heard = Instant::now();
                     self.state().heard(slot, asked_at, took);
                     self.open();
+                    told.look(&slot, &self.margin, run);
                 }
                 // The link may come back; until the lease has ended the slot is ours.
                 Err(failure) if failure.kind == FailureKind::Connection && heard.elapsed() < lasts => {}
@@ -279,6 +307,32 @@ impl Inner {
     }
 }
 
+/// What the user was told of what the server said.
+#[derive(Default)]
+struct Told {
+    is_slow: bool,
+    is_over: bool,
+}
+
+impl Told {
+    fn look(&mut self, slot: &Slot, margin: &Margin, run: &FlowSend) {
+        let settle = Duration::from_micros(slot.settle_micros);
+        if settle > margin.settle + SETTLE_MORE && !std::mem::replace(&mut self.is_slow, true) {
+            run.note(format!(
+                "making durable what arrived takes {:.3} s at the daemon now; the slot was promised with {:.3} s",
+                settle.as_secs_f64(),
+                margin.settle.as_secs_f64()
+            ));
+        }
+        if slot.over_bytes > 0 && !std::mem::replace(&mut self.is_over, true) {
+            run.note(format!(
+                "{} bytes came beyond what the slot is for: the daemon takes such only when nobody else has a window",
+                slot.over_bytes
+            ));
+        }
+    }
+}
+
 impl State {
     fn heard(&mut self, slot: Slot, asked_at: Instant, took: Duration) {
         self.slot = slot;
@@ -289,6 +343,8 @@ impl State {
     }
 }
 
+/// A disk that is slower by less is not worth a word.
+const SETTLE_MORE: Duration = Duration::from_millis(10);
 /// Without a link.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -303,6 +359,8 @@ const NO_SLOT: Slot = Slot {
     bytes_per_s: 1,
     worst_micros: 0,
     is_any_time: false,
+    settle_micros: 0,
+    over_bytes: 0,
 };
 
 /// By the quickest answer.
@@ -311,13 +369,18 @@ fn opening(openings: &VecDeque<(Duration, Instant)>) -> Instant {
 }
 
 /// What to ask the server for: what is left of the deadline, and how late bytes may be on their way.
-fn wish(asked: &SlotAsked, overhead: Duration, rtt: Duration, table: &SlotTable) -> Result<SlotWish> {
+fn wish(asked: &SlotAsked, margin: &Margin, rtt: Duration, table: &SlotTable) -> Result<SlotWish> {
     let usage = |cause: String| Err(Failure::new(FailureKind::Usage, "take a slot", cause));
-    let Some(left) = asked.deadline.checked_sub(overhead).filter(|left| !left.is_zero()) else {
+    let left = asked.deadline.checked_sub(margin.beside_window()).filter(|left| !left.is_zero());
+    let Some(left) = left else {
         return usage(format!(
-            "the deadline is {:.3} s, and marks and the way back alone take {:.3} s",
+            "the deadline is {:.3} s, and until what arrived is durable and known to be takes up to {:.3} s: \
+            {:.3} s to the next mark (--mark-every), {:.3} s for the daemon's disk, {:.3} s for the way back",
             asked.deadline.as_secs_f64(),
-            overhead.as_secs_f64()
+            margin.beside_window().as_secs_f64(),
+            margin.mark.as_secs_f64(),
+            margin.settle.as_secs_f64(),
+            margin.way_back.as_secs_f64()
         ));
     };
     if micros(asked.deadline) > limits::SLOT_DEADLINE_MICROS_MAX {
@@ -344,7 +407,7 @@ fn wish(asked: &SlotAsked, overhead: Duration, rtt: Duration, table: &SlotTable)
 
 /// So much of a window is room to catch up: without, what missed its window once would be a period late for ever. At least
 /// a piece, because a piece goes as a whole.
-const CATCH_UP: u64 = 16;
+const CATCH_UP: u64 = 8;
 /// Round trips below this are within a building: their windows are full at once.
 const NEAR: Duration = Duration::from_millis(1);
 /// Bytes in a segment of TCP over Ethernet.

@@ -265,6 +265,7 @@ impl HubChannel {
         state.store = Some(store);
         state.opened_at = Some(Instant::now());
         state.machine.set_spill(terms);
+        state.machine.restored();
         Ok(())
     }
 

@@ -166,10 +166,16 @@ impl Session {
     pub(super) fn space_packets(&self, transfers: &[Transfer]) {
         let mut rate = Some(0u64);
         let mut sends = false;
+        // In a window one stream may have all of its rate: a piece that left at once would fill the queues on the way.
+        let mut in_slot = 0;
         for transfer in transfers {
             let one = match transfer {
                 Transfer::Send(run) => run.rate(),
-                Transfer::SendFlows(run) => run.rate(),
+                Transfer::SendFlows(run) => {
+                    let slot = run.slot_rate();
+                    in_slot = in_slot.max(slot.unwrap_or(0));
+                    run.rate().into_iter().chain(slot).min()
+                }
                 Transfer::Receive(_) | Transfer::ReceiveFlows(_) | Transfer::Frames(_) => continue,
             };
             sends = true;
@@ -182,8 +188,8 @@ impl Session {
         }
         state.is_spaced = limited.is_some();
         let count = state.streams.len().max(1) as u64;
-        let each =
-            limited.map_or(u64::MAX, |rate| (rate.saturating_mul(2) / count).max(PACING_BYTES_PER_S_MIN));
+        let least = PACING_BYTES_PER_S_MIN.max(in_slot.saturating_add(in_slot / 4));
+        let each = limited.map_or(u64::MAX, |rate| (rate.saturating_mul(2) / count).max(least));
         state.streams.values().for_each(|(_, handle)| handle.pace(each));
     }
 }

@@ -69,10 +69,11 @@ impl Session {
         }
     }
 
-    pub(super) fn receive_loop(&self, stream: u16, mut reader: FrameReader) -> Result<()> {
+    pub(super) fn receive_loop(&self, stream: u16, serial: u64, mut reader: FrameReader) -> Result<()> {
         let payload_max = || self.payload_max.load(Ordering::Acquire);
         let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_memory("receive", &e))?;
-        let mut intakes = Intakes::default();
+        let mut intakes =
+            Intakes { by_transfer: HashMap::new(), session: self, stream: (stream, serial), took: 0 };
         loop {
             let (since, cpu_since) = (Instant::now(), thread_cpu());
             let inner = match reader.receive_up_to(&mut buffer, payload_max, &mut intakes)? {
@@ -91,14 +92,14 @@ impl Session {
                     run.take(stream, &inner, buffer.payload())?;
                     continue;
                 }
-                Some(Transfer::Receive(run)) if !intakes.0.contains_key(&inner.transfer) => {
-                    intakes.0.retain(|number, _| self.transfer(*number).is_some());
+                Some(Transfer::Receive(run)) if !intakes.by_transfer.contains_key(&inner.transfer) => {
+                    intakes.by_transfer.retain(|number, _| self.transfer(*number).is_some());
                     let intake = Intake::new(run.clone(), u32::from(stream));
-                    intakes.0.insert(inner.transfer, (run, intake));
+                    intakes.by_transfer.insert(inner.transfer, (run, intake));
                 }
                 _ => {}
             }
-            let intakes = &mut intakes.0;
+            let intakes = &mut intakes.by_transfer;
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
                 book_receive(run.accounts(), since, cpu_since, &inner);
                 let payload = buffer.payload().len();
@@ -118,20 +119,39 @@ fn book_receive(accounts: &Accounts, since: Instant, cpu_since: Duration, inner:
 }
 
 /// Receiving stages of one stream, by transfer.
-#[derive(Default)]
-struct Intakes(HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>);
+struct Intakes<'a> {
+    by_transfer: HashMap<TransferNumber, (Arc<ReceiveRun>, Intake)>,
+    session: &'a Session,
+    stream: (u16, u64),
+    /// Bytes of which the owner was not told.
+    took: usize,
+}
 
 /// Their writes end while the stream waits for frames.
-impl Meanwhile for Intakes {
+impl Meanwhile for Intakes<'_> {
     fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.0.values().filter_map(|(_, intake)| intake.fd()).collect()
+        self.by_transfer.values().filter_map(|(_, intake)| intake.fd()).collect()
     }
 
     fn notice(&mut self) {
-        self.0.values_mut().for_each(|(_, intake)| intake.notice());
+        self.by_transfer.values_mut().for_each(|(_, intake)| intake.notice());
     }
 
     fn settle(&mut self) {
-        self.0.values_mut().for_each(|(_, intake)| intake.settle());
+        self.by_transfer.values_mut().for_each(|(_, intake)| intake.settle());
+    }
+
+    fn portion_bytes(&self) -> usize {
+        self.session.owner.portion_bytes()
+    }
+
+    fn before_portion(&mut self) {
+        let (session, (stream, serial)) = (self.session, self.stream);
+        let is_over = || session.is_closed() || session.is_gone(stream, serial);
+        session.owner.before_taking(session, std::mem::take(&mut self.took) as u64, &is_over);
+    }
+
+    fn took(&mut self, bytes: usize) {
+        self.took += bytes;
     }
 }

@@ -69,6 +69,16 @@ impl World {
                 }
             }
         }
+        if self.restarts + self.kills == 0 {
+            // Every member hears of every set that is over.
+            let members = || self.takers.iter().filter(|taker| taker.asks.group.is_some());
+            if let Some(first) = members().next()
+                && let Some(other) = members().find(|other| other.reported != first.reported)
+            {
+                let (one, two) = (&first.reported, &other.reported);
+                return Err(format!("members of a group heard of different sets: {one:?} and {two:?}"));
+            }
+        }
         // Without restarts no frame goes to two of a group.
         if self.restarts == 0 {
             let mut seen: BTreeSet<(&str, u64)> = BTreeSet::new();

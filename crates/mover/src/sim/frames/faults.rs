@@ -133,6 +133,7 @@ impl World {
         if let Some(spill) = self.spill {
             self.hub.set_spill(spill);
         }
+        self.hub.restored();
         // They come back one after the other, in any order.
         for wire in self.makers.iter_mut().map(|maker| &mut maker.wire) {
             wire.lose();

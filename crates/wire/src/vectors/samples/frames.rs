@@ -3,8 +3,8 @@
 use super::{digest, within};
 use crate::message::{
     ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerStatus, FrameFrom, FrameHead, FramePolicy,
-    FrameRole, FrameTerms, FramesMessage, HeldLevel, HubStamp, Item, LossReason, LostRange, ProducerId,
-    ProducerStatus, SetOver,
+    FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, Item, LossReason, LostRange,
+    ProducerId, ProducerStatus, SetOver,
 };
 use crate::spill::SpillRecord;
 use crate::vectors::Sample;
@@ -57,6 +57,12 @@ pub(in crate::vectors) fn items() -> Vec<Sample<Item>> {
         Item::ProducerOver { .. } => "producer over":
             Item::ProducerOver { producer: producer(), frames: 1440, is_gone: true };
         Item::End => "end": Item::End;
+        Item::SetBegun { .. } => "set begun": Item::SetBegun { producer: producer(), set: 7, frames: 1440 };
+        Item::GroupSet(_) => "group set": Item::GroupSet(GroupSet {
+            over: SetOver { set: 7, frames: 1440, taken: 1439 },
+            delivered: 1400,
+            missing: vec![(0, 39), (300, 301)],
+        });
     };
     all.extend(within(reasons(), "lost", lost));
     all
