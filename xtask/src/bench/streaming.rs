@@ -63,7 +63,7 @@ pub fn sections() -> Result<String> {
     for section in &SECTIONS {
         write!(out, "\n## {}\n\n{}\n\n", section.title, section.asks)?;
         let file = format!("bench/results/{}.jsonl", section.suite.replace(' ', "-"));
-        match results.iter().find(|(path, _)| path == Path::new(&file)) {
+        match results.iter().find(|(path, _)| path.as_path() == Path::new(&file)) {
             Some((_, results)) => {
                 let about = &results.about;
                 let machine = &about.machine;
