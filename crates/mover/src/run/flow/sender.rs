@@ -129,7 +129,7 @@ impl FlowSend {
 
     /// The rate of its slot's windows, in bytes a second, if it has one.
     pub fn slot_rate(&self) -> Option<u64> {
-        let slot = self.lock().slot.clone();
+        let slot = self.lock().beside.slot.clone();
         slot.and_then(|slot| slot.bytes_per_s())
     }
 
@@ -256,7 +256,7 @@ impl FlowSend {
             slot.wait(bytes, || self.ended().is_none());
             watch.lap_out(Stage::Pace, bytes);
         }
-        self.lock().lags.sent(piece.flow, piece.offset + bytes, Instant::now());
+        self.lock().beside.lags.sent(piece.flow, piece.offset + bytes, Instant::now());
         buffer.payload_mut()[..piece.bytes.len()].copy_from_slice(&piece.bytes);
         let inner = Inner {
             kind: FrameKind::Segment,
