@@ -133,6 +133,9 @@ _thalweg() {
             thalweg__subcmd__bench,help)
                 cmd="thalweg__subcmd__bench__subcmd__help"
                 ;;
+            thalweg__subcmd__bench,hop)
+                cmd="thalweg__subcmd__bench__subcmd__hop"
+                ;;
             thalweg__subcmd__bench,import)
                 cmd="thalweg__subcmd__bench__subcmd__import"
                 ;;
@@ -160,6 +163,9 @@ _thalweg() {
             thalweg__subcmd__bench,storage)
                 cmd="thalweg__subcmd__bench__subcmd__storage"
                 ;;
+            thalweg__subcmd__bench,streams)
+                cmd="thalweg__subcmd__bench__subcmd__streams"
+                ;;
             thalweg__subcmd__bench,sweep)
                 cmd="thalweg__subcmd__bench__subcmd__sweep"
                 ;;
@@ -183,6 +189,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__bench__subcmd__help,help)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__help"
+                ;;
+            thalweg__subcmd__bench__subcmd__help,hop)
+                cmd="thalweg__subcmd__bench__subcmd__help__subcmd__hop"
                 ;;
             thalweg__subcmd__bench__subcmd__help,import)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__import"
@@ -210,6 +219,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__bench__subcmd__help,storage)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__storage"
+                ;;
+            thalweg__subcmd__bench__subcmd__help,streams)
+                cmd="thalweg__subcmd__bench__subcmd__help__subcmd__streams"
                 ;;
             thalweg__subcmd__bench__subcmd__help,sweep)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__sweep"
@@ -394,6 +406,9 @@ _thalweg() {
             thalweg__subcmd__help__subcmd__bench,frames)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__frames"
                 ;;
+            thalweg__subcmd__help__subcmd__bench,hop)
+                cmd="thalweg__subcmd__help__subcmd__bench__subcmd__hop"
+                ;;
             thalweg__subcmd__help__subcmd__bench,import)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__import"
                 ;;
@@ -420,6 +435,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help__subcmd__bench,storage)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__storage"
+                ;;
+            thalweg__subcmd__help__subcmd__bench,streams)
+                cmd="thalweg__subcmd__help__subcmd__bench__subcmd__streams"
                 ;;
             thalweg__subcmd__help__subcmd__bench,sweep)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__sweep"
@@ -456,6 +474,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help__subcmd__model,loss)
                 cmd="thalweg__subcmd__help__subcmd__model__subcmd__loss"
+                ;;
+            thalweg__subcmd__help__subcmd__model,published)
+                cmd="thalweg__subcmd__help__subcmd__model__subcmd__published"
                 ;;
             thalweg__subcmd__help__subcmd__model,repair)
                 cmd="thalweg__subcmd__help__subcmd__model__subcmd__repair"
@@ -508,6 +529,9 @@ _thalweg() {
             thalweg__subcmd__model,loss)
                 cmd="thalweg__subcmd__model__subcmd__loss"
                 ;;
+            thalweg__subcmd__model,published)
+                cmd="thalweg__subcmd__model__subcmd__published"
+                ;;
             thalweg__subcmd__model,repair)
                 cmd="thalweg__subcmd__model__subcmd__repair"
                 ;;
@@ -534,6 +558,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__model__subcmd__help,loss)
                 cmd="thalweg__subcmd__model__subcmd__help__subcmd__loss"
+                ;;
+            thalweg__subcmd__model__subcmd__help,published)
+                cmd="thalweg__subcmd__model__subcmd__help__subcmd__published"
                 ;;
             thalweg__subcmd__model__subcmd__help,repair)
                 cmd="thalweg__subcmd__model__subcmd__help__subcmd__repair"
@@ -732,7 +759,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench)
-            opts="-h --config --help sweep path latency cca order concurrency files faults layout congest frames lag slots storage import show help"
+            opts="-h --config --help sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots storage import show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1146,7 +1173,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__help)
-            opts="sweep path latency cca order concurrency files faults layout congest frames lag slots storage import show help"
+            opts="sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots storage import show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1244,6 +1271,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__bench__subcmd__help__subcmd__hop)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -1383,6 +1424,20 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__bench__subcmd__help__subcmd__streams)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__bench__subcmd__help__subcmd__sweep)
             opts="bulk streaming"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -1418,6 +1473,72 @@ _thalweg() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__bench__subcmd__hop)
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rtt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loss)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -1862,6 +1983,72 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__storage)
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rtt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loss)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__bench__subcmd__streams)
             opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -2992,7 +3179,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__bench)
-            opts="sweep path latency cca order concurrency files faults layout congest frames lag slots storage import show"
+            opts="sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots storage import show"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3076,6 +3263,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__bench__subcmd__frames)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__bench__subcmd__hop)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3202,6 +3403,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__bench__subcmd__storage)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__bench__subcmd__streams)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -3524,7 +3739,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__model)
-            opts="fit window loss volume tail frames repair basin"
+            opts="fit window loss volume published tail frames repair basin"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3580,6 +3795,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__model__subcmd__loss)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__model__subcmd__published)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -4076,7 +4305,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__model)
-            opts="-h --config --help fit window loss volume tail frames repair basin help"
+            opts="-h --config --help fit window loss volume published tail frames repair basin help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4196,7 +4425,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__model__subcmd__help)
-            opts="fit window loss volume tail frames repair basin help"
+            opts="fit window loss volume published tail frames repair basin help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4266,6 +4495,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__model__subcmd__help__subcmd__loss)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__model__subcmd__help__subcmd__published)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -4355,6 +4598,28 @@ _thalweg() {
                     return 0
                     ;;
                 --mtu)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__model__subcmd__published)
+            opts="-h --data --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --data)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -490,7 +490,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;predict'= {
             cand --deadline 'Will it be done in this time, in 99 of 100 cases?'
-            cand --scan 'Count what is at SRC for so long; of what is larger a sample is taken for as long again'
+            cand --scan 'Count what is at SRC for so long, or 1,000 entries in any case; of what is larger a sample is taken for as long again'
             cand --measure 'Measure for so long where nothing is known, from 4 s to 1 min'
             cand --bwlimit 'As in cp'
             cand --verify 'As in cp'
@@ -511,7 +511,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;probe'= {
-            cand --seconds 'Take about so long, from 4 s to 1 min: less says less'
+            cand --seconds 'Take about so long, from 4 s to 1 min: less says less. Over a way of less than some 50 Mbit/s up to half a minute more, so that transfers come to their ends'
             cand --svg 'Draw the basin into a file'
             cand --streams 'TCP connections (default: as a copy would choose)'
             cand --state 'Where thalweg keeps its keys and what it remembers'
@@ -803,6 +803,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand window 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
             cand loss 'What loss leaves of a stream, by congestion control'
             cand volume 'Data, time, rate: give two, get the third'
+            cand published 'Rates that the papers name: what instruments make, what clouds carry at most, with source and year'
             cand tail 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
             cand frames 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
             cand repair 'What damage costs: whole files sent again, or only chunks'
@@ -842,6 +843,13 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --data 'Data'
             cand --rate 'Rate; alone: the data of a day'
             cand --time 'Time'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Tell it as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;model;published'= {
+            cand --data 'Also say how long so much data takes at each rate'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --json 'Tell it as JSON'
             cand -h 'Print help'
@@ -891,6 +899,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand window 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
             cand loss 'What loss leaves of a stream, by congestion control'
             cand volume 'Data, time, rate: give two, get the third'
+            cand published 'Rates that the papers name: what instruments make, what clouds carry at most, with source and year'
             cand tail 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
             cand frames 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
             cand repair 'What damage costs: whole files sent again, or only chunks'
@@ -904,6 +913,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;model;help;loss'= {
         }
         &'thalweg;model;help;volume'= {
+        }
+        &'thalweg;model;help;published'= {
         }
         &'thalweg;model;help;tail'= {
         }
@@ -936,12 +947,14 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand sweep 'Throughput by size of file'
             cand path 'Whether the emulated path keeps what it is asked to, and what it costs'
             cand latency 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
+            cand streams 'More and more streams of one window over a distance, beside the window law (004 Fig 2)'
             cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
             cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
             cand concurrency 'Files at once, streams, depth (001 Figs 4 and 5)'
             cand files 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
+            cand hop 'From where the data are, or through one more host (002 Table I)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
             cand frames 'A scan in files that are copied as each is finished, or streamed (003 Fig 4)'
             cand lag 'How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)'
@@ -970,7 +983,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -990,7 +1003,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1021,7 +1034,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1041,7 +1054,27 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;streams'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1061,7 +1094,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1081,7 +1114,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1101,7 +1134,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1121,7 +1154,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1141,7 +1174,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1161,7 +1194,27 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
+            cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;bench;hop'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
+            cand --max-files 'Most files of one data set'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 2 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version'
+            cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
+            cand --rate 'Rate of the emulated line'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1181,7 +1234,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1201,7 +1254,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1221,7 +1274,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1241,7 +1294,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1261,7 +1314,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --rtt 'Round trip times of the emulated path; `sweep` goes over the loopback without'
             cand --rate 'Rate of the emulated line'
             cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one'
-            cand --time 'How long traffic flows, in `latency`, `congest` and `slots`'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `congest` and `slots`'
             cand --target '`storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the storage rule of 000 section III-D)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -q 'Only the table, not each sample'
@@ -1287,12 +1340,14 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand sweep 'Throughput by size of file'
             cand path 'Whether the emulated path keeps what it is asked to, and what it costs'
             cand latency 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
+            cand streams 'More and more streams of one window over a distance, beside the window law (004 Fig 2)'
             cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
             cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
             cand concurrency 'Files at once, streams, depth (001 Figs 4 and 5)'
             cand files 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
+            cand hop 'From where the data are, or through one more host (002 Table I)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
             cand frames 'A scan in files that are copied as each is finished, or streamed (003 Fig 4)'
             cand lag 'How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)'
@@ -1314,6 +1369,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;help;latency'= {
         }
+        &'thalweg;bench;help;streams'= {
+        }
         &'thalweg;bench;help;cca'= {
         }
         &'thalweg;bench;help;order'= {
@@ -1325,6 +1382,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;help;faults'= {
         }
         &'thalweg;bench;help;layout'= {
+        }
+        &'thalweg;bench;help;hop'= {
         }
         &'thalweg;bench;help;congest'= {
         }
@@ -1530,6 +1589,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand window 'What a window carries over a round trip time; with --rate, the window and the streams that it needs'
             cand loss 'What loss leaves of a stream, by congestion control'
             cand volume 'Data, time, rate: give two, get the third'
+            cand published 'Rates that the papers name: what instruments make, what clouds carry at most, with source and year'
             cand tail 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
             cand frames 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
             cand repair 'What damage costs: whole files sent again, or only chunks'
@@ -1542,6 +1602,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;model;loss'= {
         }
         &'thalweg;help;model;volume'= {
+        }
+        &'thalweg;help;model;published'= {
         }
         &'thalweg;help;model;tail'= {
         }
@@ -1557,12 +1619,14 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand sweep 'Throughput by size of file'
             cand path 'Whether the emulated path keeps what it is asked to, and what it costs'
             cand latency 'What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)'
+            cand streams 'More and more streams of one window over a distance, beside the window law (004 Fig 2)'
             cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
             cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
             cand concurrency 'Files at once, streams, depth (001 Figs 4 and 5)'
             cand files 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
+            cand hop 'From where the data are, or through one more host (002 Table I)'
             cand congest 'Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)'
             cand frames 'A scan in files that are copied as each is finished, or streamed (003 Fig 4)'
             cand lag 'How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)'
@@ -1583,6 +1647,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;help;bench;latency'= {
         }
+        &'thalweg;help;bench;streams'= {
+        }
         &'thalweg;help;bench;cca'= {
         }
         &'thalweg;help;bench;order'= {
@@ -1594,6 +1660,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;bench;faults'= {
         }
         &'thalweg;help;bench;layout'= {
+        }
+        &'thalweg;help;bench;hop'= {
         }
         &'thalweg;help;bench;congest'= {
         }

@@ -2,40 +2,33 @@
 //! `thalweg bench path`.
 
 use crate::{figures, tools};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::median;
 use thalweg_lab::plot::unit::Unit;
 
-/// The guide, and where the table stands in it.
+/// The guide.
 pub const PAGE: &str = "docs/guide/testbed.md";
-const MARKS: [&str; 2] =
-    ["<!-- Made by `cargo xtask gen` from bench/results. -->\n", "<!-- End of results. -->"];
 
 /// The guide with the table between its marks.
 ///
 /// # Errors
 /// If the guide has no marks, or a result cannot be read.
 pub fn page() -> Result<String> {
-    let text = std::fs::read_to_string(tools::root().join(PAGE))?;
-    let (before, rest) =
-        text.split_once(MARKS[0]).with_context(|| format!("{PAGE} has no mark for results"))?;
-    let (_, after) =
-        rest.split_once(MARKS[1]).with_context(|| format!("{PAGE} has no mark for their end"))?;
     let results = figures::results()?;
     let found = results.iter().find(|(_, results)| results.about.suite == "path");
     let table = found.map_or_else(
         || "Not measured yet: `thalweg bench path --out bench/results/path.jsonl` (root), then `cargo xtask gen`.\n".into(),
         |(_, results)| table(results),
     );
-    Ok([before, MARKS[0], &table, MARKS[1], after].concat())
+    tools::with_results(PAGE, &table)
 }
 
 fn table(results: &Results) -> String {
     let about = &results.about;
     let mut out = format!(
-        "{}, {}, {} cores, {}; `{}`:\n\n| asked | seen (median) | should be | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
+        "{}, {}, {} cores, {}; `{}`:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
         about.date.split('T').next().unwrap_or_default(),
         about.machine.cpu,
         about.machine.cores,
@@ -49,27 +42,38 @@ fn table(results: &Results) -> String {
         let ((a, x), (b, y)) = (place(a[0]), place(b[0]));
         a.cmp(&b).then(x.total_cmp(&y))
     });
+    let mut all = (0, 0);
     for case in cases {
         let Some((asked, _)) = asked(case[0]) else { continue };
         let of = |pick: fn(&Sample) -> Option<&Quantity>| -> Vec<f64> {
             case.iter().filter_map(|sample| pick(sample)?.value()).collect()
         };
         let off = of(|sample| sample.measured.get("share_of_the_tolerance"));
-        let cost: Vec<f64> = case.iter().filter_map(|sample| sample.wire_cpu_s_per_gb).collect();
-        let show = |values: &[f64]| {
-            unit(case[0]).map_or_else(|| format!("{:.0}", median(values)), |unit| unit.show(median(values)))
+        // Of small packets it says nothing: what costs is packets, not bytes.
+        let cost: Vec<f64> = match unit(case[0]) {
+            Some(Unit::BitsPerS) => case.iter().filter_map(|sample| sample.wire_cpu_s_per_gb).collect(),
+            _ => Vec::new(),
         };
+        let cost = if cost.is_empty() { String::new() } else { format!("{:.2}", median(&cost)) };
+        let within = off.iter().filter(|off| **off <= 1.0).count();
+        all.0 += within;
+        all.1 += off.len();
+        let (seen, wanted) =
+            (of(|sample| sample.measured.get("measured")), of(|sample| sample.predicted.get("measured")));
+        let off_by: Vec<f64> = seen.iter().zip(&wanted).map(|(seen, wanted)| seen - wanted).collect();
+        let show = |value: f64| unit(case[0]).map_or_else(|| format!("{value:.0}"), |unit| unit.show(value));
+        let sign = if median(&off_by) < 0.0 { "−" } else { "+" };
         let _ = writeln!(
             out,
-            "| {asked} | {} | {} | {} | {} of {} | {:.2} |",
-            show(&of(|sample| sample.measured.get("measured"))),
-            show(&of(|sample| sample.predicted.get("measured"))),
-            show(&of(|sample| sample.measured.get("tolerance"))),
-            off.iter().filter(|off| **off <= 1.0).count(),
+            "| {asked} | {} | {sign}{} | {} | {within} of {} | {cost} |",
+            show(median(&wanted)),
+            show(median(&off_by).abs()),
+            show(median(&of(|sample| sample.measured.get("tolerance")))),
             off.len(),
-            median(&cost),
         );
     }
+    let _ = write!(out, "\n{} of {} measurements are within what they may be off by", all.0, all.1);
+    out += if all.0 == all.1 { ".\n" } else { "; **the others are not**.\n" };
     out
 }
 
@@ -94,5 +98,56 @@ fn unit(sample: &Sample) -> Option<Unit> {
         "round trip time" => Some(Unit::Seconds),
         "rate" => Some(Unit::BitsPerS),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A measurement by `thalweg bench path`.
+    fn line(series: &str, parameter: &str, unit: &str, value: f64, measured: f64, off: f64) -> String {
+        let number = |value: f64, unit: &str| serde_json::json!({"value": value, "unit": unit});
+        let sample = serde_json::json!({"sample": {
+            "series": series, "parameters": {(parameter): number(value, unit)}, "run": 1, "order": 0,
+            "bytes": 1000, "files": 0, "wall_s": 1.0, "wire_cpu_s_per_gb": 2.5,
+            "measured": {
+                "measured": number(measured, unit), "tolerance": number(value * 0.02, unit),
+                "share_of_the_tolerance": number(off, "1"),
+            },
+            "predicted": {"measured": number(value, unit)},
+        }});
+        format!("{sample}\n")
+    }
+
+    #[test]
+    fn what_is_off_is_counted_and_said_and_small_packets_have_no_cost_for_bytes() {
+        let about = serde_json::json!({"about": {
+            "suite": "path", "question": "?", "date": "2026-01-02T03:04:05Z", "program": "thalweg", "command": "thalweg bench path",
+            "machine": {"cpu": "CPU", "cores": 2, "memory_bytes": 1, "kernel": "Linux", "file_system": "ext4", "load": 0.0},
+            "path": {"kind": "loopback"}, "iterations": 1, "encryption": "", "verification": "",
+            "scaling": {"seed": 0, "changes": []},
+        }});
+        let rate = line("rate", "rate", "bit/s", 1e9, 0.99e9, 0.5);
+        let rtt = line("round trip time", "rtt", "s", 0.01, 0.0103, 1.5);
+        let results = Results::parse(format!("{about}\n{rate}{rtt}").as_bytes()).unwrap();
+        let table = table(&results);
+        let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| r")).collect();
+        assert!(
+            rows[0].starts_with("| round trip time 10 ms | 10 ms | +300 µs | 200 µs |")
+                && rows[0].ends_with("| 0 of 1 |  |"),
+            "{table}"
+        );
+        assert!(
+            rows[1].starts_with("| rate 1 Gbit/s | 1 Gbit/s | −10 Mbit/s | 20 Mbit/s |")
+                && rows[1].ends_with("| 1 of 1 | 2.50 |"),
+            "{table}"
+        );
+        assert!(
+            table.ends_with(
+                "1 of 2 measurements are within what they may be off by; **the others are not**.\n"
+            ),
+            "{table}"
+        );
     }
 }

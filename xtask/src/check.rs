@@ -3,9 +3,11 @@
 //! 1. Layers: an arrow between crates or between modules of the mover points only down.
 //! 2. Deciding is apart from doing: the deciding modules know no clock, no disk, no network.
 //! 3. SPEC.md: every promise names a test that exists; so does every fault of docs/faults.md.
+//! 4. docs/papers.md: every row names a test that exists, or a command that is understood, or says that it is not here.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
+use clap::CommandFactory;
 use std::fs;
 use std::path::Path;
 
@@ -159,6 +161,7 @@ pub fn run() -> Result<()> {
     modules(&mut breaches)?;
     promises(&mut breaches)?;
     faults(&mut breaches)?;
+    papers(&mut breaches)?;
     if breaches.is_empty() {
         println!("    layers, deciding apart from doing, promises with tests: in order");
         return Ok(());
@@ -249,8 +252,7 @@ fn promises(breaches: &mut Vec<String>) -> Result<()> {
 /// In docs/faults.md tests stand as `file::function`.
 fn faults(breaches: &mut Vec<String>) -> Result<()> {
     let text = fs::read_to_string(tools::root().join("docs/faults.md")).context("docs/faults.md")?;
-    let words =
-        text.lines().filter(|line| line.starts_with('|')).flat_map(|line| line.split('`').skip(1).step_by(2));
+    let words = text.lines().filter(|line| line.starts_with('|')).flat_map(quoted);
     for test in words.filter(|word| word.contains("::")) {
         match test.rsplit_once("::") {
             Some((file, function)) if has_test(Path::new(file), function) => {}
@@ -260,8 +262,89 @@ fn faults(breaches: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// In docs/papers.md each row of a table has tests and commands in its last column.
+fn papers(breaches: &mut Vec<String>) -> Result<()> {
+    const PAGE: &str = "docs/papers.md";
+    let text = fs::read_to_string(tools::root().join(PAGE)).context(PAGE)?;
+    breaches.extend(not_shown(&text).into_iter().map(|breach| format!("{PAGE}: {breach}")));
+    Ok(())
+}
+
+fn not_shown(text: &str) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for row in text.lines().filter(|line| line.starts_with('|')) {
+        let Some((what, shown)) = row.trim_end_matches([' ', '|']).rsplit_once(" | ") else { continue };
+        if what.starts_with("| in the paper") || what.starts_with("|---") {
+            continue;
+        }
+        let mut is_shown = shown.contains("*not here*");
+        for word in quoted(shown) {
+            match shows(word) {
+                Some(true) => is_shown = true,
+                Some(false) => breaches.push(format!("there is no `{word}`")),
+                None => {}
+            }
+        }
+        if !is_shown {
+            breaches.push(format!("nothing shows {what} |"));
+        }
+    }
+    breaches
+}
+
+/// Whether there is such a test, or such a command; nothing of what is neither.
+fn shows(word: &str) -> Option<bool> {
+    if let Some((file, function)) = word.rsplit_once("::") {
+        return Some(has_test(Path::new(file), function));
+    }
+    let command = match word.split(' ').next()? {
+        "thalweg" => thalweg_cli::config::command().try_get_matches_from(word.split(' ')),
+        // The first word is cargo's.
+        "cargo" if word.starts_with("cargo xtask ") => {
+            crate::Cli::command().try_get_matches_from(word.split(' ').skip(1))
+        }
+        _ => return None,
+    };
+    Some(command.is_ok())
+}
+
+/// What stands between backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
 fn has_test(file: &Path, function: &str) -> bool {
     let word = if file.extension().is_some_and(|extension| extension == "py") { "def" } else { "fn" };
     fs::read_to_string(tools::root().join(file))
         .is_ok_and(|text| text.contains(&format!("{word} {function}(")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_papers_is_shown_by_what_is_there() {
+        let text = fs::read_to_string(tools::root().join("docs/papers.md")).unwrap();
+        assert_eq!(not_shown(&text), Vec::<String>::new());
+        assert!(text.lines().filter(|line| line.starts_with("| ")).count() > 50);
+    }
+
+    #[test]
+    fn a_row_that_nothing_shows_or_that_names_what_is_not_there_is_a_breach() {
+        let of = |shown: &str| not_shown(&format!("| Fig 1 | a figure | {shown} |"));
+        assert!(of("`thalweg bench latency`").is_empty() && of("*not here*: no such card").is_empty());
+        for bad in [
+            "some day",
+            "`thalweg bench folklore`",
+            "`crates/cli/tests/bench.rs::no_such_test`",
+            "`cargo xtask folklore`",
+        ] {
+            assert!(!of(bad).is_empty(), "{bad}");
+        }
+        assert_eq!(
+            of("`thalweg bench latency`, `thalweg bench folklore`"),
+            ["there is no `thalweg bench folklore`"]
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! docs/figures: the papers' figures repeated with this program, drawn from the results of `thalweg bench` in `bench/results`.
 
 use crate::tools;
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,33 @@ pub const DIRECTORY: &str = "docs/figures";
 
 const RESULTS: &str = "bench/results";
 
-/// Suites, and which of their figures are shown, in the order of the papers; a report has all of them.
+/// Suites, and which of their figures are shown, in the order of the papers; a report has all of them. A `*` at the end is for
+/// all figures whose names begin so, one for each value of a parameter.
 const SHOWN: &[(&str, &[&str])] = &[
     ("latency", &["latency-rate", "latency-beside-000-fig-2"]),
     ("sweep bulk", &["sweep-bulk-rate", "sweep-bulk-beside-000-fig-8"]),
-    ("sweep streaming", &["sweep-streaming-rate", "sweep-streaming-end"]),
-    ("cca", &["cca-rate"]),
-    ("concurrency", &["concurrency-streams", "concurrency-files"]),
+    ("sweep streaming", &["sweep-streaming-rate*", "sweep-streaming-end*"]),
+    ("cca", &["cca-rate", "cca-beside-000-figs-4-to-6"]),
+    ("storage", &["storage-rate-*", "storage-latency-*"]),
+    ("concurrency", &["concurrency-streams", "concurrency-files", "concurrency-beside-001-section-4"]),
     ("faults", &["faults-rate", "faults-resent", "faults-rate-over-time", "faults-cpu-over-time"]),
     ("files", &["files-fit", "files-beside-001-fig-9"]),
     ("layout", &["layout-time", "layout-beside-002-table-ii"]),
+    ("hop", &["hop-time", "hop-beside-002-table-i"]),
     ("congest", &["congest-worst", "congest-beside-003-fig-2", "congest-shares"]),
-    ("order", &["order-threads-reading-simulated-array", "order-threads-writing-simulated-array"]),
+    ("slots", &["slots-worst", "slots-lag", "slots-shares"]),
+    ("frames", &["frames-time-*", "frames-after-*", "frames-beside-003-fig-4"]),
+    ("lag", &["lag-shares-*", "lag-p99"]),
+    ("streams", &["streams-rate"]),
+    (
+        "order",
+        &[
+            "order-threads-reading-simulated-array",
+            "order-threads-writing-simulated-array",
+            "order-beside-004-section-iv-d",
+        ],
+    ),
+    ("path", &["path-rtt", "path-rate", "path-loss"]),
 ];
 
 const HEAD: &str = "\
@@ -55,13 +70,16 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
             write!(page, "\n## {suite}\n\n{}\n\n```sh\n{}\n```\n", sentence(&about.question), about.command);
         let all = figures(std::slice::from_ref(results));
         for wanted in *shown {
-            let figure = all.iter().find(|figure| figure.name == *wanted);
+            let is_it = |figure: &&Figure| match wanted.strip_suffix('*') {
+                Some(beginning) => figure.name.starts_with(beginning),
+                None => figure.name == *wanted,
+            };
+            let found: Vec<&Figure> = all.iter().filter(is_it).collect();
             // Results that were taken before a suite looked at each moment have none over time.
-            if figure.is_none() && wanted.ends_with("-over-time") {
-                continue;
+            if found.is_empty() && !wanted.ends_with("-over-time") {
+                bail!("{suite} has no figure {wanted}");
             }
-            let figure = figure.with_context(|| format!("{suite} has no figure {wanted}"))?;
-            draw(figure, &mut page, &mut files);
+            found.into_iter().for_each(|figure| draw(figure, &mut page, &mut files));
         }
         let _ = writeln!(page, "\nResult: [{0}](../../{0}).", path.display());
     }

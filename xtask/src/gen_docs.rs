@@ -2,10 +2,10 @@
 //!
 //! Man pages (packaging/man), completions (packaging/completions), golden vectors (crates/wire/vectors), and of
 //! docs/reference: cli.md, configuration.md and exit-codes.md; from the committed benchmark results docs/performance.md,
-//! in README.md and docs/guide/testbed.md the tables between their two marks, and docs/figures. With `--check` nothing is written: a file that would
+//! in README.md, docs/guide/testbed.md and docs/guide/bench.md the tables between their two marks, and docs/figures. With `--check` nothing is written: a file that would
 //! change is an error.
 
-use crate::{accuracy, bench, figures, tools};
+use crate::{accuracy, bench, figures, found, tools};
 use anyhow::{Context, bail};
 use clap::Command;
 use clap_complete::Shell;
@@ -87,10 +87,12 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     let results = tools::root().join(RESULTS);
     if results.exists() {
-        files.insert("README.md".into(), readme(&bench::table::table(&results)?)?.into_bytes());
+        let table = bench::table::table(&results)?;
+        files.insert("README.md".into(), tools::with_results("README.md", &table)?.into_bytes());
     }
     files.extend(figures::files()?);
     files.insert(accuracy::PAGE.into(), accuracy::page()?.into_bytes());
+    files.insert(found::PAGE.into(), found::page()?.into_bytes());
     files.insert("docs/performance.md".into(), bench::page::page()?.into_bytes());
     files.insert("docs/reference/configuration.md".into(), configuration(&command).into_bytes());
     Ok(files)
@@ -98,17 +100,6 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
 
 /// The committed results that README.md shows.
 const RESULTS: &str = "bench/results/beside-rsync.jsonl";
-/// Where they stand in it.
-const MARKS: [&str; 2] =
-    ["<!-- Made by `cargo xtask gen` from bench/results. -->\n", "<!-- End of results. -->"];
-
-/// README.md with this table between its marks.
-fn readme(table: &str) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(tools::root().join("README.md"))?;
-    let (before, rest) = text.split_once(MARKS[0]).context("README.md has no mark for results")?;
-    let (_, after) = rest.split_once(MARKS[1]).context("README.md has no mark for the end of results")?;
-    Ok([before, MARKS[0], table, MARKS[1], after].concat())
-}
 
 fn man(name: &str, command: &Command, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
     let mut page = Vec::new();

@@ -38,6 +38,8 @@ mod figures;
 
 mod accuracy;
 
+mod found;
+
 mod gen_docs;
 
 #[derive(Parser)]

@@ -130,6 +130,22 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
         }
     }
 
+    let words = ["streams", "--rtt", "1ms,40ms", "--rate", "100Mbit/s", "--time", "100ms"];
+    let streams = measured(&scratch, &words);
+    assert_eq!(streams.len(), 2 * 6, "two round trip times, 1 to 32 streams");
+    let law = |count: f64| {
+        let is_it = |sample: &&Value| {
+            number(sample, "parameters", "streams") == count && number(sample, "parameters", "rtt") == 0.04
+        };
+        number(streams.iter().find(is_it).unwrap(), "predicted", "rate")
+    };
+    assert_eq!(law(2.0), 2.0 * law(1.0), "two windows in a round trip");
+
+    let hops = measured(&scratch, &small("hop"));
+    let names: Vec<&str> = hops.iter().map(|sample| sample["series"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 3, "straight, passed on, stored: {names:?}");
+    assert!(hops.iter().all(|sample| number(sample, "measured", "bytes_forward_on_the_wire") > 1e6));
+
     measured(&scratch, &[&small("cca")[..], &["--loss", "0,1e-4"]].concat());
     let words = ["path", "--rtt", "280us,5ms", "--rate", "100Mbit/s", "--loss", "1e-2"];
     let path = measured(&scratch, &words);

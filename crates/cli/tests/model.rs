@@ -109,6 +109,18 @@ fn single_laws_say_the_published_numbers() {
     assert!(is_near(&day["bytes"], 1.08e15, 1e-9), "000 Table V");
     let (_, petabyte) = asked(&scratch, "model volume --data 1PB --time 1d");
     assert!(is_near(&petabyte["rate_bits_per_s"], 92.6e9, 1e-3), "001");
+    let (_, published) = asked(&scratch, "model published --data 1TB");
+    let rates = published["rates"].as_array().unwrap();
+    let of =
+        |name: &str| rates.iter().find(|row| row["rate"]["name"].as_str().unwrap().contains(name)).unwrap();
+    assert!(is_near(&of("APS")["time_s"], 8e12 / 480e9, 1e-9), "003 section 1");
+    assert_eq!(
+        (of("AWS EC2, largest")["rate"]["kind"].as_str(), rates.len()),
+        (Some("cloud"), 19),
+        "000 Table VIII"
+    );
+    let words = scratch.ok(["model", "published"]);
+    assert!(words.contains("clouds carry at most") && words.contains("000 Table VII"), "{words}");
     std::fs::write(scratch.path("times"), "0.2\n5.0\n").unwrap();
     let times = scratch.path("times").into_os_string().into_string().unwrap();
     let (_, tail) = asked(&scratch, &format!("model tail {times} --data 0.5GB --rate 25Gbit/s"));

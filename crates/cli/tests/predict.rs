@@ -136,8 +136,20 @@ fn a_profile_that_cannot_be_read_is_none_and_one_that_is_not_wanted_is_not_made(
 }
 
 #[test]
-fn a_tree_that_is_too_large_to_count_is_sampled() {
-    let scratch = Scratch::new();
+fn a_small_tree_is_counted_and_one_that_is_too_large_to_count_is_sampled() {
+    let scratch = Scratch::in_memory();
+    // Lopsided: a descent by chance would see little of it.
+    for directory in 0..40 {
+        let below = scratch.path(&format!("from/{directory}"));
+        std::fs::create_dir_all(&below).unwrap();
+        for file in 0..if directory == 7 { 500 } else { 1 } {
+            std::fs::write(below.join(file.to_string()), b"0123456789").unwrap();
+        }
+    }
+    let small = last(&predict(&scratch, &["--scan", "0s"]));
+    assert_eq!((small["entries"].as_f64(), small["bytes"].as_f64()), (Some(579.0), Some(5390.0)), "{small}");
+    assert_eq!(small["entries_sd"].as_f64(), Some(0.0));
+    std::fs::remove_dir_all(scratch.path("from")).unwrap();
     for directory in 0..40 {
         let below = scratch.path(&format!("from/{directory}/below"));
         std::fs::create_dir_all(&below).unwrap();

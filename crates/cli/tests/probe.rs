@@ -178,6 +178,18 @@ fn a_thin_link_is_the_narrowest_of_both_directions() {
         assert!((60e6..130e6).contains(&bits), "{bits}");
         assert_eq!(answer["stages"][2]["alone"]["is_at_least"], false);
     }
+    // A thinner one, in the shortest time: transfers come to their ends all the same, or are cut where they were steady.
+    cable.limit("20mbit");
+    let mut command = probe_for(&scratch, "4s");
+    command.arg("--ticket").arg(&daemon.ticket).arg(scratch.path("file")).arg(far("to/"));
+    let answer = answer(&start(cable.enter_a(&command)));
+    assert_eq!(answer["narrowest"], "network", "{answer}");
+    let ways = ["without_ends", "without_destination", "without_source", "full"];
+    let rates = ways.map(|name| rate(&answer, name));
+    // The same line for all; a burst of it may pass at once.
+    let (least, most) =
+        rates.iter().fold((f64::MAX, 0.0f64), |(least, most), &rate| (least.min(rate), most.max(rate)));
+    assert!(most < 30e6 && least > most / 3.0, "{rates:?}");
     assert_no_litter(&scratch.path("to"));
 }
 

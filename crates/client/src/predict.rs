@@ -26,7 +26,12 @@ use thalweg_mover::run::client::Client;
 use thalweg_mover::run::copy::{From, To};
 use thalweg_wire::{Kind, RelativePath};
 
-/// Descents into a tree that is too large to count.
+/// A tree of so many entries is counted in any case, if that takes no longer than [`ANYWAY`].
+const COUNTED_ANYWAY: u64 = 1000;
+/// What is done in any case ends after so much more than the time that was given.
+const ANYWAY: Duration = Duration::from_secs(2);
+/// Descents into a tree that is too large to count: at least, if there is time ([`ANYWAY`]), and at most.
+const DESCENTS_MIN: usize = 30;
 const DESCENTS_MAX: usize = 400;
 /// Directories of one level that a descent chooses among; of more, one of these is taken.
 const CHOICES_MAX: usize = 65_536;
@@ -246,7 +251,8 @@ fn count(reach: &Reach, time: Duration) -> Result<Size> {
             }
             Found::Trouble(_) => troubles += 1,
         }
-        match Instant::now() < until {
+        let now = Instant::now();
+        match now < until || (entries < COUNTED_ANYWAY && now < until + ANYWAY) {
             true => Ok(()),
             false => Err(Failure::new(FailureKind::Stopped, "count", "the time is over")),
         }
@@ -288,7 +294,11 @@ fn random() -> u64 {
 /// Walks down by chance, again and again.
 fn sample(reach: &Reach, until: Instant, choose: &mut dyn FnMut(u64) -> u64) -> Result<tree::Estimate> {
     let mut descents = Vec::new();
-    while descents.len() < DESCENTS_MAX && (descents.len() < 2 || Instant::now() < until) {
+    let may_go_on = |descents: usize| {
+        let now = Instant::now();
+        descents < 2 || now < until || (descents < DESCENTS_MIN && now < until + ANYWAY)
+    };
+    while descents.len() < DESCENTS_MAX && may_go_on(descents.len()) {
         let mut levels = Vec::new();
         let mut at = RelativePath::root();
         while levels.len() < DEPTH_MAX {

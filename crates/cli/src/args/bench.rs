@@ -15,6 +15,8 @@ pub enum BenchCommand {
     Path(RunArgs),
     /// What default buffers cost over a distance, beside tuned ones and the window law (000 Fig 2)
     Latency(RunArgs),
+    /// More and more streams of one window over a distance, beside the window law (004 Fig 2)
+    Streams(RunArgs),
     /// Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)
     Cca(RunArgs),
     /// Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)
@@ -27,6 +29,8 @@ pub enum BenchCommand {
     Faults(RunArgs),
     /// Reading by the place on the medium (002 Table II)
     Layout(RunArgs),
+    /// From where the data are, or through one more host (002 Table I)
+    Hop(RunArgs),
     /// Clients that share a link, all at once or each in a slot (003 Figs 2 and 3)
     Congest(RunArgs),
     /// A scan in files that are copied as each is finished, or streamed (003 Fig 4)
@@ -69,12 +73,14 @@ impl BenchCommand {
             BenchCommand::Sweep(SweepCommand::Streaming(args)) => Some(("sweep streaming", args)),
             BenchCommand::Path(args) => Some(("path", args)),
             BenchCommand::Latency(args) => Some(("latency", args)),
+            BenchCommand::Streams(args) => Some(("streams", args)),
             BenchCommand::Cca(args) => Some(("cca", args)),
             BenchCommand::Order(args) => Some(("order", args)),
             BenchCommand::Concurrency(args) => Some(("concurrency", args)),
             BenchCommand::Files(args) => Some(("files", args)),
             BenchCommand::Faults(args) => Some(("faults", args)),
             BenchCommand::Layout(args) => Some(("layout", args)),
+            BenchCommand::Hop(args) => Some(("hop", args)),
             BenchCommand::Congest(args) => Some(("congest", args)),
             BenchCommand::Frames(args) => Some(("frames", args)),
             BenchCommand::Lag(args) => Some(("lag", args)),
@@ -118,7 +124,7 @@ pub struct RunArgs {
     /// Shares of packets that the emulated path loses; only `cca` and `path` take more than one
     #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = units::parse_share)]
     pub loss: Vec<f64>,
-    /// How long traffic flows, in `latency`, `congest` and `slots`
+    /// How long traffic flows, in `latency`, `streams`, `congest` and `slots`
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub time: Option<Duration>,
     /// `storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the

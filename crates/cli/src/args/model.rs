@@ -128,6 +128,8 @@ pub enum ModelCommand {
     Loss(LossArgs),
     /// Data, time, rate: give two, get the third
     Volume(VolumeArgs),
+    /// Rates that the papers name: what instruments make, what clouds carry at most, with source and year
+    Published(PublishedArgs),
     /// P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score
     Tail(TailArgs),
     /// Frames of a detector, gathered into files or streamed: when has the last one arrived?
@@ -146,6 +148,7 @@ impl ModelCommand {
             ModelCommand::Window(args) => args.json,
             ModelCommand::Loss(args) => args.json,
             ModelCommand::Volume(args) => args.json,
+            ModelCommand::Published(args) => args.json,
             ModelCommand::Tail(args) => args.json,
             ModelCommand::Frames(args) => args.json,
             ModelCommand::Repair(args) => args.json,
@@ -230,6 +233,17 @@ pub struct VolumeArgs {
     /// Time
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub time: Option<Duration>,
+    /// Tell it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `thalweg model published`.
+#[derive(Debug, clap::Args)]
+pub struct PublishedArgs {
+    /// Also say how long so much data takes at each rate
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub data: Option<u64>,
     /// Tell it as JSON
     #[arg(long)]
     pub json: bool,

@@ -8,8 +8,8 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 use thalweg_cli::args::model::{
-    BasinArgs, Control, FitArgs, FramesArgs, LossArgs, ModelCommand, RepairArgs, TailArgs, VolumeArgs,
-    WindowArgs,
+    BasinArgs, Control, FitArgs, FramesArgs, LossArgs, ModelCommand, PublishedArgs, RepairArgs, TailArgs,
+    VolumeArgs, WindowArgs,
 };
 use thalweg_lab::bench::record::Sample;
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
@@ -17,6 +17,7 @@ use thalweg_mover::model::files::{Bound, Optimum, Work};
 use thalweg_mover::model::fit::{Condition, Fit, Measurement, Prediction, fit};
 use thalweg_mover::model::frames::Scan;
 use thalweg_mover::model::loss::CongestionControl;
+use thalweg_mover::model::published::{Kind, PUBLISHED};
 use thalweg_mover::model::repair::Damage;
 use thalweg_mover::model::{ModelError, basin, bit_error, loss, score, volume, window};
 use thalweg_wire::path::Escaped;
@@ -37,6 +38,7 @@ pub fn model(command: &ModelCommand) -> Result<Exit> {
         ModelCommand::Window(args) => show_window(args),
         ModelCommand::Loss(args) => show_loss(args),
         ModelCommand::Volume(args) => show_volume(args),
+        ModelCommand::Published(args) => show_published(args),
         ModelCommand::Tail(args) => show_tail(args),
         ModelCommand::Frames(args) => show_frames(args),
         ModelCommand::Repair(args) => show_repair(args),
@@ -166,6 +168,39 @@ fn show_volume(args: &VolumeArgs) -> Result<Exit> {
     }
     let (decimal, binary) = (units::decimal_size(bytes), units::size(bytes as u64));
     out::line(&format!("{decimal} ({binary}) in {} at {}", units::time(time_s), units::bit_rate(rate)))?;
+    Ok(Exit::Done)
+}
+
+fn show_published(args: &PublishedArgs) -> Result<Exit> {
+    let times = PUBLISHED.iter().map(|one| match args.data {
+        None => Ok(None),
+        Some(bytes) => volume::time_s(bytes as f64, one.bits_per_s).map(Some),
+    });
+    let times: Vec<Option<f64>> =
+        times.collect::<std::result::Result<_, _>>().map_err(|error| of_model("ask for a time", &error))?;
+    if args.json {
+        let rows: Vec<Value> = PUBLISHED
+            .iter()
+            .zip(&times)
+            .map(|(one, time_s)| json!({"rate": one, "time_s": time_s}))
+            .collect();
+        json::line(&json!({"event": "model", "law": "published", "bytes": args.data, "rates": rows}))?;
+        return Ok(Exit::Done);
+    }
+    let mut last = None;
+    for (one, time_s) in PUBLISHED.iter().zip(&times) {
+        if last != Some(one.kind) {
+            last = Some(one.kind);
+            out::line(match one.kind {
+                Kind::Instrument => "instruments make",
+                Kind::Cloud => "clouds carry at most, their owners say",
+                Kind::Measured => "measured were",
+            })?;
+        }
+        let time = time_s.map_or(String::new(), |time_s| format!("  {:>9}", units::time(time_s)));
+        let rate = units::bit_rate(one.bits_per_s);
+        out::line(&format!("  {:<40} {rate:>14}{time}  {}, {}", one.name, one.year, one.source))?;
+    }
     Ok(Exit::Done)
 }
 

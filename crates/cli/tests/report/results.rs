@@ -15,12 +15,14 @@ pub fn all(directory: &Path) -> Vec<PathBuf> {
         ("latency", testbed(Some(2e9)), latency()),
         ("sweep bulk", emulated(), bulk()),
         ("sweep streaming", emulated(), streaming()),
+        ("streams", emulated(), streams()),
         ("cca", emulated(), controls()),
         ("order", PathKind::Disk, order()),
         ("concurrency", emulated(), concurrency()),
         ("files", emulated(), files()),
         ("faults", emulated(), faults()),
         ("layout", PathKind::Disk, layout()),
+        ("hop", emulated(), hops()),
         ("congest", emulated(), congest()),
         ("frames", PathKind::Loopback, frames()),
         ("lag", emulated(), lags()),
@@ -151,6 +153,28 @@ fn streaming() -> Vec<Sample> {
         }
     }
     samples
+}
+
+fn streams() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for rtt in [0.000_28, 0.0268, 0.128, 0.163] {
+        for streams in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0] {
+            let law = f64::min(streams * 1.7e6 * 8.0 / rtt, 0.94 * GBIT);
+            let at = [("streams", number(streams)), ("rtt", Quantity::number(rtt, "s"))];
+            let case = runs("TCP", 64 << 20, law * 0.95, &at);
+            samples.extend(case.into_iter().map(|sample| sample.predicted("rate", law, "bit/s")));
+        }
+    }
+    samples
+}
+
+fn hops() -> Vec<Sample> {
+    let ways = [
+        ("straight from the storage's host", 0.9),
+        ("through a node that passes on", 0.8),
+        ("through a node that stores", 0.4),
+    ];
+    ways.iter().flat_map(|(way, rate)| runs(way, 256 << 20, rate * GBIT, &[])).collect()
 }
 
 fn controls() -> Vec<Sample> {

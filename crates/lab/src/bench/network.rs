@@ -21,6 +21,8 @@ pub struct Testbed {
     pub left: Host,
     /// Where servers are.
     pub right: Host,
+    /// Further hosts on the right, which reach the first without the path.
+    pub beyond: Vec<Host>,
 }
 
 /// One host.
@@ -112,12 +114,26 @@ impl Testbed {
     /// # Errors
     /// What it says if it cannot come up.
     pub fn up(yard: &Yard, name: &str, path: &PathWish, sysctls: &[(&str, &str)]) -> Result<Testbed> {
+        Testbed::up_with(yard, name, path, sysctls, 1)
+    }
+
+    /// The same with so many hosts on the right, 1 to 9.
+    ///
+    /// # Errors
+    /// As [`Self::up`].
+    pub fn up_with(
+        yard: &Yard,
+        name: &str,
+        path: &PathWish,
+        sysctls: &[(&str, &str)],
+        on_the_right: u8,
+    ) -> Result<Testbed> {
         let state = yard.path("testbeds");
         let place = Place::new(Some(&state.join("testbed")))?;
         let spec = Spec {
             name: name.to_owned(),
             left: 1,
-            right: 1,
+            right: on_the_right,
             mtu_bytes: path.mtu_bytes,
             paths: path.paths(),
             seed: 0,
@@ -139,7 +155,9 @@ impl Testbed {
             Ok(Host { name: host.name.clone(), address: host.address, run: (program, run) })
         };
         let (left, right) = (host("left")?, host("right")?);
-        Ok(Testbed { place, record, left, right })
+        let beyond = (2..=on_the_right).map(|number| host(&format!("right-{number}")));
+        let beyond = beyond.collect::<Result<Vec<Host>>>()?;
+        Ok(Testbed { place, record, left, right, beyond })
     }
 
     /// Its name, for whoever asks its place.

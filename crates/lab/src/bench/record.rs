@@ -13,6 +13,7 @@
 //! Times are in seconds, sizes in bytes, rates in bits a second, all of them decimal numbers; a quantity that is not one
 //! of the fields below carries its unit. Whoever reads a file takes the keys it knows and passes over the others.
 
+use super::statistics::median;
 use crate::plot::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -462,6 +463,11 @@ impl Results {
         results.ok_or_else(|| odd(1, &"there is nothing in it"))
     }
 
+    /// What the emulated path itself cost: see [`path_cpu_s_per_gb`]. None of what was not taken through one.
+    pub fn path_cpu_s_per_gb(&self) -> Option<f64> {
+        path_cpu_s_per_gb(self.samples.iter())
+    }
+
     /// The series, in the order in which they first came.
     pub fn series(&self) -> Vec<&str> {
         let mut known = std::collections::HashSet::new();
@@ -483,6 +489,21 @@ impl Results {
         }
         cases
     }
+}
+
+/// Of a few small packets it says nothing what their bytes cost: so much at least must have been moved, and so fast.
+const CARRIED_BYTES_MIN: u64 = 1 << 20;
+const CARRIED_BITS_PER_S_MIN: f64 = 4e6;
+
+/// What the emulated path itself cost, in CPU seconds for 10^9 bytes that it carried: the median of those samples that moved
+/// at least 1 MiB over one, at 4 Mbit/s or more.
+pub fn path_cpu_s_per_gb<'a>(samples: impl Iterator<Item = &'a Sample>) -> Option<f64> {
+    let has_moved = |sample: &&Sample| {
+        sample.bytes >= CARRIED_BYTES_MIN && sample.rate_bits_per_s() >= CARRIED_BITS_PER_S_MIN
+    };
+    let costs = samples.filter(has_moved);
+    let costs: Vec<f64> = costs.filter_map(|sample| sample.wire_cpu_s_per_gb).collect();
+    (!costs.is_empty()).then(|| median(&costs))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A result file as a table for people.
 
-use super::record::{Quantity, Results, Sample};
+use super::record::{Quantity, Results, Sample, path_cpu_s_per_gb};
 use super::statistics::{Summary, median};
 use super::suite::{path, storage};
 use std::fmt::Write;
@@ -81,6 +81,9 @@ fn row(case: &[&Sample]) -> String {
                 short(tail.max)
             );
         }
+    }
+    if let Some(cost) = path_cpu_s_per_gb(case.iter().copied()) {
+        let _ = write!(more, "; the path itself {} CPU-s/GB", short(cost));
     }
     if !case[0].distributions.contains_key("lag") {
         more.push_str(&told_tail(case));
@@ -218,7 +221,10 @@ mod tests {
     fn a_table_has_medians_laws_and_what_was_left_out() {
         let sample = |run: u32, rtt_s: f64, mbit: f64| {
             let bytes = (mbit * 1e6 / 8.0) as u64;
-            Sample { series: "tcp".into(), run, bytes, files: 1, wall_s: 1.0, ..Sample::default() }
+            let wire_cpu_s_per_gb = Some(f64::from(run));
+            let sample =
+                Sample { series: "tcp".into(), run, bytes, files: 1, wall_s: 1.0, ..Sample::default() };
+            Sample { wire_cpu_s_per_gb, ..sample }
                 .with("rtt", Quantity::number(rtt_s, "s"))
                 .measured("rate", mbit * 1e6, "bit/s")
                 .predicted("rate", 110e6, "bit/s")
@@ -240,6 +246,7 @@ mod tests {
         let far_row = text.lines().find(|line| line.contains("rtt 0.1 s")).unwrap();
         assert!(far_row.trim_start().starts_with("100.0"), "{far_row}");
         assert!(far_row.contains("90.0 to 100.0 (75 %)"), "{far_row}");
+        assert!(far_row.ends_with("; the path itself 2.000 CPU-s/GB"), "{far_row}");
         assert!(text.contains("law of rate, tcp: off by 16.1 %"), "{text}");
         assert!(text.contains("left out: bbr: not here"));
     }

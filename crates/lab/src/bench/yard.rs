@@ -285,6 +285,52 @@ impl Yard {
         Ok((Copied { wall_s, cpu_s: served_s.map(|served_s| served_s + client_s), finished }, fed))
     }
 
+    /// Passes a file on from one server to another, through a host that keeps nothing of it: `thalweg stream` out of the
+    /// one, into the other.
+    ///
+    /// # Errors
+    /// If either does not end well; `Stopped`.
+    pub fn relay(&self, host: &Host, from: (&Daemon, &str), to: (&Daemon, &str)) -> Result<Copied> {
+        let failed = |error: io::Error| of_io("start a relay", &error);
+        let words = |daemon: &Daemon, places: [String; 2]| {
+            let mut command = self.command("client");
+            command.arg("stream").args(places).arg("--ticket").arg(&daemon.ticket);
+            let mut command = host.enter(&command);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command
+        };
+        let cpu = || Some(Daemon::cpu_s(from.0)? + Daemon::cpu_s(to.0)? + children_cpu().as_secs_f64());
+        let (before, began) = (cpu(), Instant::now());
+        let mut out = words(from.0, [from.0.url(from.1), "-".to_owned()]).spawn().map_err(failed)?;
+        let mut into = words(to.0, ["-".to_owned(), to.0.url(to.1)]);
+        if let Some(pipe) = out.stdout.take() {
+            into.stdin(pipe);
+        }
+        let spawned = into.spawn();
+        // Nobody else holds an end of the pipe: if one side ends, so does the other.
+        drop(into);
+        let into = match spawned {
+            Ok(into) => into,
+            Err(error) => {
+                end(&mut out);
+                return Err(failed(error));
+            }
+        };
+        let (out, into) = std::thread::scope(|scope| {
+            let out = scope.spawn(|| self.wait(out));
+            let into = self.wait(into);
+            (out.join(), into)
+        });
+        let lost = |_| Failure::new(FailureKind::Internal, "wait for a relay", "a thread panicked");
+        let (out, into) = (out.map_err(lost)??, into?);
+        if let Some(bad) = [&out, &into].into_iter().find(|ended| !ended.is_good) {
+            let why = bad.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            return Err(Failure::new(FailureKind::Internal, "pass a file on", why.to_owned()));
+        }
+        let cpu_s = before.zip(cpu()).map(|(before, after)| after - before);
+        Ok(Copied { wall_s: (into.at - began).as_secs_f64(), cpu_s, finished: Value::Null })
+    }
+
     /// Starts `thalweg WORDS` in a host, with a pipe to its standard input.
     ///
     /// # Errors

@@ -72,25 +72,27 @@ fn with_curves(published: &Published, curves: &Curves, line: Option<f64>) -> Cur
             points,
         });
     }
-    let y = if basis == Basis::None { curves.y.clone() } else { axis(basis) };
+    let y =
+        if basis == Basis::None { curves.y.clone() } else { Axis { scale: curves.y.scale, ..axis(basis) } };
     Curves { x: curves.x.clone(), y, series, limits: Vec::new(), remarks: Vec::new() }
 }
 
 /// The published bars alone.
 fn alone(published: &Published) -> Option<Bars> {
     let values = || published.series.iter().flat_map(|series| &series.values).copied();
-    let by = match published.basis {
-        Basis::Line(line) => line,
-        Basis::Best => values().fold(f64::MIN_POSITIVE, f64::max),
-        Basis::First => values().next()?,
-        Basis::None => 1.0,
-    };
     let bars = |(at, one): (usize, &PublishedSeries)| {
+        let by = match published.basis {
+            Basis::Line(line) => line,
+            Basis::Best => values().fold(f64::MIN_POSITIVE, f64::max),
+            // Each by its own: they were measured with different ends.
+            Basis::First => *one.values.first()?,
+            Basis::None => 1.0,
+        };
         let value = |at: usize| Some(Value { value: one.values.get(at)? / by, interval: None });
         let values = (0..published.groups.len()).map(value).collect();
-        BarSeries { name: one.name.clone(), look: Look::Published(at), values }
+        Some(BarSeries { name: one.name.clone(), look: Look::Published(at), values })
     };
-    let series = published.series.iter().enumerate().map(bars).collect();
+    let series = published.series.iter().enumerate().map(bars).collect::<Option<Vec<_>>>()?;
     Some(Bars { axis: axis(published.basis), groups: published.groups.clone(), series })
 }
 

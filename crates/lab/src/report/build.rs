@@ -6,6 +6,7 @@ use super::reading::{self, Choice, Measure};
 use super::suite::{Hold, Kind, PLANS, Plan};
 use crate::bench::record::{PathKind, Quantity, Results, Sample};
 use crate::bench::statistics::{Summary, mean, median};
+use crate::bench::suite::path;
 use crate::plot::unit::Unit;
 use crate::plot::{Across, Axis, Bars, Body, Cells, Curves, Figure, Limit, Look, Point, Scale, Series, Way};
 use thalweg_mover::model::files::Work;
@@ -13,6 +14,9 @@ use thalweg_mover::model::fit::{Measurement, fit};
 
 /// Series that a figure shows at most beside each other; what has more is a table.
 const SERIES_MAX: usize = 12;
+
+/// The largest over the smallest of a figure from which on its vertical axis is logarithmic.
+const LOG_FROM: f64 = 30.0;
 
 /// All figures of a result, `foreign` ones (of other programs) in the same plots. A suite that is not known here gets one
 /// all the same.
@@ -149,7 +153,14 @@ fn body(
                 });
             }
             limits.extend(ideal(samples, measure));
-            let y = Axis::new(measure.label(), measure.unit(), Scale::Linear);
+            if measure == Measure::Number(path::OFF) {
+                let label = "what it may be off by".to_owned();
+                limits.push(Limit { across: Across::Level, at: 1.0, label });
+            }
+            // Of a share it counts how near it is to the whole.
+            let is_share = measure.unit() == Unit::Share;
+            let y_scale = if is_share { Scale::Linear } else { scale_of(&series) };
+            let y = Axis::new(measure.label(), measure.unit(), y_scale);
             let x = Axis::new(&reading::label(x), reading::unit(results, x), scale);
             Some((Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }), Some(measure)))
         }
@@ -181,6 +192,21 @@ fn body(
             Some((Body::Curves(Curves { x, y, series, limits: Vec::new(), remarks: Vec::new() }), None))
         }
         Kind::Fit => fitted(results, notes).map(|body| (body, None)),
+    }
+}
+
+/// Equal factors where what was measured spans so many that the smaller figures would lie on the axis.
+fn scale_of(series: &[Series]) -> Scale {
+    let measured = series.iter().filter(|series| matches!(series.look, Look::Measured(_)));
+    let values = measured.flat_map(|series| &series.points).flat_map(|point| {
+        let (low, high) = point.interval.unwrap_or((point.y, point.y));
+        [low, point.y, high]
+    });
+    let (least, most) =
+        values.fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
+    match least > 0.0 && most / least >= LOG_FROM {
+        true => Scale::Log10,
+        false => Scale::Linear,
     }
 }
 
@@ -353,19 +379,23 @@ fn of_any(results: &Results) -> Option<Figure> {
     })
 }
 
-/// Date, path, iterations, encryption, verification.
+/// Date, path, iterations, encryption, verification; what the path cost by itself.
 fn facts(results: &Results) -> Vec<String> {
     let about = &results.about;
     let date = about.date.split('T').next().unwrap_or_default().to_owned();
     let runs =
         format!("{} {}", about.iterations, if about.iterations == 1 { "iteration" } else { "iterations" });
-    vec![
+    let mut facts = vec![
         date,
         about.path.to_string(),
         runs,
         format!("encryption: {}", about.encryption),
         format!("verification: {}", about.verification),
-    ]
+    ];
+    // What is taken through an emulated path is taken on the same cores.
+    let cost = results.path_cpu_s_per_gb();
+    facts.extend(cost.map(|cost| format!("the path itself took {}", Measure::Cpu.unit().show(cost))));
+    facts
 }
 
 /// Letters, digits and `-`.

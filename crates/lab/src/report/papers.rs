@@ -116,6 +116,12 @@ mod tests {
         let times = values("002 Table II", 0);
         assert_eq!(((57.0 / times[1] - 1.0) * 100.0).round(), 21.0);
         assert_eq!((57.0f64 / times[2] * 100.0).floor() - 100.0, 42.0);
+        // 002 Table I: 103, 110 and 43 %, cut behind the point.
+        let slower = |at: usize| {
+            let times = values("002 Table I", at);
+            (times[1] / times[0] * 100.0).floor() - 100.0
+        };
+        assert_eq!([0, 1, 2].map(slower), [103.0, 110.0, 43.0]);
         // 004 section IV-D: nearly 30 % between 829 and 596 MB/s.
         let rates = values("004 section IV-D", 0);
         assert_eq!((rates[0] / 8e6, rates[1] / 8e6), (829.0, 596.0));

@@ -116,6 +116,7 @@ pub const PLANS: &[Plan] = &[
     },
     plan("sweep bulk", "cpu", "Bulk: CPU by size of file", "", over("file_size", Scale::Log2, Measure::Cpu)),
     Plan {
+        apart: &["rtt"],
         note: "000 Fig 9 mixes up the columns of its table; here each line is the rate at its own round-trip time.",
         ..plan(
             "sweep streaming",
@@ -126,6 +127,7 @@ pub const PLANS: &[Plan] = &[
         )
     },
     Plan {
+        apart: &["rtt"],
         note: "How long after the writer had written its last byte the copy was whole.",
         ..plan(
             "sweep streaming",
@@ -133,6 +135,16 @@ pub const PLANS: &[Plan] = &[
             "Streaming: how far behind the writer it ends",
             "000 section II-B",
             over("file_size", Scale::Log2, Measure::Number("lag_at_the_end")),
+        )
+    },
+    Plan {
+        note: "Windows are bounded by the hosts' buffers, as much smaller than the paper's as the line is.",
+        ..plan(
+            "streams",
+            "rate",
+            "Streams of one window: how many fill the line",
+            "004 Fig 2",
+            over("streams", Scale::Log2, Measure::Rate),
         )
     },
     plan(
@@ -242,6 +254,17 @@ pub const PLANS: &[Plan] = &[
         "002 Table II",
         Kind::Bars { groups: Some("order"), measure: Measure::Time },
     ),
+    Plan {
+        note: "The node reads what it passes on from the storage's host, and keeps nothing; what it stores it copies on when all of \
+               it is durable there.",
+        ..plan(
+            "hop",
+            "time",
+            "From where the data are, or through one more host",
+            "002 Table I",
+            Kind::Bars { groups: None, measure: Measure::Time },
+        )
+    },
     plan(
         "congest",
         "worst",

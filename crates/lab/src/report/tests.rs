@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bench::record::{About, Machine, Quantity, Sample, Scaling};
-use crate::plot::{Bars, Body, Curves, Look, Series};
+use crate::plot::{Bars, Body, Curves, Look, Scale, Series};
 
 fn results(suite: &str, path: PathKind, samples: Vec<Sample>) -> Results {
     let about = About {
@@ -68,6 +68,37 @@ fn ours_and_the_papers_stand_as_shares_of_their_own_lines() {
         (beside.series[0].look, beside.series[1].look),
         (Look::Measured(0), Look::Published(1))
     ));
+}
+
+#[test]
+fn what_the_emulated_path_cost_stands_beside_each_figure_that_was_taken_through_it() {
+    let taken = |cost| {
+        let sample = |wall_s, rtt| sample("tuned", wall_s, &[("rtt", rtt)]);
+        let samples = [sample(2.0, 0.01), sample(4.0, 0.1)];
+        samples.map(|sample| Sample { wire_cpu_s_per_gb: cost, ..sample }).to_vec()
+    };
+    let of = |cost| figures(&[results("latency", gigabit(), taken(cost))]);
+    assert!(
+        of(Some(0.9))
+            .iter()
+            .all(|figure| figure.facts.iter().any(|fact| fact == "the path itself took 0.9 CPU-s/GB"))
+    );
+    assert!(!of(None).iter().any(|figure| figure.facts.iter().any(|fact| fact.contains("the path itself"))));
+}
+
+#[test]
+fn what_spans_many_factors_stands_on_a_logarithmic_axis() {
+    let drawn = |slowest_s: f64| {
+        let samples =
+            vec![sample("tuned", 1.0, &[("rtt", 0.01)]), sample("tuned", slowest_s, &[("rtt", 0.1)])];
+        figures(&[results("latency", gigabit(), samples)])
+    };
+    for (slowest_s, scale) in [(20.0, Scale::Linear), (40.0, Scale::Log10)] {
+        let figures = drawn(slowest_s);
+        for name in ["latency-rate", "latency-beside-000-fig-2"] {
+            assert_eq!(curves(named(&figures, name)).y.scale, scale, "{name}: {slowest_s}");
+        }
+    }
 }
 
 #[test]

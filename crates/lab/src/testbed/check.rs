@@ -146,11 +146,20 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
 /// # Errors
 /// As [`measure`].
 pub fn rate_of_one_stream(place: &Place, name: &str, time: Duration) -> Result<f64> {
+    rate_of_streams(place, name, 1, time)
+}
+
+/// The same of so many connections together, 1 to 1000.
+///
+/// # Errors
+/// As [`measure`].
+pub fn rate_of_streams(place: &Place, name: &str, streams: u32, time: Duration) -> Result<f64> {
     let record = place.running(name)?;
     // The record says what it was once; the path may have been changed since.
     let status = place.ask(name, &Request::Status)?;
     let (left, right) = (End::of(&record, "left")?, End::of(&record, "right")?);
-    tcp_rate(&left, &right, Duration::from_nanos(status.spec.paths.rtt_ns()), 1, time)
+    let streams = streams.clamp(1, 1000) as usize;
+    tcp_rate(&left, &right, Duration::from_nanos(status.spec.paths.rtt_ns()), streams, time)
 }
 
 fn carried(status: &Status) -> u64 {
@@ -214,7 +223,7 @@ fn while_reading<T>(
     })
 }
 
-/// Round trip times of `echoes` small packets (255 at most), one after the other, least first; those of lost ones are missing, but not all.
+/// Round trip times of so many small packets, at most 256, least first; those of lost ones are missing, but not all.
 ///
 /// # Errors
 /// `Connection` if none comes back.

@@ -310,7 +310,7 @@ mod tests {
     fn what_is_taken_off_grows_with_the_delay_until_the_machine_is_asleep() {
         let own = Own { awake_ns: 20_000, asleep_ns: 120_000 };
         assert_eq!(
-            [0, 5_000_000, 10_000_000, 400_000_000].map(|rtt| own.at(rtt)),
+            [0, TRIAL_NS / 2, TRIAL_NS, 400_000_000].map(|rtt| own.at(rtt)),
             [20_000, 70_000, 120_000, 120_000]
         );
     }

@@ -25,6 +25,9 @@ pub mod bit_error;
 /// Data, time and rate.
 pub mod volume;
 
+/// Rates that were published: of instruments and of clouds.
+pub mod published;
+
 /// What damage costs: 001 Eqs 1 and 2.
 pub mod repair;
 

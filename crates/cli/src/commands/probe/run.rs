@@ -165,10 +165,10 @@ impl<'a> Run<'a> {
             Ok(_) => Err(Failure::new(FailureKind::Unsupported, "probe", "there is no content to move")),
             Err(failure) if failure.kind == FailureKind::Stopped => {
                 let last = last.lock().unwrap_or_else(|p| p.into_inner()).take();
-                let seconds = series.seconds();
+                let (bytes, seconds) = series.steady();
                 match last {
-                    Some(evidence) if series.bytes > 0 => {
-                        let rate = Rate::of_series(series.bytes, seconds, streams(&evidence), &series.rates);
+                    Some(evidence) if bytes > 0 => {
+                        let rate = Rate::of_series(bytes, seconds, streams(&evidence), &series.rates);
                         Ok((rate, evidence))
                     }
                     _ => {
@@ -213,8 +213,41 @@ impl Series {
         }
     }
 
-    /// From the first look until the last that saw more.
-    fn seconds(&self) -> f64 {
-        self.began.zip(self.last).map_or(0.0, |(began, last)| (last - began).as_secs_f64())
+    /// Bytes and seconds from the first that were seen to the last: when a transfer is cut off, what it took to begin is no
+    /// part of its rate. Of one that was too short for that, all of it from the first look.
+    fn steady(&self) -> (u64, f64) {
+        match (self.began, self.first, self.last) {
+            (_, Some((at, bytes)), Some(last)) if last - at >= SLICE * 2 => {
+                (self.bytes - bytes, (last - at).as_secs_f64())
+            }
+            (Some(began), _, Some(last)) => (self.bytes, (last - began).as_secs_f64()),
+            _ => (0, 0.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_what_is_cut_off_does_not_depend_on_when_it_is() {
+        let began = Instant::now();
+        let at = |millis: u64| began + Duration::from_millis(millis);
+        let cut_after = |end: u64| {
+            let mut series = Series::default();
+            // A second until something comes, then 1 MB every 100 ms.
+            for millis in (0..=end).step_by(100) {
+                series.look(at(millis), millis.saturating_sub(900) / 100 * 1_000_000);
+            }
+            let (bytes, seconds) = series.steady();
+            bytes as f64 / seconds
+        };
+        for end in [1500, 2000, 5000] {
+            assert!((cut_after(end) / 10e6 - 1.0).abs() < 1e-6, "{}", cut_after(end));
+        }
+        // Too short to tell: what began it counts.
+        assert!(cut_after(1200) < 5e6);
+        assert_eq!(Series::default().steady(), (0, 0.0));
     }
 }

@@ -23,9 +23,14 @@ use thalweg_wire::message::{Measured, Part, Place, Question, Reply};
 pub(super) const WAY: f64 = 0.145;
 const DISK: f64 = 0.095;
 const CPU: f64 = 0.025;
-/// Written at the destination at once, at most and at least.
-const SCRATCH_BYTES_MAX: u64 = 2 << 30;
-const SCRATCH_BYTES_MIN: u64 = 16 << 20;
+/// Moved by each transfer that is compared, at most; and at least, so that all streams have something to do.
+const WAY_BYTES_MAX: u64 = 2 << 30;
+const WAY_BYTES_MIN: u64 = 16 << 20;
+/// Where the least would take longer than this, it is less, down to [`SLOW_WAY_BYTES_MIN`].
+const SLOW_WAY_SECONDS: f64 = 3.0;
+const SLOW_WAY_BYTES_MIN: u64 = 1 << 20;
+/// A transfer that is compared is to come to its end: it may take so many times what its parts let expect.
+const LATE: f64 = 3.0;
 /// Rounds of the four transfers that are compared, at most.
 const ROUNDS_MAX: u32 = 5;
 
@@ -105,7 +110,7 @@ impl<'a> Stand<'a> {
         let write = rate_of(&written.clone().map(|measured| Measured { sync_nanos: 0, ..measured }));
 
         let mut evidence_without_ends = None;
-        let wire = self.way("noise to nowhere", From::Noise(ENDLESS, ENDLESS), To::Null, ENDLESS);
+        let wire = self.way("noise to nowhere", From::Noise(ENDLESS, ENDLESS), To::Null, ENDLESS, None);
         let wire = self.noted(wire, &mut evidence_without_ends)?;
         let no_source = why_missing(&read);
         let (measured_read, read) = (read.clone(), rate_of(&read));
@@ -113,8 +118,8 @@ impl<'a> Stand<'a> {
         // The same bytes in each, so that what begins and ends them weighs the same; enough for most of the time.
         let rates = [&read, &sync, &wire].into_iter().filter_map(|reading| reading.rate());
         let slowest = rates.map(|rate| rate.bits_per_s).fold(f64::INFINITY, f64::min);
-        let bytes = (slowest / 8.0 * self.seconds * WAY * 0.8) as u64;
-        let bytes = bytes.clamp(SCRATCH_BYTES_MIN, SCRATCH_BYTES_MAX).min(self.whole_source(&read));
+        let bytes = way_bytes(slowest, self.seconds * WAY).min(self.whole_source(&read));
+        let time = way_time(bytes, slowest, self.seconds * WAY);
         // In files as large as those of the source: what files cost at the destination is to be the same.
         let files = measured_read.as_ref().map_or(1, |read| read.items.max(1));
         let file_bytes = read.rate().map_or(bytes, |rate| (rate.bytes / files).max(1));
@@ -138,7 +143,7 @@ impl<'a> Stand<'a> {
                     reasons[at] = Some(why.clone());
                     continue;
                 }
-                match self.way(what, from.clone(), to.clone(), bytes)? {
+                match self.way(what, from.clone(), to.clone(), bytes, Some(time))? {
                     Ok((rate, seen)) => {
                         rounds[at].push(rate);
                         if at == 3 {
@@ -259,14 +264,30 @@ impl<'a> Stand<'a> {
         Ok(measure::measure(asked, &|| self.stop.load(Ordering::Acquire)))
     }
 
-    /// A transfer. The outer error ends the probe, the inner one is told.
-    fn way(&self, what: &str, from: From, to: To, bytes_max: u64) -> Result<Way> {
+    /// A transfer, for another time than its share if one is given. The outer error ends the probe, the inner one is told.
+    fn way(&self, what: &str, from: From, to: To, bytes_max: u64, time: Option<Duration>) -> Result<Way> {
         self.check_stopped()?;
         self.say(what);
-        let result = Run::new(self, from, to, bytes_max).run_and_settle();
+        let run = Run::new(self, from, to, bytes_max);
+        let run = if let Some(time) = time { run.with(time, |_| ()) } else { run };
+        let result = run.run_and_settle();
         self.check_stopped()?;
         Ok(result)
     }
+}
+
+/// What each transfer that is compared moves: enough for most of its share of the time by the slowest part, and on a slow
+/// way for longer, within bounds.
+fn way_bytes(slowest_bits_per_s: f64, seconds: f64) -> u64 {
+    let within = |seconds: f64| (slowest_bits_per_s / 8.0 * seconds) as u64;
+    let least = within(SLOW_WAY_SECONDS).clamp(SLOW_WAY_BYTES_MIN, WAY_BYTES_MIN);
+    within(seconds * 0.8).clamp(least, WAY_BYTES_MAX)
+}
+
+/// How long it may take until it is stopped: its share, or until it has come to its end, if that can be expected.
+fn way_time(bytes: u64, slowest_bits_per_s: f64, seconds: f64) -> Duration {
+    let expected = bytes as f64 * 8.0 / slowest_bits_per_s.max(1.0);
+    Duration::from_secs_f64((expected * LATE).min(SLOW_WAY_SECONDS * LATE).max(seconds))
 }
 
 fn why_missing(measured: &Result<Measured>) -> Option<String> {
@@ -307,4 +328,26 @@ fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<()> {
         registered.map_err(|error| failure::of_io("listen for signals", &error))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_over_a_slow_way_come_to_their_ends_in_a_bounded_time() {
+        let share = 4.0 * WAY;
+        for megabits in [0.1, 1.0, 10.0, 50.0, 200.0, 1e3, 1e5] {
+            let bytes = way_bytes(megabits * 1e6, share);
+            let expected = bytes as f64 * 8.0 / (megabits * 1e6);
+            let time = way_time(bytes, megabits * 1e6, share).as_secs_f64();
+            assert!((share..=SLOW_WAY_SECONDS * LATE).contains(&time), "{megabits}: {time}");
+            // Below some megabits a second the least takes longer.
+            assert!(expected <= SLOW_WAY_SECONDS || bytes == SLOW_WAY_BYTES_MIN, "{megabits}: {expected}");
+            assert!(time >= expected || bytes == SLOW_WAY_BYTES_MIN, "{megabits}: {time} of {expected}");
+        }
+        assert_eq!(way_bytes(200e6, share), WAY_BYTES_MIN);
+        assert_eq!(way_bytes(f64::INFINITY, share), WAY_BYTES_MAX);
+        assert_eq!(way_time(WAY_BYTES_MAX, f64::INFINITY, share).as_secs_f64(), share);
+    }
 }

@@ -10,13 +10,15 @@ use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
-pub(super) mod path;
+pub(crate) mod path;
 
 mod bulk;
 
 mod streaming;
 
 mod latency;
+
+mod streams;
 
 mod cca;
 
@@ -29,6 +31,8 @@ mod files;
 mod faults;
 
 mod layout;
+
+mod hop;
 
 mod congest;
 
@@ -63,12 +67,14 @@ pub const SUITES: &[Suite] = &[
     bulk::SUITE,
     streaming::SUITE,
     latency::SUITE,
+    streams::SUITE,
     cca::SUITE,
     order::SUITE,
     concurrency::SUITE,
     files::SUITE,
     faults::SUITE,
     layout::SUITE,
+    hop::SUITE,
     congest::SUITE,
     frames::SUITE,
     lag::SUITE,

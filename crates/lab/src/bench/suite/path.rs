@@ -108,7 +108,9 @@ fn of_lines(case: &Case, lines: &[Line], sample: Sample) -> Sample {
         let distance = (line.measured - line.expected).abs();
         if distance == 0.0 { 0.0 } else { distance / line.tolerance.max(f64::MIN_POSITIVE) }
     };
-    let worst = lines.iter().max_by(|a, b| off(a).total_cmp(&off(b)));
+    // Of equals the one that may be off by more: that the wire lost nothing says the least.
+    let worst =
+        lines.iter().max_by(|a, b| off(a).total_cmp(&off(b)).then(a.tolerance.total_cmp(&b.tolerance)));
     let Some(worst) = worst else { return sample };
     // In base units, as all figures are.
     let base = |value: f64| match worst.unit {
@@ -150,6 +152,8 @@ mod tests {
         assert_eq!((sample.series.as_str(), sample.parameter("loss")), ("loss", Some(0.01)));
         assert_eq!(sample.measured[OFF].value(), Some(0.75));
         assert_eq!(sample.measured["measured"].value(), Some(130.0));
+        let exact = of_lines(&case, &[line(100.0, 100.0, 40.0), lines[2].clone()], Sample::default());
+        assert_eq!(exact.predicted["measured"].value(), Some(100.0));
         let spoilt = of_lines(&case, &[lines[0].clone(), line(0.0, 3.0, 0.0)], Sample::default());
         assert_eq!(spoilt.measured[OFF].value(), Some(1e3));
     }

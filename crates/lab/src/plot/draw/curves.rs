@@ -300,8 +300,12 @@ impl<'a> Words<'a> {
             let places: Vec<(f64, f64)> =
                 series.points.iter().filter_map(|point| frame.at(point.x, point.y)).collect();
             taken.extend(places.iter().copied().map(around));
-            let pairs = if series.way == Way::Dots { &[] } else { &places[..] };
-            taken.extend(pairs.windows(2).flat_map(|pair| along(pair[0], pair[1])).map(around));
+            let drawn = match series.way {
+                Way::Dots => Vec::new(),
+                Way::Line => places,
+                Way::Stairs => corners(frame, &places),
+            };
+            taken.extend(drawn.windows(2).flat_map(|pair| along(pair[0], pair[1])).map(around));
         }
         let title = Type::BODY.width(&frame.y.title);
         Words { frame, taken, words: vec![[0.0, 0.0, title, Type::BODY.line()]] }
@@ -363,6 +367,18 @@ impl<'a> Words<'a> {
         self.words.push(place);
         html! { text class="small halo" x=(px(place[0])) y=(px(place[1] + 11.0)) { (label) } }
     }
+}
+
+/// Where stairs turn, from the bottom to the right border.
+fn corners(frame: &Frame, places: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut corners = Vec::new();
+    let mut y = frame.up(0.0);
+    for &(x, next) in places {
+        corners.extend([(x, y), (x, next)]);
+        y = next;
+    }
+    corners.extend((!places.is_empty()).then_some((frame.left + frame.width, y)));
+    corners
 }
 
 /// Points on the way between two.

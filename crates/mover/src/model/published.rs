@@ -1,0 +1,89 @@
+//! Rates that were published: what instruments make, and what clouds let pass at the most. Numbers to compare with or to
+//! start from; each with its source and the year that it is of, since both kinds grow old quickly.
+//!
+//! Of 000 Table X nothing is here: it has numbers of tasks and cores, and no rate.
+
+use serde::Serialize;
+
+/// What a rate is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// What an instrument makes, and somebody has to take away.
+    Instrument,
+    /// What a cloud's machine or its line to the outside carries at most, as its owner says.
+    Cloud,
+    /// What somebody measured.
+    Measured,
+}
+
+/// One rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Published {
+    /// Of what.
+    pub name: &'static str,
+    /// What kind.
+    pub kind: Kind,
+    /// In bits a second; of a cloud the most.
+    pub bits_per_s: f64,
+    /// Paper and place.
+    pub source: &'static str,
+    /// It is of then: when it was measured or planned for; of what providers say, when the paper looked.
+    pub year: u16,
+}
+
+const GBIT: f64 = 1e9;
+const GBYTE: f64 = 8e9;
+
+/// All of them, by kind.
+pub const PUBLISHED: &[Published] = &[
+    instrument("APS, detectors", 480.0 * GBIT, "003 section 1", 2025),
+    instrument("LCLS-II, detectors", 200.0 * GBYTE, "003 section 2.2.2", 2023),
+    instrument("LCLS-II, detectors, planned", 1000.0 * GBYTE, "003 section 2.2.2", 2029),
+    instrument("LCLS-II, coherent scattering, reduced", 2.0 * GBYTE, "003 Table 3", 2023),
+    instrument("LCLS-II, liquid scattering, reduced", 4.0 * GBYTE, "003 Table 3", 2023),
+    instrument("DELERIA (FRIB)", 40.0 * GBIT, "003 section 2.2.4", 2025),
+    instrument("DELERIA (FRIB), aim", 100.0 * GBIT, "003 section 2.2.4", 2025),
+    instrument("LHC experiment, before its triggers", 40_000.0 * GBYTE, "003 section 2.2.1", 2025),
+    instrument("LHC experiment, kept", GBYTE, "003 section 2.2.1", 2025),
+    cloud("Google Compute Engine, A3-highgpu-8g", 1000.0 * GBIT, "000 Table VII"),
+    cloud("Google Compute Engine, G4-standard-384", 400.0 * GBIT, "000 Table VII"),
+    cloud("Google Dedicated Interconnect, a port", 100.0 * GBIT, "000 Table VII"),
+    cloud("AWS EC2, largest instances", 400.0 * GBIT, "000 Table VIII"),
+    cloud("AWS Direct Connect", 100.0 * GBIT, "000 Table VIII"),
+    cloud("Azure VM, largest series", 100.0 * GBIT, "000 Table IX"),
+    cloud("Azure ExpressRoute", 100.0 * GBIT, "000 Table IX"),
+    cloud("Azure Firewall Premium", 100.0 * GBIT, "000 Table IX"),
+    measured("a VM of AWS EC2 with 10 Gbit/s", 6.0 * GBIT, "000 section III-F", 2019),
+    measured("1 PB, encrypted and checked, 80 Gbit/s", 76.63 * GBIT, "000 section III-B", 2018),
+];
+
+const fn instrument(name: &'static str, bits_per_s: f64, source: &'static str, year: u16) -> Published {
+    Published { name, kind: Kind::Instrument, bits_per_s, source, year }
+}
+
+const fn cloud(name: &'static str, bits_per_s: f64, source: &'static str) -> Published {
+    Published { name, kind: Kind::Cloud, bits_per_s, source, year: 2025 }
+}
+
+const fn measured(name: &'static str, bits_per_s: f64, source: &'static str, year: u16) -> Published {
+    Published { name, kind: Kind::Measured, bits_per_s, source, year }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> f64 {
+        PUBLISHED.iter().find(|one| one.name.starts_with(name)).unwrap().bits_per_s
+    }
+
+    /// 003 section 5: 2 GB/s are 64 % of 25 Gbit/s, 4 GB/s are more than it carries. 000 section III-F: 40 % lost.
+    #[test]
+    fn they_agree_with_what_the_papers_make_of_them() {
+        assert_eq!(of("LCLS-II, coherent") / 25e9, 0.64);
+        assert!(of("LCLS-II, liquid") > 25e9);
+        assert_eq!(of("a VM of AWS") / 10e9, 0.6);
+        assert!(PUBLISHED.iter().all(|one| one.bits_per_s > 0.0 && (2017..2030).contains(&one.year)));
+    }
+}

@@ -1,0 +1,383 @@
+//! The table of docs/guide/bench.md: what each suite found here, from the committed results of `thalweg bench`.
+
+use crate::{figures, tools};
+use anyhow::Result;
+use std::fmt::Write;
+use std::path::Path;
+use thalweg_lab::bench::record::{Quantity, Results, Sample};
+use thalweg_lab::bench::statistics::median;
+use thalweg_lab::plot::unit::{Unit, number};
+use thalweg_lab::plot::{Body, Figure};
+use thalweg_lab::report;
+
+/// The guide.
+pub const PAGE: &str = "docs/guide/bench.md";
+
+/// What was asked, and how the answer is found in a result; nothing where it has no such samples.
+type Row = (&'static str, &'static str, fn(&Results) -> Option<String>);
+
+/// By suite, in the order of the guide.
+const ROWS: &[Row] = &[
+    ("latency", "default buffers over a distance, one stream of TCP", window_law),
+    ("streams", "streams of one window over a distance", streams),
+    ("sweep bulk", "files of one size", sizes),
+    ("sweep streaming", "files that grow: how long after its writer a copy is whole", growing),
+    ("cca", "loss, one stream", controls),
+    ("storage", "the disk", disk),
+    ("concurrency", "files at once and streams", concurrency),
+    ("files", "001 Eq 6, fitted on 4 numbers of files", files),
+    ("faults", "damaged chunks, sent again on the wire", damage),
+    ("layout", "reading by the place on the medium", layout),
+    ("hop", "one more host on the way", hop),
+    ("congest", "clients that begin together, and in slots: the longest transfer", congestion),
+    ("slots", "producers at once, and in promised slots: the longest transfer", promised),
+    ("frames", "a scan: after its last frame", scan),
+    ("lag", "from written to readable far away", lag),
+    ("order", "orders on a simulated array, reading, from few and many threads", order),
+];
+
+/// The guide with the table between its marks.
+///
+/// # Errors
+/// If the guide has no marks, or a result cannot be read.
+pub fn page() -> Result<String> {
+    let results = figures::results()?;
+    let mut table = "| question | found | runs, result |\n|---|---|---|\n".to_owned();
+    for (suite, question, of) in ROWS {
+        for (path, results) in results.iter().filter(|(_, results)| results.about.suite == *suite) {
+            if let Some(found) = of(results) {
+                let _ = writeln!(table, "| {question} | {found} | {} |", source(results, path));
+            }
+        }
+    }
+    tools::with_results(PAGE, &table)
+}
+
+fn source(results: &Results, path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let date = results.about.date.split('T').next().unwrap_or_default();
+    format!("{}, [{name}](../../{}), {date}", results.about.iterations, path.display())
+}
+
+/// Samples that are looked at.
+struct Chosen<'a>(Vec<&'a Sample>);
+
+impl<'a> Chosen<'a> {
+    fn all(results: &'a Results) -> Chosen<'a> {
+        Chosen(results.samples.iter().collect())
+    }
+
+    fn with(&self, is_it: impl Fn(&Sample) -> bool) -> Chosen<'a> {
+        Chosen(self.0.iter().copied().filter(|sample| is_it(sample)).collect())
+    }
+
+    fn series(&self, name: &str) -> Chosen<'a> {
+        self.with(|sample| sample.series == name)
+    }
+
+    fn at(&self, parameter: &str, value: f64) -> Chosen<'a> {
+        self.with(|sample| sample.parameter(parameter) == Some(value))
+    }
+
+    fn word(&self, parameter: &str, word: &str) -> Chosen<'a> {
+        self.with(|sample| sample.parameters.get(parameter) == Some(&word.into()))
+    }
+
+    /// Different values of a parameter, rising.
+    fn values(&self, parameter: &str) -> Vec<f64> {
+        let mut values: Vec<f64> = self.0.iter().filter_map(|sample| sample.parameter(parameter)).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        values
+    }
+
+    fn names(&self) -> Vec<&'a str> {
+        let mut names: Vec<&str> = Vec::new();
+        for sample in &self.0 {
+            if !names.contains(&sample.series.as_str()) {
+                names.push(&sample.series);
+            }
+        }
+        names.sort_unstable();
+        names
+    }
+
+    fn median(&self, of: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+        let values: Vec<f64> = self.0.iter().filter_map(|sample| of(sample)).collect();
+        (!values.is_empty()).then(|| median(&values))
+    }
+
+    fn rate(&self) -> Option<f64> {
+        self.median(|sample| measured(sample, "rate").or(Some(sample.rate_bits_per_s())))
+    }
+
+    fn time(&self) -> Option<f64> {
+        self.median(|sample| Some(sample.wall_s))
+    }
+
+    fn most(&self, of: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+        self.0.iter().filter_map(|sample| of(sample)).reduce(f64::max)
+    }
+
+    /// How far a law is off, in the median, and of how many samples.
+    fn law(&self, name: &str) -> Option<String> {
+        let off = |sample: &Sample| Some((predicted(sample, name)? / measured(sample, name)? - 1.0).abs());
+        let count = self.0.iter().filter(|sample| off(sample).is_some()).count();
+        Some(format!("off by {} in the median of {count}", Unit::Share.show(self.median(off)?)))
+    }
+}
+
+fn measured(sample: &Sample, name: &str) -> Option<f64> {
+    sample.measured.get(name).and_then(Quantity::value)
+}
+
+fn predicted(sample: &Sample, name: &str) -> Option<f64> {
+    sample.predicted.get(name).and_then(Quantity::value)
+}
+
+fn bits(value: f64) -> String {
+    Unit::BitsPerS.show(value)
+}
+
+fn seconds(value: f64) -> String {
+    Unit::Seconds.show(value)
+}
+
+fn ends(values: &[f64]) -> Option<(f64, f64)> {
+    Some((*values.first()?, *values.last()?))
+}
+
+fn window_law(results: &Results) -> Option<String> {
+    let one = Chosen::all(results).series("one TCP stream, default buffers");
+    let (near, far) = ends(&one.values("rtt"))?;
+    Some(format!(
+        "{} over {}, {} over {}; the window law is {}",
+        bits(one.at("rtt", near).rate()?),
+        seconds(near),
+        bits(one.at("rtt", far).rate()?),
+        seconds(far),
+        one.law("rate")?
+    ))
+}
+
+fn streams(results: &Results) -> Option<String> {
+    let all = Chosen::all(results);
+    let far = all.at("rtt", *all.values("rtt").last()?);
+    let (few, many) = ends(&all.values("streams"))?;
+    Some(format!(
+        "over {}: {} by {few}, {} by {many}; the window law is {}",
+        seconds(*all.values("rtt").last()?),
+        bits(far.at("streams", few).rate()?),
+        bits(far.at("streams", many).rate()?),
+        all.law("rate")?
+    ))
+}
+
+/// One statement for each round trip time, or one where there is only the loopback.
+fn by_distance(all: &Chosen<'_>, say: impl Fn(&Chosen<'_>) -> Option<String>) -> Option<String> {
+    let rtts = all.values("rtt");
+    if rtts.is_empty() {
+        return say(all);
+    }
+    let said =
+        rtts.iter().filter_map(|&rtt| Some(format!("over {}: {}", seconds(rtt), say(&all.at("rtt", rtt))?)));
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+fn sizes(results: &Results) -> Option<String> {
+    by_distance(&Chosen::all(results), |all| {
+        let (small, large) = ends(&all.values("file_size"))?;
+        let of = |size: f64| {
+            Some(format!("{} of {}", bits(all.at("file_size", size).rate()?), Unit::Bytes.show(size)))
+        };
+        Some(format!("{}, {}", of(small)?, of(large)?))
+    })
+}
+
+fn growing(results: &Results) -> Option<String> {
+    by_distance(&Chosen::all(results), |all| {
+        let grown = all.with(|sample| measured(sample, "lag_at_the_end").is_some());
+        let large = grown.at("file_size", *grown.values("file_size").last()?);
+        let of = |name: &&str| {
+            let lag = large.series(name).median(|sample| measured(sample, "lag_at_the_end"))?;
+            Some(format!("{} ({name})", seconds(lag)))
+        };
+        Some(large.names().iter().filter_map(of).collect::<Vec<_>>().join(", "))
+    })
+}
+
+fn controls(results: &Results) -> Option<String> {
+    let all = Chosen::all(results);
+    let loss = *all.values("loss").last()?;
+    let lossy = all.at("loss", loss);
+    let of = |name: &&str| {
+        let one = lossy.series(name);
+        let law = one.median(|sample| predicted(sample, "rate"));
+        let law = law.map_or(String::new(), |law| format!(" (law {})", bits(law)));
+        Some(format!("{name} {}{law}", bits(one.rate()?)))
+    };
+    let said: Vec<String> = lossy.names().iter().filter_map(of).collect();
+    Some(format!("of {}: {}", number(loss), said.join(", ")))
+}
+
+fn disk(results: &Results) -> Option<String> {
+    let all = Chosen::all(results);
+    let best = |direction: &str| {
+        let of = all.word("direction", direction);
+        let rate = of.most(|sample| Some(sample.rate_bits_per_s()))?;
+        let best = of.0.iter().find(|sample| sample.rate_bits_per_s() == rate)?;
+        let size = Unit::Bytes.show(best.parameter("request_size")?);
+        Some(format!("{direction}: at best {}, {size} at depth {}", bits(rate), best.parameter("depth")?))
+    };
+    let said: Vec<String> = ["read", "write"].into_iter().filter_map(best).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+fn concurrency(results: &Results) -> Option<String> {
+    let all = Chosen::all(results).at("depth", 1.0);
+    let of = |files: f64, streams: f64| all.at("concurrency", files).at("streams", streams).rate();
+    let (files, streams) = (all.values("concurrency"), all.values("streams"));
+    let pairs = files.iter().flat_map(|&files| streams.iter().map(move |&streams| (files, streams)));
+    let rated = pairs.filter_map(|(files, streams)| Some((of(files, streams)?, files, streams)));
+    let (best, at_once, by) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let one = of(files[0], streams[0])?;
+    Some(format!("{} with one of each; best {} with {at_once} files, {by} streams", bits(one), bits(best)))
+}
+
+/// From the figure, which fits and says how well.
+fn files(results: &Results) -> Option<String> {
+    let figures = report::figures(std::slice::from_ref(results));
+    let fit: &Figure = figures.iter().find(|figure| figure.name == "files-fit")?;
+    let error = fit.notes.iter().find(|note| note.contains("mean absolute error"))?;
+    let Body::Curves(curves) = &fit.body else { return None };
+    let best = curves.limits.first().map_or(String::new(), |limit| format!("; {}", limit.label));
+    let all = Chosen::all(results);
+    let rated =
+        all.values("files").into_iter().filter_map(|files| Some((all.at("files", files).rate()?, files)));
+    let (_, measured_best) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!("{}{best}, measured best {measured_best}", error.trim_end_matches('.')))
+}
+
+fn damage(results: &Results) -> Option<String> {
+    let all = Chosen::all(results);
+    let shares = all.values("damaged_share");
+    let share = *shares.iter().find(|share| **share >= 0.02)?;
+    let again = "sent_again_on_the_wire";
+    let of = |name: &&str| {
+        let one = all.at("damaged_share", share).series(name);
+        let (seen, law) = (one.median(|s| measured(s, again))?, one.median(|s| predicted(s, again))?);
+        let bytes = |value: f64| format!("{} MB", number(value / 1e6));
+        Some(format!("{name}: {} (law {})", bytes(seen), bytes(law)))
+    };
+    let said: Vec<String> = all.names().iter().filter_map(of).collect();
+    Some(format!("of {}: {}", Unit::Share.show(share), said.join(", ")))
+}
+
+fn layout(results: &Results) -> Option<String> {
+    let all = Chosen::all(results);
+    let of = |name: &&str| {
+        let one = all.series(name);
+        let gain = one.word("order", "none").time()? / one.word("order", "layout").time()?;
+        Some(format!("{name}: {} times as fast as unsorted", number(gain)))
+    };
+    Some(all.names().iter().filter_map(of).collect::<Vec<_>>().join(", "))
+}
+
+fn hop(results: &Results) -> Option<String> {
+    let all = Chosen::all(results);
+    let straight = all.series("straight from the storage's host").time()?;
+    let of = |name: &&str| Some(format!("{name} {} times", number(all.series(name).time()? / straight)));
+    let others: Vec<String> =
+        all.names().iter().filter(|name| name.starts_with("through")).filter_map(of).collect();
+    Some(format!("straight {}; {}", seconds(straight), others.join(", ")))
+}
+
+/// The longest transfers at the loads that 003 has, by how they begin.
+fn longest(all: &Chosen<'_>, starts: &[&str]) -> Option<String> {
+    let of = |load: f64| {
+        let said = starts.iter().filter_map(|starts| {
+            let some = all.at("load", load).word("starts", starts);
+            let longest = |sample: &Sample| measured(sample, "worst");
+            let (most, least) =
+                (some.most(longest)?, some.0.iter().copied().filter_map(longest).reduce(f64::min)?);
+            let range = if most == least {
+                seconds(most)
+            } else {
+                format!("{} to {}", seconds(least), seconds(most))
+            };
+            Some(format!("{starts} {range}"))
+        });
+        format!("at {} load {}", Unit::Share.show(load), said.collect::<Vec<_>>().join(", "))
+    };
+    let loads = all.values("load");
+    let shown = loads.iter().filter(|load| [0.16, 0.64, 0.96, 1.28].contains(*load));
+    let said: Vec<String> = shown.map(|load| of(*load)).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+fn congestion(results: &Results) -> Option<String> {
+    longest(&Chosen::all(results), &["simultaneous", "scheduled"])
+}
+
+fn promised(results: &Results) -> Option<String> {
+    longest(&Chosen::all(results), &["simultaneous", "slots"])
+}
+
+fn scan(results: &Results) -> Option<String> {
+    let all = Chosen::all(results);
+    let quick = all.at("period", *all.values("period").first()?);
+    let after = |name: &&str| {
+        let after = quick.series(name).median(|sample| measured(sample, "after_last_frame"))?;
+        Some((after, format!("{name} {}", seconds(after))))
+    };
+    let mut said: Vec<(f64, String)> = quick.names().iter().filter_map(after).collect();
+    said.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let said: Vec<String> = said.into_iter().map(|(_, words)| words).collect();
+    Some(format!("a frame each {}: {}", seconds(*quick.values("period").first()?), said.join(", ")))
+}
+
+fn lag(results: &Results) -> Option<String> {
+    let all = Chosen::all(results);
+    let small =
+        all.series("stream").at("message_size", *all.series("stream").values("message_size").first()?);
+    by_distance(&small, |some| {
+        let of = |name: &str| some.median(|sample| measured(sample, name));
+        Some(format!(
+            "P50 {}, P99 {}, longest {}",
+            seconds(of("lag_p50")?),
+            seconds(of("lag_p99")?),
+            seconds(some.most(|sample| measured(sample, "lag_max"))?)
+        ))
+    })
+}
+
+fn order(results: &Results) -> Option<String> {
+    let array = Chosen::all(results).word("disk", "simulated array").word("direction", "reading");
+    let array = array.at("request_size", *array.values("request_size").last()?);
+    let (few, many) = ends(&array.values("threads"))?;
+    let of = |order: &str| {
+        let one = array.word("order", order);
+        let rate = |threads: f64| Some(bits(one.at("threads", threads).rate()?));
+        Some(format!("{order} {} and {}", rate(few)?, rate(many)?))
+    };
+    let said: Vec<String> = ["strict", "serial", "loose", "none"].into_iter().filter_map(of).collect();
+    (!said.is_empty()).then(|| format!("{few} and {many}: {}", said.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_committed_result_of_a_suite_has_its_row() {
+        for (path, results) in figures::results().unwrap() {
+            let Some((.., of)) = ROWS.iter().find(|(suite, ..)| *suite == results.about.suite) else {
+                continue;
+            };
+            let found = of(&results).unwrap_or_else(|| panic!("nothing was found in {}", path.display()));
+            assert!(found.bytes().any(|byte| byte.is_ascii_digit()) && !found.contains('|'), "{found}");
+            assert!(!found.contains("NaN") && !found.contains("inf"), "{found}");
+        }
+    }
+}
