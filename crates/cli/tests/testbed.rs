@@ -307,7 +307,11 @@ fn a_change_takes_effect_while_programs_run() {
         .lines()
         .filter_map(|line| time(&line.expect("a line")));
     // Five as they were, then five as they are: however long it takes, ping ends after five minutes.
-    assert_eq!(times.by_ref().filter(|time| (10.0 - EARLY_MS..60.0 - EARLY_MS).contains(time)).take(5).count(), 5, "before");
+    assert_eq!(
+        times.by_ref().filter(|time| (10.0 - EARLY_MS..60.0 - EARLY_MS).contains(time)).take(5).count(),
+        5,
+        "before"
+    );
     testbed.set(&["--rtt", "60ms"]);
     assert_eq!(times.filter(|time| *time > 60.0 - EARLY_MS).take(5).count(), 5, "after");
     kill(Pid::from_raw(ping.id() as i32), Signal::SIGTERM).unwrap();
