@@ -1,7 +1,7 @@
 """The whole beamline by one command: a path, the station behind it, the detector before it; then a picture and figures.
 
 As root, both processes are hosts of their own, joined by an emulated path (`thalweg testbed`); else, or with --loopback,
-they meet on this machine's loopback.
+they meet on this machine's loopback. However it ends, keeper.py clears up behind it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from picture import words
 
 HERE = Path(__file__).parent
 #: A side that has not ended by then is ended.
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 def program() -> str | None:
@@ -30,49 +30,68 @@ def program() -> str | None:
     return os.environ.get("THALWEG_PROGRAM") or shutil.which("thalweg")
 
 
+def loopback_because(asked: argparse.Namespace) -> str | None:
+    """Why there is no emulated path, if there is none."""
+    if asked.loopback:
+        return "asked for"
+    if os.geteuid() != 0:
+        return "only root makes paths"
+    return None if program() else "there is no program thalweg"
+
+
+def testbed(what: str, directory: Path) -> list[str]:
+    """`thalweg testbed` for a path that is recorded in this directory."""
+    return [program() or "thalweg", "testbed", what, "--state", str(directory / "testbeds")]
+
+
 @contextmanager
-def path(asked: argparse.Namespace) -> Iterator[tuple[list[str], list[str], str]]:
+def cleared_up(asked: argparse.Namespace) -> Iterator[Path]:
+    """A directory that goes, with all processes of it and the path, when this process ends: in order, or killed."""
+    directory = Path(tempfile.mkdtemp(prefix="beamline-"))
+    words = [sys.executable, str(HERE / "keeper.py"), str(directory)]
+    if loopback_because(asked) is None:
+        words += testbed("down", directory)
+    # In a session of its own: Ctrl-C is not for it.
+    with subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True):
+        # Leaving the block closes the pipe and waits for its end.
+        yield directory
+
+
+def path(asked: argparse.Namespace, directory: Path) -> tuple[list[str], list[str], str]:
     """What puts a program into the near host, and into the far one, and where the far one listens."""
-    thalweg = program()
-    why = "asked for" if asked.loopback else "only root makes paths" if os.geteuid() != 0 else None
-    why = why or (None if thalweg else "there is no program thalweg")
-    if why is not None or thalweg is None:
+    why = loopback_because(asked)
+    if why is not None:
         print(f"over loopback ({why})")
-        yield [], [], "127.0.0.1:0"
-        return
-    name = ["--name", f"beamline-{os.getpid()}"]
-    command = [thalweg, "testbed", "up", *name, "--rtt", asked.rtt, "--rate", asked.bandwidth, "--json"]
-    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    try:
-        right = next(host["address"] for host in told["hosts"] if host["side"] == "right")
-        print(f"over an emulated path of {asked.rtt}, {asked.bandwidth}")
-        enter = [thalweg, "testbed", "run", *name]
-        yield [*enter, "left"], [*enter, "right"], f"{right}:8487"
-    finally:
-        subprocess.run([thalweg, "testbed", "down", *name], check=False, stdout=subprocess.DEVNULL)
+        return [], [], "127.0.0.1:0"
+    command = [*testbed("up", directory), "--rtt", asked.rtt, "--rate", asked.bandwidth, "--json"]
+    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    right = next(host["address"] for host in told["hosts"] if host["side"] == "right")
+    print(f"over an emulated path of {asked.rtt}, {asked.bandwidth}")
+    enter = testbed("run", directory)
+    return [*enter, "left"], [*enter, "right"], f"{right}:8487"
 
 
 def run(asked: argparse.Namespace, directory: Path) -> dict[str, Any]:
     """Both processes, to their ends."""
-    with path(asked) as (near, far, listen):
-        words = [*far, sys.executable, str(HERE / "station.py"), "--directory", str(directory), "--listen", listen]
-        words += ["--pixels", str(asked.pixels), "--image", str(asked.image)]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as station:
-            try:
-                assert station.stdout is not None
-                line = station.stdout.readline()
-                if not line:
-                    raise SystemExit("the station did not begin")
-                there = json.loads(line)
-                words = [*near, sys.executable, str(HERE / "detector.py")]
-                words += ["--scan", there["scan"], "--commands", there["commands"], "--ticket", there["ticket"]]
-                words += ["--pixels", str(asked.pixels), "--frames", str(asked.frames), "--set", str(asked.set)]
-                words += ["--period", str(asked.period)]
-                detector = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-                if station.wait(timeout=PATIENCE_S) != 0:
-                    raise SystemExit("the station failed")
-            finally:
-                station.kill()
+    near, far, listen = path(asked, directory)
+    words = [*far, sys.executable, str(HERE / "station.py"), "--directory", str(directory), "--listen", listen]
+    words += ["--pixels", str(asked.pixels), "--image", str(asked.image)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as station:
+        try:
+            assert station.stdout is not None
+            line = station.stdout.readline()
+            if not line:
+                raise SystemExit("the station did not begin")
+            there = json.loads(line)
+            words = [*near, sys.executable, str(HERE / "detector.py")]
+            words += ["--scan", there["scan"], "--commands", there["commands"], "--ticket", there["ticket"]]
+            words += ["--pixels", str(asked.pixels), "--frames", str(asked.frames), "--set", str(asked.set)]
+            words += ["--period", str(asked.period)]
+            detector = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+            if station.wait(timeout=PATIENCE_S) != 0:
+                raise SystemExit("the station failed")
+        finally:
+            station.kill()
     told: dict[str, Any] = json.loads((directory / "report.json").read_text())
     told["detector"] = json.loads(detector.stdout)
     return told
@@ -91,8 +110,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("."), help="where arrived.png and report.json go")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="beamline-") as scratch:
-        directory = Path(scratch)
+    with cleared_up(asked) as directory:
         told = run(asked, directory)
         shutil.copy(directory / "arrived.png", asked.out / "arrived.png")
     (asked.out / "report.json").write_text(json.dumps(told, indent=2) + "\n")

@@ -3,6 +3,7 @@
 use crate::{python, tools};
 use anyhow::Result;
 use std::process::Command;
+use thalweg_sys::child::dies_with_us;
 
 /// Options of the example.
 #[derive(clap::Args)]
@@ -25,12 +26,12 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let installed = python::install(args.no_install, args.release)?;
     println!("==> beamline");
-    python::succeed(
-        Command::new(&installed.python)
-            .arg("examples/beamline/run.py")
-            .args(["--out", "target/beamline"])
-            .args(&args.run)
-            .env("THALWEG_PROGRAM", &installed.program)
-            .current_dir(tools::root()),
-    )
+    let mut command = Command::new(&installed.python);
+    command
+        .arg("examples/beamline/run.py")
+        .args(["--out", "target/beamline"])
+        .args(&args.run)
+        .env("THALWEG_PROGRAM", &installed.program)
+        .current_dir(tools::root());
+    python::succeed(dies_with_us(&mut command))
 }

@@ -241,6 +241,13 @@ itself. `url` is `tw://HOST[:PORT][/EXPORT[/PATH]]` or an ssh place; `ticket` na
 to the configuration file; `~/` is your home) and goes over `--ticket`. A file of this machine that begins with `@` is \
 written `./@...`. Secrets stand in ticket files only, never in a configuration, in the environment or on a command line.
 
+## Variables that are no options
+
+| variable | what it says |
+|---|---|
+| `THALWEG_LOG` | what is told on stderr beside errors: `info`, `debug`, or by part, `thalweg_mover=debug` |
+| `THALWEG_STATIC` | a static program for `--bootstrap` |
+
 ## Options
 
 | option | variable | commands |

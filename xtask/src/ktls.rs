@@ -149,7 +149,7 @@ head -c {FILE} /dev/urandom > file
 copies() {{ # name, options of the server, options of the client
     {program} serve --listen 127.0.0.1:8487 --state server --ticket-file ticket --export e=/mnt/there $2 > server.log 2>&1 &
     server=$!
-    for i in $(seq 100); do [ -s ticket ] && break; sleep 0.1; done
+    for i in $(seq 600); do [ -s ticket ] && break; sleep 0.1; done
     for way in push pull; do
         rm -rf there/* here; mkdir -p there here
         case $way in
@@ -157,7 +157,7 @@ copies() {{ # name, options of the server, options of the client
             pull) cp file there/file; from=tw://127.0.0.1:8487/e/file to=here/ copy=here/file ;;
         esac
         before=$(awk '$1 == "TlsTxSw" {{ print $2 }}' /proc/net/tls_stat)
-        timeout -k 1 60 {program} cp -v --no-tune --state client --ticket ticket --cipher tls --streams {STREAMS} \
+        timeout -k 1 300 {program} cp -v --no-tune --state client --ticket ticket --cipher tls --streams {STREAMS} \
             $3 "$from" "$to" > client.log 2>&1
         status=$?
         cat client.log

@@ -80,7 +80,7 @@ pub fn help() -> String {
     format!(
         "Configuration: /etc/thalweg/config.toml, over it $XDG_CONFIG_HOME/thalweg/config.toml (or --config FILE alone), \
          over them the environment (THALWEG_STREAMS for --streams), over all the command line. Options that may stand \
-         there: {options}."
+         there: {options}. THALWEG_LOG=info (or debug) has it tell on stderr what it does."
     )
 }
 

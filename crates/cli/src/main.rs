@@ -81,6 +81,9 @@ fn failed(failure: &Failure, json: bool) -> std::process::ExitCode {
 fn start_log() {
     use tracing_subscriber::EnvFilter;
     if let Ok(filter) = EnvFilter::try_from_env("THALWEG_LOG") {
-        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+        // Colours are for people: a journal keeps what it is given.
+        let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+        let _ = log.with_writer(std::io::stderr).try_init();
     }
 }

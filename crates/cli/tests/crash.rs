@@ -47,7 +47,8 @@ fn may_be_sent_again(killed: &Killed, seconds: f64) -> u64 {
     CHUNK_BYTES * STREAMS + (rate * seconds) as u64
 }
 
-/// What was sent again after all the kills of a test.
+/// What was sent again after all the kills of a test. They work in memory: a disk that takes seconds for a round is behind
+/// by as many seconds of traffic, and says nothing of what a kill costs.
 #[derive(Default)]
 struct SentAgain {
     bytes: u64,
@@ -55,7 +56,7 @@ struct SentAgain {
 }
 
 impl SentAgain {
-    /// A round that records takes time itself, here on a busy disk, so a single kill may cost a second more than is
+    /// A round that records takes time itself, here on a busy machine, so a single kill may cost a second more than is
     /// promised; taken together they may not.
     #[track_caller]
     fn check(self) {
@@ -87,7 +88,7 @@ fn c1_a_local_copy_killed_at_any_moment_resumes() {
         return;
     }
     let mut random = Random::new(row);
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let total = make_source(&scratch.path("from"));
     let expected = digests(&scratch.path("from"));
     let mut sent_again = SentAgain::default();
@@ -148,7 +149,7 @@ const RATE: u64 = 40 << 20;
 fn c1_a_push_killed_at_any_moment_resumes() {
     let row = "C-1 push";
     let mut random = Random::new(row);
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let total = make_source(&scratch.path("from"));
     let expected = digests(&scratch.path("from"));
     std::fs::create_dir(scratch.path("export")).unwrap();
@@ -180,7 +181,7 @@ fn c1_a_push_killed_at_any_moment_resumes() {
 fn c1_a_pull_killed_at_any_moment_resumes() {
     let row = "C-1 pull";
     let mut random = Random::new(row);
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let total = make_source(&scratch.path("from"));
     let expected = digests(&scratch.path("from"));
     let daemon = scratch.daemon(&[("data", &scratch.path("from"))]);
@@ -241,7 +242,7 @@ fn c1_a_copy_killed_again_and_again_still_gets_there() {
 /// The daemon dies in the middle and stands again at the same address: the client that runs finishes by itself.
 fn kill_the_daemon(row: &str, is_push: bool) {
     let mut random = Random::new(row);
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let total = make_source(&scratch.path("from"));
     let expected = digests(&scratch.path("from"));
     let export = if is_push { scratch.path("to") } else { scratch.path("from") };
@@ -308,7 +309,7 @@ fn c4_a_local_copy_that_is_asked_to_stop_does_not_go_through_all_of_it_first() {
 #[test]
 fn c4_a_copy_that_is_asked_to_stop_ends_in_order_and_resumes() {
     use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGTERM};
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let total = make_source(&scratch.path("from"));
     std::fs::create_dir(scratch.path("export")).unwrap();
     let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
@@ -761,7 +762,7 @@ fn i8_a_partial_that_rots_between_kill_and_resume_is_not_believed() {
         return;
     }
     let mut random = Random::new(row);
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     make_source(&scratch.path("from"));
     for round in 0..quick_or_torture(2, 50) {
         let to = scratch.path("to");
@@ -794,7 +795,7 @@ fn i9_a_journal_that_rots_never_gives_wrong_content() {
         return;
     }
     let mut random = Random::new(row);
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     make_source(&scratch.path("from"));
     let to = scratch.path("to");
     let kept = scratch.path("kept");

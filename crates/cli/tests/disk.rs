@@ -611,20 +611,21 @@ fn d7_a_disk_that_takes_its_time_is_no_stall() {
 }
 
 fn slow_call_at_the_daemon(row: &str, is_push: bool, call: &str) {
-    let scratch = Scratch::new();
+    // In memory: no other call is slow.
+    let scratch = Scratch::in_memory();
     let from = scratch.path("from");
     std::fs::create_dir(&from).unwrap();
     std::fs::create_dir(scratch.path("to")).unwrap();
     std::fs::write(from.join("large"), noise(1, 12 << 20)).unwrap();
     let export = if is_push { scratch.path("to") } else { from.clone() };
-    let seconds = quick_or_torture(5, 90);
+    let seconds = quick_or_torture(12, 90);
     let inject = Strace::inject(&format!("{call}:delay_enter={}:when=2", seconds * 1_000_000));
     let daemon =
-        scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &["--stall-timeout", "2s"], |command| {
+        scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &["--stall-timeout", "5s"], |command| {
             inject.around(&command)
         });
     let options = ["cp", "--json", "--quiet", "--chunk", "1MiB", "--streams", "2", "--bwlimit", "16MiB"];
-    let command = with(with(scratch.thalweg(), options), ["--stall-timeout", "2s", "--ticket"]);
+    let command = with(with(scratch.thalweg(), options), ["--stall-timeout", "5s", "--ticket"]);
     let command = with(command, [&daemon.ticket]);
     let command = match is_push {
         true => with(with(command, [slashed(&from)]), [daemon.place("data", "")]),

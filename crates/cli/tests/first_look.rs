@@ -52,7 +52,7 @@ fn five_commands_lead_from_nothing_to_the_narrowest_stage() {
         std::fs::read(scratch.path("there/run7")).unwrap(),
         std::fs::read(scratch.path("run7")).unwrap()
     );
-    assert!(wait_until(Duration::from_secs(10), || !scratch.path("there/.thalweg-staging").exists()));
+    assert!(wait_until(Duration::from_secs(60), || !scratch.path("there/.thalweg-staging").exists()));
     assert_no_litter(&scratch.path("there"));
     // What `why` said last is about the copy.
     let said =

@@ -147,3 +147,90 @@ fn a_daemon_with_little_memory_serves_a_client_that_asks_for_many_streams() {
     let refused = scratch.run(["cp", "--memory", "1MiB", "a", "b"]);
     assert_eq!(refused.status.code(), Some(1));
 }
+
+/// What was said on stderr: an error that names the daemon, what is needed and what there is, and a hint.
+fn assert_says_why(said: &str, daemon: &Daemon) {
+    let place = format!("error: get memory for a stream at {} failed: ", daemon.address());
+    let cause = said.lines().find_map(|line| line.strip_prefix(&place)).unwrap_or_else(|| panic!("{said}"));
+    assert!(cause.contains("8388608") && cause.contains("(--memory)"), "{said}");
+    assert!(said.lines().any(|line| line.starts_with("hint: ") && line.contains("serve --memory")), "{said}");
+}
+
+#[test]
+fn a_daemon_that_has_no_memory_for_a_single_frame_says_what_it_needs_and_what_it_has() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir_all(&from).unwrap();
+    std::fs::create_dir_all(&to).unwrap();
+    std::fs::write(from.join("file"), noise(1, 1 << 20)).unwrap();
+    let daemon = scratch.daemon_with(&[("to", &to), ("from", &from)], &["--memory", "8MiB"]);
+    let ticket = daemon.ticket.display().to_string();
+    let here = format!("{}/", from.display());
+    for (source, target) in [
+        (here.clone(), daemon.place("to", "new/")),
+        (daemon.place("from", ""), format!("{}/", scratch.path("pulled").display())),
+    ] {
+        let words = ["cp", "--request", "16MiB", "--chunk", "16MiB", "--ticket", &ticket, &source, &target];
+        let refused = scratch.run(words);
+        assert_eq!(refused.status.code(), Some(6));
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_says_why(&said, &daemon);
+        assert!(said.contains("a frame takes 1"), "{said}");
+    }
+    // Nothing was begun there.
+    assert_eq!(std::fs::read_dir(&to).unwrap().count(), 0);
+    scratch.ok(["cp", "--ticket", &ticket, &here, &daemon.place("to", "new/")]);
+    assert_same(&from, &to.join("new"));
+}
+
+/// Four streams of a pipe that is still open have all of it.
+#[test]
+fn a_client_that_gets_no_stream_because_others_have_the_memory_is_told_so_and_comes_in_when_they_are_gone() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir_all(&from).unwrap();
+    std::fs::create_dir_all(&to).unwrap();
+    std::fs::write(from.join("file"), noise(1, 3 << 20)).unwrap();
+    let daemon = scratch.daemon_with(&[("to", &to), ("from", &from)], &["--memory", "8MiB"]);
+    let ticket = daemon.ticket.display().to_string();
+    let here = format!("{}/", from.display());
+    let mut command = scratch.thalweg();
+    command.args([
+        "stream",
+        "--quiet",
+        "--streams",
+        "4",
+        "--ticket",
+        &ticket,
+        "-",
+        &daemon.place("to", "pipe"),
+    ]);
+    let mut first = command.stdin(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(first.stdin.as_mut().unwrap(), &noise(2, 100_000)).unwrap();
+    // Until all of its streams stand, another client may find room.
+    let until = Instant::now() + Duration::from_secs(300);
+    for (number, pull) in [(0, false), (1, true)] {
+        loop {
+            let target = scratch.path(&format!("pulled{number}"));
+            let (source, target) = match pull {
+                false => (here.clone(), daemon.place("to", &format!("new{number}/"))),
+                true => (daemon.place("from", ""), format!("{}/", target.display())),
+            };
+            let second = scratch.run(["cp", "--streams", "2", "--ticket", &ticket, &source, &target]);
+            if second.status.success() {
+                assert!(Instant::now() < until, "the daemon always has memory");
+                continue;
+            }
+            let said = String::from_utf8_lossy(&second.stderr);
+            assert_eq!(second.status.code(), Some(6), "{said}");
+            assert_says_why(&said, &daemon);
+            assert!(said.contains("a buffer of "), "{said}");
+            break;
+        }
+    }
+    drop(first.stdin.take());
+    assert!(first.wait().unwrap().success());
+    assert_eq!(std::fs::read(to.join("pipe")).unwrap(), noise(2, 100_000));
+    scratch.ok(["cp", "--quiet", "--ticket", &ticket, &here, &daemon.place("to", "after/")]);
+    assert_same(&from, &to.join("after"));
+}

@@ -415,9 +415,11 @@ fn over_a_slow_path(is_push: bool, bytes: usize, rate: u64, stall_timeout: &str)
 /// A chunk that takes longer than the stall timeout is on its way all the same.
 #[test]
 fn p16_a_slow_path_is_not_a_stalled_one() {
-    for is_push in [true, false] {
-        over_a_slow_path(is_push, 8 << 20, 1 << 20, "3s");
-    }
+    std::thread::scope(|scope| {
+        for is_push in [true, false] {
+            scope.spawn(move || over_a_slow_path(is_push, 6 << 20, 512 << 10, "6s"));
+        }
+    });
 }
 
 /// And so is a single frame: it is seen to grow.
@@ -425,7 +427,7 @@ fn p16_a_slow_path_is_not_a_stalled_one() {
 fn p16_a_frame_that_takes_longer_than_the_stall_timeout_arrives() {
     std::thread::scope(|scope| {
         for is_push in [true, false] {
-            scope.spawn(move || over_a_slow_path(is_push, 2 << 20, 128 << 10, "2s"));
+            scope.spawn(move || over_a_slow_path(is_push, 2 << 20, 64 << 10, "6s"));
         }
     });
 }

@@ -55,19 +55,25 @@ fn copies_end_with_predicted_against_actual_and_teach_the_next() {
     for number in 0..100 {
         std::fs::remove_file(scratch.path(&format!("from/{number}"))).unwrap();
     }
-    let limited = copy(&scratch, 2, &["--bwlimit", "10MB/s"]);
+    let limited = copy(&scratch, 2, &["--bwlimit", "6MB/s"]);
     let told = &limited["prediction"];
     assert!(told["seconds"].as_f64() >= Some(2.0), "{told}");
     let (low, high) = (told["low_s"].as_f64().unwrap(), told["high_s"].as_f64().unwrap());
     assert!(low <= told["seconds"].as_f64().unwrap() && high <= told["p99_s"].as_f64().unwrap());
     assert!(told["wrong"].is_string() && told["actual_s"].as_f64() > Some(1.5), "{told}");
-    let terms: Vec<&str> =
-        told["terms"].as_array().unwrap().iter().map(|term| term["term"].as_str().unwrap()).collect();
+    // A machine on which a hundred entries take long has learned what one costs, too.
+    let terms: Vec<&str> = told["terms"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|term| term["term"].as_str().unwrap())
+        .filter(|term| *term != "entries")
+        .collect();
     assert_eq!(terms, ["start", "bytes", "end"]);
 
-    let out = predict(&scratch, &["--bwlimit", "10MB/s", "--deadline", "1h"]);
+    let out = predict(&scratch, &["--bwlimit", "6MB/s", "--deadline", "1h"]);
     assert_eq!((out.status.code(), &last(&out)["deadline"]), (Some(0), &Value::from("holds")));
-    let out = predict(&scratch, &["--bwlimit", "10MB/s", "--deadline", "1s"]);
+    let out = predict(&scratch, &["--bwlimit", "6MB/s", "--deadline", "1s"]);
     assert_eq!((out.status.code(), &last(&out)["deadline"]), (Some(2), &Value::from("too-late")));
     let answer = last(&out);
     assert_eq!(answer["binds"], "rate limit");
@@ -82,7 +88,7 @@ fn copies_end_with_predicted_against_actual_and_teach_the_next() {
     let words = scratch.ok([
         "predict",
         "--bwlimit",
-        "10MB/s",
+        "6MB/s",
         "--deadline",
         "1h",
         from.to_str().unwrap(),
@@ -97,7 +103,7 @@ fn copies_end_with_predicted_against_actual_and_teach_the_next() {
         "cp",
         "-v",
         "--bwlimit",
-        "10MB/s",
+        "6MB/s",
         "--report",
         report.to_str().unwrap(),
         from.to_str().unwrap(),

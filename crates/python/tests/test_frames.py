@@ -339,11 +339,13 @@ def test_coroutines_push_and_take_and_a_cancelled_wait_loses_nothing(channel: Ch
         got: list[bytes] = []
         async with thalweg.aio.Receiver(place, ticket=ticket) as receiver:
             producing = asyncio.ensure_future(produce())
-            # Waits that are given up in the middle.
+            # Waits that are given up in the middle, each a little later: on a slow machine the first ones may all be.
+            patience_s = 0.003
             while len(got) < 10:
                 try:
-                    what = await asyncio.wait_for(receiver.next(), 0.003)
+                    what = await asyncio.wait_for(receiver.next(), patience_s)
                 except TimeoutError:
+                    patience_s *= 1.05
                     continue
                 assert isinstance(what, thalweg.Frame)
                 got.append(bytes(what))

@@ -12,6 +12,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::agree;
 use thalweg_mover::run::flow::receiver::FlowReceive;
 use thalweg_mover::run::flow::sender::FlowSend;
+use thalweg_mover::run::party::Party;
 use thalweg_mover::run::session::{Session, Transfer};
 use thalweg_wire::message::{FlowTerms, Open, SourceForm};
 
@@ -23,23 +24,14 @@ impl Host {
             LocalFlows::open(to, &open.source, place.trailing_slash, &open.terms.job_key)
         })?;
         let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let run = FlowReceive::start(Arc::new(destination), open.terms, flow, event::nobody())?;
+        let run = FlowReceive::start(Arc::new(destination), open.terms, &flow, event::nobody())?;
         run.attach(open.transfer, session.outbox(), None);
-        if let Err(failure) = session.add(open.transfer, Transfer::ReceiveFlows(run.clone())) {
-            run.close();
-            return Err(failure);
-        }
-        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
-        in_thread("transfer", move || {
-            let _work = work;
-            let seen = || {
-                if let Some((slots, took)) = host.slots.as_ref().zip(run.take_longest_round()) {
-                    slots.note_settled(took, Instant::now());
-                }
-                (run.progress().settled_entries, run.peer_accounts(), run.side())
-            };
-            host.receive_to_the_end(&session, told.as_ref(), false, &*run, seen);
-            session.remove(run.number());
+        let host = self.strong()?;
+        self.receive(session, Transfer::ReceiveFlows(run.clone()), (told, false), run, move |run| {
+            if let Some((slots, took)) = host.slots.as_ref().zip(run.take_longest_round()) {
+                slots.note_settled(took, Instant::now());
+            }
+            run.progress()
         })
     }
 
@@ -66,7 +58,7 @@ impl Host {
         let reading = run.clone();
         in_thread("transfer", move || {
             let _work = work;
-            let seen = || (run.progress().settled, run.side(), run.peer_accounts());
+            let seen = || (run.progress().settled, run.own_accounts(), run.peer_accounts());
             let ended = watch(told.as_ref(), &session, false, |time| run.wait(time), seen);
             let result = match ended {
                 Some(ended) => agree::totals_of(ended).and_then(|totals| {

@@ -1,39 +1,31 @@
 //! The server's side of sessions: admits connections, opens transfers, waits for clients that were cut off,
 //! and cleans up behind those that do not come back.
 
-use crate::answer::{self, Room};
 use crate::export::Exports;
-use crate::published::Served;
 use crate::slots::Slots;
+use owner::ServerOwner;
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
-use thalweg_mover::endpoint::local::destination::{DestinationPlace, LocalDestination};
-use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
-use thalweg_mover::endpoint::sparing::SparingSource;
-use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
-use thalweg_mover::endpoint::{Destination, Source};
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{
     Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, TlsForm, own_system, proof_matches,
     resume_proof, stream_proof, tune_stream,
 };
-use thalweg_mover::manifest::filter::Filter;
-use thalweg_mover::run::Ended;
-use thalweg_mover::run::agree::{self, Party, Signer};
+use thalweg_mover::run::agree::Signer;
 use thalweg_mover::run::frames::hub::Hub;
-use thalweg_mover::run::receiver::ReceiveRun;
-use thalweg_mover::run::sender::SendRun;
-use thalweg_mover::run::session::{Owner, Session, Transfer};
-use thalweg_mover::transfer::{receiver, sender};
-use thalweg_wire::account::SideAccounts;
+use thalweg_mover::run::session::Session;
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direction, Message, Open, Opened, SourceForm, Steer, TransferNumber, Trial};
+
+mod opening;
+
+mod owner;
+
+pub(crate) use opening::{check_congestion, path_of, watch};
 
 /// Bounds of a server.
 #[derive(Debug, Clone)]
@@ -76,15 +68,6 @@ impl Default for HostLimits {
         }
     }
 }
-
-/// A client that said nothing for three heartbeats and is said to have begun anew is gone.
-const SILENCE: Duration = Duration::from_secs(3);
-/// What is heard later was not on its way before.
-const IN_FLIGHT: Duration = Duration::from_millis(500);
-/// Time between two tellings of where a transfer's time goes.
-const TELL_EVERY: Duration = Duration::from_secs(1);
-/// Time for a session that ends to put away what it received.
-const CLOSING: Duration = Duration::from_secs(5);
 
 /// How long a session without link and transfers is kept.
 const IDLE_PATIENCE: Duration = Duration::from_secs(10);
@@ -336,234 +319,6 @@ impl Host {
         }
     }
 
-    /// A knob of a transfer that we send. One that is over, or that we receive, has none.
-    fn steer(session: &Session, number: TransferNumber, steer: &Steer) {
-        for transfer in session.transfers() {
-            match transfer {
-                Transfer::Send(run) if run.number() == number => run.steer(steer),
-                Transfer::SendFlows(run) if run.number() == number => run.steer(steer),
-                _ => {}
-            }
-        }
-    }
-
-    fn open(&self, session: &Arc<Session>, open: Open) {
-        let number = open.transfer;
-        let form = open.source.clone();
-        let instance = self.instances.fetch_add(1, Ordering::Relaxed);
-        if let Some(frames) = open.frames.clone() {
-            return self.open_frames(session, open, &frames);
-        }
-        let opened = match (open.direction, open.flow.clone()) {
-            (Direction::Push, None) => self.open_push(session, open).map(|()| form.clone()),
-            (Direction::Pull, None) => self.open_pull(session, open),
-            (Direction::Push, Some(flow)) => self.receive_flows(session, open, flow).map(|()| form.clone()),
-            (Direction::Pull, Some(flow)) => self.send_flows(session, open, flow),
-        };
-        let (source, refused) = match opened {
-            Ok(source) => (source, None),
-            Err(failure) => {
-                // What the client says to it now crossed our answer.
-                session.remove(number);
-                (form, Some(failure))
-            }
-        };
-        let starts = refused.is_none();
-        let said = session.say(Message::Opened(Opened { transfer: number, source, instance, refused }));
-        if let Err(failure) = said {
-            tracing::info!(%failure, "the client is gone before its transfer began");
-        }
-        if starts
-            && let Some(Transfer::Send(run)) = session
-                .transfers()
-                .into_iter()
-                .find(|t| matches!(t, Transfer::Send(run) if run.number() == number))
-            && let Err(error) = run.start()
-        {
-            run.abort(failure::of_io("start", &error));
-        }
-    }
-
-    fn open_push(&self, session: &Arc<Session>, open: Open) -> Result<()> {
-        let is_trial = open.trial.is_some();
-        let destination: Arc<dyn Destination> = match open.trial {
-            None => Arc::new(self.open_destination(session, &open)?),
-            Some(Trial::Scratch { bytes_max }) => {
-                let place = self.exports.resolve(&open.places[0], true)?;
-                let place = DestinationPlace { path: path_of(place.path), below: place.below };
-                let terms = open.terms.clone();
-                Arc::new(LocalDestination::open_scratch(&place, &open.source, terms, bytes_max)?)
-            }
-            Some(_) => {
-                // Nothing is written; who may not even name the place shall not measure either.
-                self.exports.resolve(&open.places[0], false)?;
-                Arc::new(NullDestination::default())
-            }
-        };
-        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let run = ReceiveRun::start(
-            open.transfer,
-            destination,
-            open.terms,
-            receiver::Limits::default(),
-            session.outbox(),
-            event::nobody(),
-        )
-        .map_err(|error| failure::of_io("start", &error))?;
-        if let Err(failure) = session.add(open.transfer, Transfer::Receive(run.clone())) {
-            run.close();
-            return Err(failure);
-        }
-        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
-        in_thread("transfer", move || {
-            let _work = work;
-            let seen = || (run.progress().settled_entries, run.peer_accounts(), run.side());
-            host.receive_to_the_end(&session, told.as_ref(), is_trial, &*run, seen);
-            session.remove(run.number());
-        })
-    }
-
-    fn open_destination(&self, session: &Arc<Session>, open: &Open) -> Result<LocalDestination> {
-        self.when_free(session, &open.terms.job_key, || {
-            let place = self.exports.resolve(&open.places[0], !open.terms.dry_run)?;
-            LocalDestination::open(
-                DestinationPlace { path: path_of(place.path), below: place.below },
-                &open.source,
-                place.trailing_slash,
-                open.terms.clone(),
-                self.state.clone(),
-                Filter::new(open.filter.clone())?,
-            )
-        })
-    }
-
-    /// Where the job's lock is held by an older session of the same client that was cut off, this is that client
-    /// again under the same command: the older session ends, what it made durable stays.
-    pub(crate) fn when_free<T>(
-        &self,
-        session: &Arc<Session>,
-        job_key: &[u8; 16],
-        open: impl Fn() -> Result<T>,
-    ) -> Result<T> {
-        let since = Instant::now();
-        loop {
-            let busy = match open() {
-                Err(failure) if failure.kind == FailureKind::Busy => failure,
-                other => return other,
-            };
-            match self.holder(session, job_key) {
-                Some(holder) if holder.lost_since().is_some() || is_silent(&holder) => {
-                    tracing::info!("a client begins its job anew; its older session ends");
-                    let cause = "the same client began the job anew";
-                    holder.close(Some(Failure::new(FailureKind::Connection, "serve", cause)));
-                }
-                // It lives: what it says now was not on its way when we began to ask.
-                Some(holder) if holder.heard_at().is_some_and(|at| at > since + IN_FLIGHT) => {
-                    return Err(busy);
-                }
-                // Nobody's, or one that is just closing.
-                None if since.elapsed() > CLOSING => return Err(busy),
-                _ => {}
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Another session of the same client that receives for this job.
-    fn holder(&self, session: &Arc<Session>, job_key: &[u8; 16]) -> Option<Arc<Session>> {
-        let others: Vec<_> = self.sessions().values().cloned().collect();
-        others.into_iter().find(|other| {
-            !Arc::ptr_eq(other, session)
-                && other.peer.matches(&session.peer)
-                && other.transfers().iter().any(|transfer| match transfer {
-                    Transfer::Receive(run) => run.terms.job_key == *job_key,
-                    Transfer::ReceiveFlows(run) => run.terms.job_key == *job_key,
-                    Transfer::Send(_) | Transfer::SendFlows(_) | Transfer::Frames(_) => false,
-                })
-        })
-    }
-
-    fn open_pull(&self, session: &Arc<Session>, open: Open) -> Result<SourceForm> {
-        if let Some(name) = &open.terms.congestion {
-            check_congestion(name)?;
-        }
-        let roots = open
-            .places
-            .iter()
-            .map(|place| {
-                let place = self.exports.resolve(place, false)?;
-                Ok(SourceRoot {
-                    path: path_of(place.path),
-                    contents: place.trailing_slash,
-                    below: place.below,
-                })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let options = ScanOptions {
-            filter: Filter::new(open.filter.clone())?,
-            only: open.only.clone(),
-            preserve: open.terms.preserve,
-            one_file_system: false,
-            follow_links: false,
-            direct: open.terms.disk.source.direct,
-        };
-        let is_trial = open.trial.is_some();
-        let (source, form): (Arc<dyn Source>, SourceForm) = match open.trial {
-            Some(Trial::Noise { bytes, file_bytes }) => {
-                (Arc::new(NoiseSource { bytes, file_bytes }), SourceForm::Many)
-            }
-            trial => {
-                let source = LocalSource::open(roots, options)?;
-                let form = source.form();
-                match trial {
-                    Some(Trial::Source { bytes_max }) => {
-                        (Arc::new(SparingSource::new(Arc::new(source), bytes_max)), form)
-                    }
-                    _ => (Arc::new(source), form),
-                }
-            }
-        };
-        let limits = sender::Limits::for_terms(&open.terms);
-        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), event::nobody());
-        session.add(open.transfer, Transfer::Send(run.clone()))?;
-        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
-        in_thread("transfer", move || {
-            let _work = work;
-            let seen = || (run.progress().entries_settled, run.side(), run.peer_accounts());
-            if let Some(ended) = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen) {
-                match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_sender(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
-                }) {
-                    Ok(agreed) => tracing::info!(root = %agreed.sender.statement.root, "sent"),
-                    Err(failure) => tracing::warn!(%failure, "transfer failed"),
-                }
-            }
-            session.remove(run.number());
-        })?;
-        Ok(form)
-    }
-
-    /// Until a receiving side has ended, and was agreed on.
-    pub(crate) fn receive_to_the_end(
-        &self,
-        session: &Session,
-        told: Option<&Served>,
-        is_trial: bool,
-        run: &dyn Party,
-        seen: impl Fn() -> (u64, SideAccounts, SideAccounts),
-    ) {
-        if let Some(ended) = watch(told, session, is_trial, |time| run.wait(time), seen) {
-            match agree::totals_of(ended).and_then(|totals| {
-                agree::as_receiver(run, &self.signer(session), totals, agree::STATEMENT_TIMEOUT)
-            }) {
-                Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
-                Err(failure) => tracing::warn!(%failure, "transfer failed"),
-            }
-        }
-        run.close();
-    }
-
     pub(crate) fn signer(&self, session: &Session) -> Signer<'_> {
         Signer { identity: &self.identity, peer: session.peer, header: None }
     }
@@ -579,128 +334,18 @@ impl Host {
     }
 }
 
-struct ServerOwner {
-    host: Weak<Host>,
-    requests: Arc<AtomicU64>,
-    /// Questions that are being answered, by their numbers.
-    answers: Arc<Mutex<HashMap<u32, Arc<Room>>>>,
-    limit: usize,
-}
-
-impl Owner for ServerOwner {
-    fn on_message(&self, session: &Arc<Session>, message: Message) {
-        let Some(host) = self.host.upgrade() else { return };
-        let broken = |cause: &str| {
-            session.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
-        };
-        let rooms = || self.answers.lock().unwrap_or_else(|p| p.into_inner());
-        // Of an answer that has ended meanwhile there is nothing to be held back.
-        match message {
-            Message::Taken { number, pieces } => {
-                if let Some(room) = rooms().get(&number) {
-                    room.taken(pieces);
-                }
-                return;
-            }
-            Message::Steer(number, steer) => return Host::steer(session, number, &steer),
-            Message::Enough { number } => {
-                if let Some(room) = rooms().get(&number) {
-                    room.enough();
-                }
-                return;
-            }
-            _ => {}
-        }
-        if self.requests.fetch_add(1, Ordering::AcqRel) >= self.limit as u64 {
-            self.requests.fetch_sub(1, Ordering::AcqRel);
-            return broken("too many requests at once");
-        }
-        let room = Arc::new(Room::new());
-        if let Message::Ask { number, .. } = &message
-            && rooms().insert(*number, room.clone()).is_some()
-        {
-            return broken("two questions have the same number");
-        }
-        let (session, requests, answers) = (session.clone(), self.requests.clone(), self.answers.clone());
-        let work = move || {
-            match message {
-                Message::Open(open) => host.open(&session, *open),
-                Message::Ask { number, question } => {
-                    answer::answer(&host, &session, number, question, &room);
-                    answers.lock().unwrap_or_else(|p| p.into_inner()).remove(&number);
-                }
-                _ => {
-                    let cause = "the client said what only a server says";
-                    session.close(Some(Failure::new(FailureKind::Protocol, "serve", cause)));
-                }
-            }
-            requests.fetch_sub(1, Ordering::AcqRel);
-        };
-        if let Err(failure) = in_thread("request", work) {
-            tracing::error!(%failure, "request not served");
-            self.requests.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-
-    fn on_link_lost(&self, _: &Arc<Session>, why: &Failure) {
-        tracing::info!(%why, "link lost");
-    }
-
-    fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
-        tracing::info!(stream, %why, "stream lost");
-    }
-
-    fn portion_bytes(&self) -> usize {
-        let host = self.host.upgrade();
-        host.as_ref().and_then(|host| host.slots.as_ref()).map_or(usize::MAX, Slots::portion_bytes)
-    }
-
-    fn before_taking(&self, session: &Session, took: u64, is_over: &dyn Fn() -> bool) {
-        let host = self.host.upgrade();
-        if let Some(slots) = host.as_ref().and_then(|host| host.slots.as_ref()) {
-            slots.wait_for_turn(&session.id, took, is_over);
-        }
-    }
-
-    fn on_stream_stuck(&self, session: &Arc<Session>, stream: u16) {
-        // Without a link it is dialled anew anyway.
-        let _ = session.say(Message::Stuck { stream });
-    }
-}
-
 /// What the transfers of a session ask of its streams.
 fn wanted_path(session: &Session) -> PathHints {
     let mut path =
         PathHints { frame_bytes: thalweg_mover::plan::SEGMENT_BYTES as usize, ..PathHints::default() };
     for transfer in session.transfers() {
-        let (terms, sends) = match &transfer {
-            Transfer::Send(run) => (&run.terms, true),
-            Transfer::Receive(run) => (&run.terms, false),
-            Transfer::SendFlows(run) => (&run.terms, true),
-            Transfer::ReceiveFlows(run) => (&run.terms, false),
-            Transfer::Frames(run) => (run.terms(), run.sends()),
-        };
+        let (terms, sends) = (transfer.terms(), transfer.sends());
         path.window_bytes = path.window_bytes.or(terms.window_bytes);
         path.share_bytes = path.share_bytes.or(terms.share_bytes.filter(|_| sends));
         path.dscp = path.dscp.or(terms.dscp);
         path.congestion = path.congestion.or(terms.congestion.clone().filter(|_| sends));
     }
     path
-}
-
-/// Only what everybody on this machine may choose: on a client's word no module is loaded.
-pub(crate) fn check_congestion(name: &str) -> Result<()> {
-    let allowed = thalweg_sys::socket::allowed_congestion().unwrap_or_default();
-    if allowed.iter().any(|known| known == name) {
-        return Ok(());
-    }
-    let cause =
-        format!("the congestion control `{name}` is not permitted here; permitted: {}", allowed.join(", "));
-    Err(Failure::new(FailureKind::Unsupported, "open", cause))
-}
-
-fn is_silent(session: &Session) -> bool {
-    session.heard_at().is_some_and(|at| at.elapsed() > SILENCE)
 }
 
 fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
@@ -713,44 +358,10 @@ fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
         && ours.is_ok_and(|ours| proof_matches(&ours, &hello.proof))
 }
 
-pub(crate) fn path_of(bytes: Vec<u8>) -> PathBuf {
-    PathBuf::from(std::ffi::OsString::from_vec(bytes))
-}
-
 pub(crate) fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
         .map(drop)
         .map_err(|error| failure::of_io("start a thread", &error))
-}
-
-/// Waits until a transfer has ended, or its session, and tells meanwhile what is `seen`: entries settled, and where the
-/// time goes at the sending and at the receiving side.
-pub(crate) fn watch(
-    told: Option<&Served>,
-    session: &Session,
-    is_trial: bool,
-    wait: impl Fn(Duration) -> Option<Ended>,
-    seen: impl Fn() -> (u64, SideAccounts, SideAccounts),
-) -> Option<Ended> {
-    let tell = || {
-        if let Some(told) = told {
-            let (entries, sender, receiver) = seen();
-            told.tell(session.streams().len(), entries, sender, receiver);
-        }
-    };
-    let ended = loop {
-        match wait(TELL_EVERY) {
-            // Nobody comes back for a measurement.
-            None if is_trial && session.lost_since().is_some() => break None,
-            None if !session.is_closed() => tell(),
-            ended => break ended,
-        }
-    };
-    tell();
-    if let Some(told) = told {
-        told.end(matches!(ended, Some(Ended::Finished(_))));
-    }
-    ended
 }

@@ -190,8 +190,13 @@ fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 
 /// Everything that is told of, the latest last.
 pub fn all(state: &Path) -> Vec<Snapshot> {
+    all_at(state, since_1970().as_secs())
+}
+
+/// The same at a time, in seconds since 1970.
+fn all_at(state: &Path, now: u64) -> Vec<Snapshot> {
     let mut all: Vec<Snapshot> =
-        files(&state.join("transfers")).iter().filter_map(|path| read(path)).collect();
+        files(&state.join("transfers")).iter().filter_map(|path| read(path, now)).collect();
     all.sort_by(|a, b| a.id.cmp(&b.id));
     all
 }
@@ -200,14 +205,28 @@ pub fn all(state: &Path) -> Vec<Snapshot> {
 /// run.
 fn tidy(directory: &Path) -> usize {
     let mut files = files(directory);
+    // What somebody is writing at this moment is his.
+    files.retain(|path| !is_being_written(path));
     files.sort();
+    let now = since_1970().as_secs();
     let (running, mut over): (Vec<_>, Vec<_>) = files
         .into_iter()
-        .partition(|path| read(path).is_some_and(|snapshot| snapshot.state == State::Running));
+        .partition(|path| read(path, now).is_some_and(|snapshot| snapshot.state == State::Running));
     while over.len() >= KEPT {
         let _ = fs::remove_file(over.remove(0));
     }
     running.len()
+}
+
+/// Whether a file is not whole yet, and its writer there to make it so.
+fn is_being_written(path: &Path) -> bool {
+    let is_new = path.extension().is_some_and(|extension| extension == "new");
+    let writer = path.file_stem().and_then(|id| id.to_str()?.split('-').nth(1)?.parse().ok());
+    is_new && writer.is_some_and(is_there)
+}
+
+fn is_there(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -215,16 +234,15 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }
 
-fn read(path: &Path) -> Option<Snapshot> {
+fn read(path: &Path, now: u64) -> Option<Snapshot> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return None;
     }
     let mut text = String::new();
     fs::File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
     let mut snapshot: Snapshot = serde_json::from_str(&text).ok()?;
-    let is_silent = since_1970().as_secs().saturating_sub(snapshot.told_at) > SILENT_S;
-    let is_there = Path::new("/proc").join(snapshot.pid.to_string()).exists();
-    if snapshot.state == State::Running && (is_silent || !is_there) {
+    let is_silent = now.saturating_sub(snapshot.told_at) > SILENT_S;
+    if snapshot.state == State::Running && (is_silent || !is_there(snapshot.pid)) {
         snapshot.state = State::Gone;
     }
     Some(snapshot)
@@ -240,42 +258,57 @@ mod tests {
 
     #[test]
     fn transfers_that_begin_in_one_instant_keep_their_order() {
-        let state = std::env::temp_dir().join(format!("thalweg-instant-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&state);
+        let state = tempfile::tempdir().unwrap();
         let began: Vec<String> = (0..12)
             .map(|_| {
-                let publisher = Publisher::begin(&state, "a", "b", false).unwrap();
+                let publisher = Publisher::begin(state.path(), "a", "b", false).unwrap();
                 // As if the clock stood still.
                 publisher.put(|told| told.id = told.id.replacen(&told.id[..14], "00000000000000", 1));
                 publisher.told.into_inner().unwrap().id
             })
             .collect();
-        let found: Vec<String> = all(&state).into_iter().map(|snapshot| snapshot.id).collect();
+        let found: Vec<String> = all(state.path()).into_iter().map(|snapshot| snapshot.id).collect();
         assert_eq!(found, began);
-        fs::remove_dir_all(&state).unwrap();
     }
 
     #[test]
     fn what_is_told_is_found_again_and_only_the_last_ones_are_kept() {
-        let state = std::env::temp_dir().join(format!("thalweg-published-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&state);
-        assert!(all(&state).is_empty());
+        let scratch = tempfile::tempdir().unwrap();
+        let state = scratch.path();
+        assert!(all(state).is_empty());
         for number in 0..KEPT + 5 {
-            let publisher = Publisher::begin(&state, "a", &format!("b{number}"), false).unwrap();
+            let publisher = Publisher::begin(state, "a", &format!("b{number}"), false).unwrap();
             publisher.tell(&Evidence { bytes: number as u64, ..Evidence::default() });
-            assert_eq!(all(&state).last().map(|s| s.state), Some(State::Running));
+            let told_at = publisher.told.lock().unwrap().told_at;
+            let last = |now| all_at(state, now).last().map(|snapshot| snapshot.state);
+            assert_eq!(last(told_at + SILENT_S), Some(State::Running));
+            assert_eq!(last(told_at + SILENT_S + 1), Some(State::Gone));
             publisher.tell(&Evidence { bytes: 7, ..Evidence::default() });
             publisher.over(State::Finished);
         }
-        let told = all(&state);
+        let told = all(state);
         assert_eq!(told.len(), KEPT);
         let last = told.last().unwrap();
         assert_eq!((last.state, last.evidence.bytes), (State::Finished, 7));
         assert_eq!(last.to, format!("b{}", KEPT + 4));
         // Of a process that is gone.
-        let lost = Publisher::begin(&state, "a", "lost", false).unwrap();
+        let lost = Publisher::begin(state, "a", "lost", false).unwrap();
         lost.put(|told| told.pid = u32::MAX);
-        assert_eq!(all(&state).last().map(|s| s.state), Some(State::Gone));
-        fs::remove_dir_all(&state).unwrap();
+        assert_eq!(all(state).last().map(|s| s.state), Some(State::Gone));
+    }
+
+    #[test]
+    fn what_is_being_written_is_left_to_its_writer_and_what_a_dead_one_left_goes() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path();
+        let name =
+            |pid: u32, number: u32| directory.join(format!("00000000000000-{pid:010}-{number:010}.new"));
+        for number in 0..KEPT as u32 {
+            fs::write(name(std::process::id(), number), "").unwrap();
+            fs::write(name(u32::MAX, number), "").unwrap();
+        }
+        assert_eq!(tidy(directory), 0);
+        let own = (0..KEPT as u32).all(|number| name(std::process::id(), number).exists());
+        assert!(own && !name(u32::MAX, 0).exists());
     }
 }

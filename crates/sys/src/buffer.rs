@@ -22,6 +22,11 @@ pub fn bound(bytes: usize) {
     BOUND.store(bytes, Ordering::Release);
 }
 
+/// The bound; `None` if there is none.
+pub fn allowed() -> Option<usize> {
+    Some(BOUND.load(Ordering::Acquire)).filter(|bytes| *bytes != usize::MAX)
+}
+
 /// Bytes that all buffers take now.
 pub fn taken() -> usize {
     TAKEN.load(Ordering::Acquire)
@@ -39,9 +44,11 @@ fn reserve(bytes: usize, share: usize) -> io::Result<()> {
     let within = |taken: usize| taken.checked_add(bytes).filter(|taken| *taken <= most);
     match TAKEN.fetch_update(Ordering::AcqRel, Ordering::Acquire, within) {
         Ok(_) => Ok(()),
-        Err(_) => {
+        Err(taken) => {
             REFUSED.fetch_add(1, Ordering::Relaxed);
-            let why = format!("the memory for buffers is used up: {most} bytes were allowed (--memory)");
+            let why = format!(
+                "a buffer of {bytes} bytes is needed, and of {most} bytes that are allowed (--memory) {taken} are taken"
+            );
             Err(io::Error::new(io::ErrorKind::OutOfMemory, why))
         }
     }

@@ -38,7 +38,7 @@ fn tcps_account_adds_up_on_loopback() {
     let (read, far) = reader.join().unwrap();
     assert_eq!(read, bytes);
     // The last acknowledgement may be on its way.
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while socket::queued(&near).unwrap() > 0 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -248,7 +248,7 @@ fn a_time_limit_ends_a_wait_on_a_silent_peer() {
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
     let error = socket::send_all(&near, &vec![0; 256 << 20]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
-    assert!(begun.elapsed() >= limit && begun.elapsed() < Duration::from_secs(20));
+    assert!(begun.elapsed() >= limit && begun.elapsed() < Duration::from_secs(60));
     assert_eq!(
         socket::set_timeouts(&near, Some(Duration::ZERO), None).unwrap_err().kind(),
         ErrorKind::InvalidInput
@@ -337,7 +337,7 @@ fn signals_interrupt_nothing() {
         }),
         std::thread::spawn(move || {
             let found =
-                socket::poll(&[(left.as_fd(), Interest::READ)], Some(Duration::from_secs(20))).unwrap();
+                socket::poll(&[(left.as_fd(), Interest::READ)], Some(Duration::from_secs(120))).unwrap();
             assert!(found[0].readable);
             assert_eq!(socket::receive_exact(&left, &mut [0; 4]).unwrap(), 4);
         }),

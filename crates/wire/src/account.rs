@@ -136,6 +136,9 @@ pub struct StreamAccount {
     pub local: Option<IpAddr>,
     /// Address that it goes to.
     pub remote: Option<IpAddr>,
+    /// Our send buffer as it is now, the kernel's bookkeeping included, in bytes; 0 if unknown.
+    #[serde(default)]
+    pub send_buffer_bytes: u64,
 }
 
 impl SideAccounts {

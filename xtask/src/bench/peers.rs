@@ -544,6 +544,8 @@ impl Certificates {
             openssl(&format!("x509 -req -in {file}.csr {signed} -extfile extensions"))?;
         }
         let hash = openssl("x509 -hash -noout -in ca.pem")?;
+        // A suite with several scenarios starts its servers for each of them.
+        let _ = fs::remove_dir_all(own.directory());
         fs::create_dir(own.directory())?;
         fs::copy(own.path("ca.pem"), own.directory().join(format!("{hash}.0")))?;
         let policy = "access_id_CA X509 '/O=bench/CN=ca'\npos_rights globus CA:sign\n\

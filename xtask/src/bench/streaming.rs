@@ -5,7 +5,7 @@ use crate::bench::page::{Goal, number};
 use crate::figures;
 use anyhow::Result;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::Path;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::median;
 use thalweg_lab::plot::unit::Unit;
@@ -63,7 +63,7 @@ pub fn sections() -> Result<String> {
     for section in &SECTIONS {
         write!(out, "\n## {}\n\n{}\n\n", section.title, section.asks)?;
         let file = format!("bench/results/{}.jsonl", section.suite.replace(' ', "-"));
-        match results.iter().find(|(path, _)| *path == PathBuf::from(&file)) {
+        match results.iter().find(|(path, _)| path == Path::new(&file)) {
             Some((_, results)) => {
                 let about = &results.about;
                 let machine = &about.machine;

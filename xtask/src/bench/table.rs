@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use thalweg_lab::bench::statistics::median;
 
-/// The tools in it.
+/// The tools in it: ours and rsync over the same kind of link, one after the other.
 pub const TOOLS: [&str; 4] = ["thalweg daemon", "rsync daemon", "thalweg ssh", "rsync ssh"];
 
 /// Wall and CPU seconds of the runs of one tool in one scenario.
@@ -20,8 +20,8 @@ struct Runs {
     files: f64,
 }
 
-/// A Markdown table of a result file: medians, with the smallest and largest run, and how many times as long as
-/// thalweg over the same kind of link a tool took.
+/// A Markdown table of a result file: medians of wall time with the shortest and the longest run, thalweg and rsync side by
+/// side over the same kind of link, and how many times the time and the CPU seconds of thalweg rsync took.
 ///
 /// # Errors
 /// If the file cannot be read or holds something else.
@@ -42,47 +42,47 @@ pub fn table(path: &Path) -> Result<String> {
         runs.wall_s.push(number("wall_s")?);
         runs.cpu_s_per_gb.push(number("cpu_s")? / (runs.bytes / 1e9));
     }
-    let mut out = String::from(
-        "| scenario, cache | tool | wall s (min–max) | Gbit/s | CPU-s/GB (min–max) | wall, CPU against thalweg |\n\
-         |---|---|---|---|---|---|\n",
-    );
-    for ((scenario, place), runs) in &rows {
-        let (wall, cpu) = (median(&runs.wall_s), median(&runs.cpu_s_per_gb));
-        // Daemon against daemon, ssh against ssh.
-        let ours = TOOLS.iter().position(|tool| {
-            tool.starts_with("thalweg") && tool.split(' ').next_back() == TOOLS[*place].split(' ').next_back()
-        });
-        let ours = ours.and_then(|ours| rows.get(&(scenario.clone(), ours)));
-        let against = match ours {
-            Some(ours) if !TOOLS[*place].starts_with("thalweg") => {
-                format!("{:.2} ×, {:.2} ×", wall / median(&ours.wall_s), cpu / median(&ours.cpu_s_per_gb))
-            }
-            _ => String::new(),
-        };
-        writeln!(
-            out,
-            "| {scenario} | {} | {wall:.2} ({}) | {:.2} | {cpu:.2} ({}) | {against} |",
-            TOOLS[*place],
-            spread(&runs.wall_s),
-            runs.bytes * 8.0 / wall / 1e9,
-            spread(&runs.cpu_s_per_gb),
-        )?;
+    let mut out = String::from("| data, cache |");
+    for link in TOOLS.chunks(2) {
+        let [ours, theirs] = link else { unreachable!("tools come in pairs") };
+        write!(out, " {ours} | {theirs} | rsync took, time and CPU |")?;
+    }
+    out.push_str("\n|---|---|---|---|---|---|---|\n");
+    let scenarios: BTreeSet<&str> = rows.keys().map(|(scenario, _)| scenario.as_str()).collect();
+    for scenario in scenarios {
+        write!(out, "| {scenario} |")?;
+        for ours in (0..TOOLS.len()).step_by(2) {
+            let runs = |place| rows.get(&(scenario.to_owned(), place));
+            let (Some(ours), Some(theirs)) = (runs(ours), runs(ours + 1)) else {
+                write!(out, " | | |")?;
+                continue;
+            };
+            let against = |of: fn(&Runs) -> &[f64]| median(of(theirs)) / median(of(ours));
+            let (wall, cpu) = (against(|runs| &runs.wall_s[..]), against(|runs| &runs.cpu_s_per_gb[..]));
+            write!(out, " {} | {} | {wall:.2} ×, {cpu:.2} × |", ours.shown(), theirs.shown())?;
+        }
+        out.push('\n');
     }
     let runs = rows.values().map(|runs| runs.wall_s.len()).min().unwrap_or(0);
     let mut sizes: Vec<String> = rows
         .iter()
         .map(|((scenario, _), runs)| {
             let name = scenario.split(',').next().unwrap_or_default();
-            format!("{name}: {} files, {:.2} GB", runs.files, runs.bytes / 1e9)
+            let files = if runs.files == 1.0 { "file" } else { "files" };
+            format!("{name}: {} {files}, {:.2} GB", runs.files, runs.bytes / 1e9)
         })
         .collect();
     sizes.dedup();
     let about = &about["about"];
-    let of = |key: &str| about[key].as_str().unwrap_or("?").to_owned();
+    // rsync says its version with more spaces than it needs.
+    let of = |key: &str| {
+        let words: Vec<&str> = about[key].as_str().unwrap_or("?").split_whitespace().collect();
+        words.join(" ")
+    };
     write!(
         out,
-        "\nMedians of {runs} interleaved runs over loopback; final sync included, every copy compared afterwards; \
-         CPU seconds of all processes of both sides for each 10⁹ bytes. {}. rsync's daemon does not encrypt. \
+        "\nSeconds: medians of {runs} interleaved runs over loopback (shortest–longest), final sync included, every copy \
+         compared afterwards. CPU: of all processes of both sides. {}. rsync's daemon does not encrypt. \
          {} ({} cores), {}, {}; {}; {}, commit {}.\n",
         sizes.join("; "),
         of("cpu"),
@@ -96,9 +96,12 @@ pub fn table(path: &Path) -> Result<String> {
     Ok(out)
 }
 
-fn spread(values: &[f64]) -> String {
-    let (least, most) = values
-        .iter()
-        .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
-    format!("{least:.2}–{most:.2}")
+impl Runs {
+    fn shown(&self) -> String {
+        let (least, most) = self
+            .wall_s
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
+        format!("{:.2} ({least:.2}–{most:.2})", median(&self.wall_s))
+    }
 }

@@ -60,13 +60,16 @@ use tune::TuneArgs;
 use watch::{KeepRunArgs, WatchArgs};
 use way::{PredictArgs, ProbeArgs};
 
+/// What help and answers mean by such numbers.
+const PAPERS: &str = "Papers: 000 to 004, as in `003 Eq 11`, are those of docs/papers.md.";
+
 /// Moves huge data sets: encrypted, verified, durable, resumable, and says which stage is the narrowest.
 #[derive(Debug, Parser)]
 #[command(
     name = "thalweg",
     version,
     max_term_width = 100,
-    after_help = format!("{}\n\n{}", exit::help(), config::help())
+    after_help = format!("{}\n\n{}\n\n{PAPERS}", exit::help(), config::help())
 )]
 pub struct Args {
     /// What to do.

@@ -24,7 +24,7 @@ pub struct TuneArgs {
     #[arg(value_name = "DST")]
     pub destination: OsString,
     /// Take no longer than this, from 10 s to 1 h: less tries less
-    #[arg(long, value_name = "TIME", default_value = "90s", value_parser = parse_tune_time)]
+    #[arg(long, value_name = "TIME", default_value = "4m", value_parser = parse_tune_time)]
     pub time: Duration,
     /// Move no more content than this in all trials, at least 64 MiB
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = parse_tune_bytes)]

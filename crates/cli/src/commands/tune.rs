@@ -12,6 +12,7 @@ use crate::args::tune::TuneArgs;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{json, out, units};
+use knobs::{Knobs, small_chunk_bytes};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use thalweg_client::fars::Fars;
@@ -22,13 +23,16 @@ use thalweg_mover::basin::{Evidence, judge};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan::{self, Plan, Tuned, show_rate};
 use thalweg_mover::run::copy::{From, To, Wishes};
-use thalweg_mover::tune::search::{Decision, Ladder, Search, Setting};
-use thalweg_sys::socket;
-use thalweg_wire::limits;
+use thalweg_mover::tune::search::{Decision, Search, Setting};
 
-/// A trial takes so much of the time that there is, so that most comparisons come to their end.
+mod knobs;
+
+/// A trial takes so much of the time that there is, but no longer than that: with the time that is usual, a hundred of them
+/// have room, and every knob has its turn.
 const TRIALS: u32 = 45;
-const TRIAL: (Duration, Duration) = (Duration::from_millis(700), Duration::from_secs(5));
+const TRIAL: (Duration, Duration) = (Duration::from_millis(700), Duration::from_secs(2));
+/// And so much of the bytes: with those that are usual, four streams have 16 chunks of 4 MiB each.
+const TRIALS_OF_BYTES: u64 = 64;
 /// However slow the way is, so many trials have their time.
 const TRIALS_MIN: u32 = 12;
 /// Chunks that each stream has through in a trial at least.
@@ -37,27 +41,6 @@ const CHUNKS_MIN: u64 = 2;
 const TRIAL_ROUND_TRIPS: u32 = 20;
 /// Bytes of one trial: fewer say nothing, more are not worth the room at the destination.
 const TRIAL_BYTES: (u64, u64) = (4 << 20, 2 << 30);
-/// Files at once matter only where there are so many.
-const ENTRIES_MIN: u64 = 64;
-
-const STREAMS: &[u64] = &[1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-const REQUEST_BYTES: &[u64] = &[256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
-const IO_DEPTHS: &[u64] = &[1, 2, 4, 8, 16];
-const CONCURRENCY: &[u64] = &[64, 256, 1024, 4096];
-const CONGESTION: &[&str] = &["cubic", "bbr", "reno"];
-const _: () = assert!(STREAMS[STREAMS.len() - 1] == plan::STREAMS_MAX as u64);
-const _: () = assert!(REQUEST_BYTES[REQUEST_BYTES.len() - 1] <= plan::CHUNK_BYTES);
-const _: () = assert!(IO_DEPTHS[IO_DEPTHS.len() - 1] <= limits::IO_DEPTH_MAX as u64);
-const _: () = assert!(CONCURRENCY[CONCURRENCY.len() - 1] <= limits::CONCURRENCY_MAX as u64);
-
-/// What a ladder is of, and the values of its steps.
-enum Knob {
-    Streams(Vec<u64>),
-    Congestion(Vec<Option<String>>),
-    Request(Vec<u64>),
-    IoDepth(Vec<u64>),
-    Concurrency(Vec<u64>),
-}
 
 /// `thalweg tune`.
 ///
@@ -110,24 +93,33 @@ pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
         longest: Duration::ZERO,
         evidence: None,
     };
-    let entries = trials.size(&now, known.as_ref())?;
-    let congestion = known.as_ref().and_then(|known| known.congestion.clone());
-    let knobs = knobs(&job, &now, congestion.as_ref(), entries);
-    let mut search = Search::new(knobs.iter().map(|knob| knob.ladder(&now, congestion.as_ref())).collect());
+    let known = known.unwrap_or_default();
+    let entries = trials.size(&now, &known)?;
+    let is_far = matches!(job.from, From::Far(..)) || job.is_push();
+    let knobs = Knobs::of(is_far, job.is_push(), &now, &known, (trials.bytes, entries));
+    knobs.left_out.iter().for_each(|(knob, why)| tell_left_out(args, knob, why));
+    let mut search = Search::new(knobs.ladders());
+    let mut stopped = None;
     while let Some(setting) = search.next() {
         if let Some(why) = trials.is_used_up() {
             search.stop(why);
+            stopped = Some(why);
             break;
         }
         let told = search.decisions().len();
-        let measured = trials.measure(&words(&knobs, &setting), |wishes| apply(&knobs, &setting, wishes))?;
+        let measured = trials.measure(&knobs.words(&setting), |wishes| knobs.apply(&setting, wishes))?;
         search.measured(measured.map_err(|failure| failure.to_string()));
         search.decisions()[told..].iter().for_each(|decision| tell(args, &knobs, decision));
     }
     if let Some(last) = search.decisions().last().filter(|last| last.why == OVER || last.why == BYTES_OVER) {
         tell(args, &knobs, last);
     }
-    let found = found(&search, &knobs, &untuned, trials.rate_of(&search));
+    if let Some(why) = stopped {
+        let is_tried = |at: usize| search.decisions().iter().any(|decision| decision.ladder == Some(at));
+        let not_tried = knobs.all.iter().enumerate().filter(|(at, _)| !is_tried(*at));
+        not_tried.for_each(|(_, knob)| tell_left_out(args, knob.name(), why));
+    }
+    let found = trials.rate_of(&search).and_then(|rate| knobs.found(search.kept(), &untuned, rate as u64));
     let has_changed = search.kept() != search.start();
     if has_changed && !args.dry_run {
         forget();
@@ -153,11 +145,6 @@ fn trial_time(time: Duration, rtt: Option<Duration>) -> Duration {
     (time / TRIALS).clamp(TRIAL.0, TRIAL.1).max(slowly.min(time / 10))
 }
 
-/// Small chunks, so that little comes late at the end of a trial; the same of all candidates whose requests are no larger.
-fn chunk_bytes(request_bytes: u32) -> u64 {
-    u64::from(request_bytes).max(1 << 20)
-}
-
 /// What is measured, and what it has cost so far.
 struct Trials<'a> {
     stand: &'a Stand<'a>,
@@ -177,21 +164,20 @@ struct Trials<'a> {
 
 impl Trials<'_> {
     /// Finds out how much a trial is to move. Returns the entries that it moved.
-    fn size(&mut self, now: &Plan, known: Option<&Tuned>) -> Result<u64> {
-        let known = known.cloned().unwrap_or_default();
+    fn size(&mut self, now: &Plan, known: &Tuned) -> Result<u64> {
         let (streams, segment) = (now.streams.value, now.segment_bytes.value);
         let longest = self.args.time / TRIALS_MIN;
         let rate = loop {
             let rate = self.measure("the way as it is", |wishes| {
                 wishes.asked.streams = Some(streams);
                 wishes.asked.request_bytes = Some(segment);
-                wishes.asked.chunk_bytes = Some(chunk_bytes(segment));
+                wishes.asked.chunk_bytes = Some(small_chunk_bytes(segment.into()));
                 wishes.disk.depth = known.io_depth;
                 wishes.link.congestion = known.congestion.clone();
             })??;
             // What was cut off shows nothing before each stream had some chunks through.
             let is_cut = self.longest > self.time.mul_f64(1.5);
-            let wanted = u64::from(streams) * chunk_bytes(segment) * CHUNKS_MIN;
+            let wanted = u64::from(streams) * small_chunk_bytes(segment.into()) * CHUNKS_MIN;
             if !is_cut || self.last_bytes >= wanted || self.time >= longest {
                 break rate;
             }
@@ -199,7 +185,7 @@ impl Trials<'_> {
             self.longest = Duration::ZERO;
         };
         let wanted = (rate / 8.0 * self.time.as_secs_f64()) as u64;
-        let most = TRIAL_BYTES.1.min(self.args.bytes / u64::from(TRIALS)).max(TRIAL_BYTES.0);
+        let most = TRIAL_BYTES.1.min(self.args.bytes / TRIALS_OF_BYTES).max(TRIAL_BYTES.0);
         self.bytes = wanted.clamp(TRIAL_BYTES.0, most);
         Ok(self.evidence.as_ref().map_or(0, |evidence| evidence.entries))
     }
@@ -237,160 +223,17 @@ impl Trials<'_> {
     }
 }
 
-/// What can be turned on this way.
-fn knobs(job: &Job, now: &Plan, congestion: Option<&String>, entries: u64) -> Vec<Knob> {
-    let is_far = matches!(job.from, From::Far(..)) || job.is_push();
-    let with = |values: &[u64], start: u64| {
-        let mut values = values.to_vec();
-        values.push(start);
-        values.sort_unstable();
-        values.dedup();
-        values
-    };
-    let mut knobs = Vec::new();
-    // More than on a path within a room gain nothing there, and are never tuned to by a copy either.
-    let is_near = stand_is_near(now);
-    let streams: Vec<u64> = STREAMS.iter().copied().filter(|streams| !is_near || *streams <= 8).collect();
-    knobs.push(Knob::Streams(with(&streams, now.streams.value.into())));
-    if is_far {
-        let mut names = vec![None];
-        // Of a far side that sends nobody knows what it has: it says so when it is tried.
-        let permitted = job.is_push().then(permitted_congestion);
-        let is_there =
-            |name: &&&str| permitted.as_ref().is_none_or(|there| there.iter().any(|is| is == **name));
-        names.extend(CONGESTION.iter().filter(is_there).map(|name| Some((*name).to_owned())));
-        if congestion.is_some() && !names.contains(&congestion.cloned()) {
-            names.push(congestion.cloned());
-        }
-        knobs.push(Knob::Congestion(names));
-    }
-    knobs.push(Knob::Request(with(REQUEST_BYTES, now.segment_bytes.value.into())));
-    knobs.push(Knob::IoDepth(with(IO_DEPTHS, now.disk.io_depth.value.into())));
-    if entries >= ENTRIES_MIN {
-        knobs.push(Knob::Concurrency(with(CONCURRENCY, now.concurrency.value.into())));
-    }
-    knobs
-}
-
-fn stand_is_near(now: &Plan) -> bool {
-    now.share_bytes.is_none()
-}
-
-/// What this machine has, and lets us have.
-fn permitted_congestion() -> Vec<String> {
-    let is_root = thalweg_sys::usage::effective_uid() == 0;
-    let words = if is_root { socket::available_congestion() } else { socket::allowed_congestion() };
-    words.unwrap_or_default()
-}
-
-impl Knob {
-    fn name(&self) -> &'static str {
-        match self {
-            Knob::Streams(_) => "streams",
-            Knob::Congestion(_) => "congestion control",
-            Knob::Request(_) => "request",
-            Knob::IoDepth(_) => "I/O depth",
-            Knob::Concurrency(_) => "concurrency",
-        }
-    }
-
-    /// The step in words.
-    fn word(&self, step: usize) -> String {
-        match self {
-            Knob::Streams(values) | Knob::IoDepth(values) | Knob::Concurrency(values) => {
-                values[step].to_string()
-            }
-            Knob::Request(values) => units::size(values[step]),
-            Knob::Congestion(names) => {
-                names[step].clone().unwrap_or_else(|| "the system's choice".to_owned())
-            }
-        }
-    }
-
-    fn ladder(&self, now: &Plan, congestion: Option<&String>) -> Ladder {
-        let at = |values: &[u64], start: u64| values.iter().position(|value| *value == start).unwrap_or(0);
-        let (count, start) = match self {
-            Knob::Streams(values) => (values.len(), at(values, now.streams.value.into())),
-            Knob::Request(values) => (values.len(), at(values, now.segment_bytes.value.into())),
-            Knob::IoDepth(values) => (values.len(), at(values, now.disk.io_depth.value.into())),
-            Knob::Concurrency(values) => (values.len(), at(values, now.concurrency.value.into())),
-            Knob::Congestion(names) => {
-                (names.len(), names.iter().position(|name| name.as_ref() == congestion).unwrap_or(0))
-            }
-        };
-        Ladder {
-            name: self.name(),
-            steps: (0..count).map(|step| self.word(step)).collect(),
-            start,
-            is_ordered: !matches!(self, Knob::Congestion(_)),
-        }
-    }
-}
-
-fn apply(knobs: &[Knob], setting: &Setting, wishes: &mut Wishes) {
-    for (knob, &step) in knobs.iter().zip(setting) {
-        match knob {
-            Knob::Streams(values) => wishes.asked.streams = u16::try_from(values[step]).ok(),
-            Knob::Request(values) => {
-                wishes.asked.request_bytes = u32::try_from(values[step]).ok();
-                wishes.asked.chunk_bytes = wishes.asked.request_bytes.map(chunk_bytes);
-            }
-            Knob::IoDepth(values) => wishes.disk.depth = u16::try_from(values[step]).ok(),
-            Knob::Concurrency(values) => wishes.asked.concurrency = u32::try_from(values[step]).ok(),
-            Knob::Congestion(names) => wishes.link.congestion = names[step].clone(),
-        }
-    }
-}
-
-fn words(knobs: &[Knob], setting: &Setting) -> String {
-    let words: Vec<String> = knobs
-        .iter()
-        .zip(setting)
-        .map(|(knob, &step)| format!("{} {}", knob.name(), knob.word(step)))
-        .collect();
-    words.join(", ")
-}
-
-/// What later copies start with: where the result differs from what they would choose by themselves.
-fn found(search: &Search, knobs: &[Knob], untuned: &Plan, rate: Option<f64>) -> Option<Tuned> {
-    let mut tuned = Tuned { rate_bits_per_s: rate? as u64, ..Tuned::default() };
-    for (knob, &step) in knobs.iter().zip(search.kept()) {
-        let other = |values: &[u64], own: u64| Some(values[step]).filter(|value| *value != own);
-        match knob {
-            Knob::Streams(values) => {
-                let streams = other(values, untuned.streams.value.into());
-                tuned.streams = streams.and_then(|streams| streams.try_into().ok());
-            }
-            Knob::Request(values) => {
-                let bytes = other(values, untuned.segment_bytes.value.into());
-                tuned.request_bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-            }
-            Knob::IoDepth(values) => {
-                let depth = other(values, untuned.disk.io_depth.value.into());
-                tuned.io_depth = depth.and_then(|depth| depth.try_into().ok());
-            }
-            Knob::Concurrency(values) => {
-                let files = other(values, untuned.concurrency.value.into());
-                tuned.concurrency = files.and_then(|files| files.try_into().ok());
-            }
-            Knob::Congestion(names) => tuned.congestion = names[step].clone(),
-        }
-    }
-    let nothing = Tuned { rate_bits_per_s: tuned.rate_bits_per_s, ..Tuned::default() };
-    (tuned != nothing).then_some(tuned)
-}
-
 fn shown(rate: f64) -> String {
     if rate > 0.0 { show_rate(rate as u64) } else { "nothing".to_owned() }
 }
 
 /// One decision, when it was made.
-fn tell(args: &TuneArgs, knobs: &[Knob], decision: &Decision) {
-    let step = |ladder: usize, setting: &Setting| knobs[ladder].word(setting[ladder]);
+fn tell(args: &TuneArgs, knobs: &Knobs, decision: &Decision) {
+    let step = |ladder: usize, setting: &Setting| knobs.all[ladder].word(setting[ladder]);
     if args.ask.json {
         let (knob, from, to) = match decision.ladder {
-            Some(at) => (Some(knobs[at].name()), step(at, &decision.from), step(at, &decision.to)),
-            None => (None, words(knobs, &decision.from), words(knobs, &decision.to)),
+            Some(at) => (Some(knobs.all[at].name()), step(at, &decision.from), step(at, &decision.to)),
+            None => (None, knobs.words(&decision.from), knobs.words(&decision.to)),
         };
         json::tell(&json!({
             "event": "trial", "knob": knob, "from": from, "to": to,
@@ -401,7 +244,7 @@ fn tell(args: &TuneArgs, knobs: &[Knob], decision: &Decision) {
     }
     let what = match decision.ladder {
         Some(at) => {
-            format!("{} {} -> {}", knobs[at].name(), step(at, &decision.from), step(at, &decision.to))
+            format!("{} {} -> {}", knobs.all[at].name(), step(at, &decision.from), step(at, &decision.to))
         }
         None => "all of it together, against where it began".to_owned(),
     };
@@ -414,11 +257,19 @@ fn tell(args: &TuneArgs, knobs: &[Knob], decision: &Decision) {
     ));
 }
 
+/// A knob that is not tried.
+fn tell_left_out(args: &TuneArgs, knob: &str, why: &str) {
+    match args.ask.json {
+        true => json::tell(&json!({"event": "left-out", "knob": knob, "why": why})),
+        false => out::tell(&format!("{knob}: not tried: {why}")),
+    }
+}
+
 /// The last word.
 struct Said<'a> {
     args: &'a TuneArgs,
     job: &'a Job,
-    knobs: &'a [Knob],
+    knobs: &'a Knobs,
     search: &'a Search,
     trials: &'a Trials<'a>,
     found: Option<Tuned>,
@@ -427,7 +278,7 @@ struct Said<'a> {
 impl Said<'_> {
     fn changes(&self) -> Vec<(&'static str, String, String)> {
         let both = self.search.start().iter().zip(self.search.kept());
-        let changed = self.knobs.iter().zip(both).filter(|(_, (from, to))| from != to);
+        let changed = self.knobs.all.iter().zip(both).filter(|(_, (from, to))| from != to);
         changed.map(|(knob, (&from, &to))| (knob.name(), knob.word(from), knob.word(to))).collect()
     }
 

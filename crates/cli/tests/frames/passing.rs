@@ -211,6 +211,8 @@ fn a_set_says_which_of_its_frames_are_missing() {
             maker.push(frame, Some(LIMIT)).unwrap();
         }
     }
+    // A producer that ends has said all of its sets: the other's part must be there by then.
+    assert!(wait_until(LIMIT, || a.figures().waiting == 0 && b.figures().waiting == 0));
     a.declare_set(2, 10).unwrap();
     assert_eq!(a.declare_set(2, 11).unwrap_err().kind, FailureKind::Usage);
     for (sequence, index) in [(5, 0), (6, 4), (7, 9)] {

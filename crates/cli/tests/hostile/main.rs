@@ -50,7 +50,8 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let scratch = Scratch::new();
+        // In memory: what is written here is nothing, and a refusal does not wait for a disk.
+        let scratch = Scratch::in_memory();
         for name in ["export", "readonly", "outside", "honest"] {
             std::fs::create_dir(scratch.path(name)).unwrap();
         }
@@ -135,12 +136,24 @@ fn offer_and_hear_want(client: &mut HostileClient, entries: Vec<Entry>) {
     assert!(want.is_some(), "entry {wanted:?} is not wanted");
 }
 
+/// A copy that gives up soon.
 fn cp(scratch: &Scratch, server: &HostileServer, args: &[String]) -> std::process::Command {
-    let job = with(
-        scratch.thalweg(),
-        ["cp", "--streams", "1", "--stall-timeout", "2s", "--patience", "6s", "--chunk", "64KiB"],
-    );
-    with(with(with(job, ["--ticket"]), [&server.ticket]), args)
+    cp_with(scratch, server, args, ["--stall-timeout", "2s", "--patience", "6s"])
+}
+
+/// One that does not: with a server that answers, on a machine that may be held up.
+fn patient_cp(scratch: &Scratch, server: &HostileServer, args: &[String]) -> std::process::Command {
+    cp_with(scratch, server, args, ["--stall-timeout", "20s", "--patience", "40s"])
+}
+
+fn cp_with(
+    scratch: &Scratch,
+    server: &HostileServer,
+    args: &[String],
+    patience: [&str; 4],
+) -> std::process::Command {
+    let job = with(scratch.thalweg(), ["cp", "--streams", "1", "--chunk", "64KiB"]);
+    with(with(with(with(job, patience), ["--ticket"]), [&server.ticket]), args)
 }
 
 fn resident_bytes(pid: u32) -> u64 {

@@ -67,7 +67,7 @@ fn a_server_with_a_wrong_statement_gets_no_receipt() {
             let (here, there) = (scratch.path("file").display().to_string(), server.place("x"));
             let to = scratch.path("to").display().to_string();
             let places = if pulls { [there, to] } else { [here, there] };
-            let mut job = cp(&scratch, &server, &places);
+            let mut job = patient_cp(&scratch, &server, &places);
             job.arg("--receipt").arg(&receipt);
             let job = Running::start(job);
             let ends = Instant::now() + Duration::from_secs(20);

@@ -98,6 +98,8 @@ impl Browser {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.tell("Emulation.setEmulatedMedia", json!({"media": media, "features": features}));
         self.post("/url", &json!({"url": url}));
+        // Its own fonts are read beside the page; the driver waits for the promise.
+        self.ask("return document.fonts.ready.then(() => true)");
     }
 
     /// Runs a script in the page; what it returns.

@@ -106,9 +106,9 @@ fn a_consumer_that_rests_holds_the_stream_up_and_one_that_leaves_ends_it() {
     let place = daemon.place("data", "x");
     let mut pull = command(&scratch);
     // A rest that is longer than a stall and than the patience is no fault of the link.
-    pull.args(["--buffer", "64KiB", "--stall-timeout", "1s", "--patience", "2s"]).args([&place, "-"]);
+    pull.args(["--buffer", "64KiB", "--stall-timeout", "5s", "--patience", "6s"]).args([&place, "-"]);
     let mut child = pull.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(Duration::from_secs(9));
     let mut got = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut got).unwrap();
     let output = finish(child);

@@ -60,7 +60,7 @@ impl Scratch {
         if has_room && let Ok(directory) = tempfile::TempDir::new_in(shared) {
             return Scratch { directory, _volume: None, _around: None };
         }
-        if !chance::is_root() {
+        if !volume::may_mount() {
             chance::say("no room in memory: this test may take the disk for its bottleneck");
             return Scratch::new();
         }
@@ -78,9 +78,13 @@ impl Scratch {
     /// The program, with its state here.
     pub fn thalweg(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-        command.env("THALWEG_STATE", self.path("client-state")).env_remove("THALWEG_TICKET");
         // What the user has configured is none of a test's business.
-        command.env("XDG_CONFIG_HOME", self.path("config"));
+        for (name, _) in std::env::vars_os() {
+            if name.as_bytes().starts_with(b"THALWEG_") {
+                command.env_remove(name);
+            }
+        }
+        command.env("THALWEG_STATE", self.path("client-state")).env("XDG_CONFIG_HOME", self.path("config"));
         command.stdin(Stdio::null());
         command
     }
@@ -347,9 +351,9 @@ pub fn assert_same(a: &Path, b: &Path) {
             None => panic!("{name:?} is missing"),
         }
     }
-    for name in b.keys() {
-        assert!(a.contains_key(name), "{:?} is too much", String::from_utf8_lossy(name));
-    }
+    let extra: Vec<_> = b.keys().filter(|name| !a.contains_key(*name)).collect();
+    let extra: Vec<_> = extra.iter().map(|name| String::from_utf8_lossy(name)).collect();
+    assert!(extra.is_empty(), "{extra:?} is too much");
 }
 
 /// No hidden file of ours is left below `root`.

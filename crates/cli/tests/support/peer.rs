@@ -19,7 +19,7 @@ use thalweg_wire::receipt::{self, RootHasher, Side, Signed, Statement};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
 
 /// For what takes no time.
-pub const SOON: Duration = Duration::from_secs(10);
+pub const SOON: Duration = Duration::from_secs(30);
 /// Chunks and segments of the transfers here.
 pub const CHUNK: u64 = 64 << 10;
 pub const CIPHER: Cipher = Cipher::Aes128Gcm;

@@ -73,7 +73,7 @@ impl Syncs {
         let stopped = stop.clone();
         let (ready, is_ready) = channel();
         let thread = std::thread::spawn(move || Tracer::new(at_each).run(pid, &stopped, &ready));
-        is_ready.recv_timeout(Duration::from_secs(10)).expect("the program can be traced");
+        is_ready.recv_timeout(Duration::from_secs(60)).expect("the program can be traced");
         Syncs { stop, thread: Some(thread) }
     }
 

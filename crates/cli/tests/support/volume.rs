@@ -4,6 +4,7 @@
 use super::chance;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// A mounted file system of its own.
 pub struct Volume {
@@ -15,8 +16,8 @@ pub struct Volume {
 
 /// Whether file systems can be mounted here; tells why not.
 pub fn can_mount(row: &str) -> bool {
-    let why = if !chance::is_root() {
-        "needs root"
+    let why = if !may_mount() {
+        "file systems may not be mounted here"
     } else if !Path::new("/dev/loop-control").exists() {
         "no loop devices"
     } else {
@@ -24,6 +25,17 @@ pub fn can_mount(row: &str) -> bool {
     };
     chance::skipped(row, why);
     false
+}
+
+/// Whether a file system in memory can be mounted, tried once: root in a container may not.
+pub fn may_mount() -> bool {
+    static MAY: OnceLock<bool> = OnceLock::new();
+    *MAY.get_or_init(|| {
+        let Ok(place) = tempfile::tempdir() else { return false };
+        let tried = Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(place.path()).output();
+        let may = tried.is_ok_and(|out| out.status.success());
+        may && Command::new("umount").arg(place.path()).output().is_ok_and(|out| out.status.success())
+    })
 }
 
 impl Volume {

@@ -137,21 +137,26 @@ pub struct Verdict {
 pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     let needs = need::needs(evidence);
     let seconds = evidence.seconds();
-    let narrowest = needs.iter().max_by(|a, b| a.weight.total_cmp(&b.weight))?;
+    let narrowest = &narrowest_of(evidence, &needs)?;
     if seconds <= 0.0 || narrowest.seconds <= 0.0 {
         return None;
     }
     let rest = need::without(evidence, narrowest);
     let next = rest.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let left = (seconds - narrowest.seconds).max(0.0);
+    let is_path = narrowest.place == Place::Path;
+    let beginning = if is_path { path::beginning_seconds(evidence) } else { 0.0 };
+    let left = (seconds - narrowest.seconds).max(0.0) + beginning;
     let wanted = next.map_or(left, |next| next.seconds).max(left).max(seconds / FACTOR_MAX);
     let factor = (seconds / wanted).max(1.0);
-    // The path is known to be as wide as it ever was, and no wider.
-    let certain = match evidence.is_linked && narrowest.place != Place::Path {
+    // The path is known to be as wide as it ever was, and no wider: behind a window, a buffer or losses there is a link of
+    // which nothing else is known.
+    let hides_link = matches!(narrowest.cause, Cause::Window | Cause::SendBuffer | Cause::Loss);
+    let certain = match evidence.is_linked && (!is_path || hides_link) {
         true => {
             let carried = evidence.bytes.max(1) as f64;
             let peak = path::peak_bytes_per_s(evidence).unwrap_or(0.0) * seconds / carried;
-            let busy = path::busy_seconds(evidence).map_or(0.0, |busy| seconds / busy.max(1e-9));
+            let busy = path::busy_seconds(evidence).filter(|_| !is_path);
+            let busy = busy.map_or(0.0, |busy| seconds / busy.max(1e-9));
             peak.max(busy).clamp(1.0, factor)
         }
         false => factor,
@@ -167,6 +172,18 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     };
     verdict.sentence = words::sentence(evidence, &verdict);
     Some(verdict)
+}
+
+/// The resource with the longest need, by its weight.
+fn narrowest_of(evidence: &Evidence, needs: &[need::Need]) -> Option<need::Need> {
+    let narrowest = *needs.iter().max_by(|a, b| a.weight.total_cmp(&b.weight))?;
+    Some(match narrowest.place {
+        Place::Path => {
+            let seconds = narrowest.seconds.max(path::carrying_seconds(evidence));
+            need::Need { seconds, ..narrowest }
+        }
+        _ => narrowest,
+    })
 }
 
 /// Factors beyond this say only that there is nothing else in sight.

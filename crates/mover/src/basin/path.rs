@@ -19,6 +19,11 @@ const QUEUED_S: f64 = 0.002;
 const NEAR_S: f64 = 0.002;
 /// Share of bytes sent again from which a path counts as lossy; a full queue loses packets too.
 const LOSSY: f64 = 2e-4;
+/// As long as it may grow, the kernel keeps a send buffer at nearly three times the congestion window; one that may not is
+/// at least two thirds full while its sender waits. More than this share of it under way: the buffer is the bound.
+const HELD: f64 = 0.5;
+/// What a stream may send before anything was acknowledged (RFC 6928: ten segments), in bytes.
+const FIRST_BYTES: f64 = 14_600.0;
 
 /// The path's need: the time in which both sides waited for it. `None` without a path.
 pub(super) fn need(evidence: &Evidence) -> Option<Need> {
@@ -48,8 +53,13 @@ fn cause(evidence: &Evidence) -> Cause {
     if by_window > LIMITED || by_window > TOUCHED && is_window_full(streams) {
         return Cause::Window;
     }
+    let lost = sum(|stream| stream.retransmitted_bytes) / sum(|stream| stream.sent_bytes).max(1.0);
+    let (rtt, rtt_min) = (sum(|stream| stream.rtt_nanos), sum(|stream| stream.rtt_min_nanos));
+    let waits_s = (rtt - rtt_min) / 1e9 / streams.len().max(1) as f64;
+    let is_queued = rtt > rtt_min * QUEUED && waits_s > QUEUED_S;
     let by_buffer = sum(|stream| stream.sndbuf_limited_nanos) / busy;
-    if by_buffer > LIMITED || by_buffer > TOUCHED && is_half_empty(streams) {
+    let is_buffer_full = is_buffer_full(streams) && !is_queued && lost <= LOSSY;
+    if by_buffer > LIMITED || by_buffer > TOUCHED && is_half_empty(streams) || is_buffer_full {
         return Cause::SendBuffer;
     }
     match slow::of(evidence) {
@@ -57,10 +67,6 @@ fn cause(evidence: &Evidence) -> Cause {
         Some(Slow::Way(..)) => return Cause::SlowCard,
         None => {}
     }
-    let lost = sum(|stream| stream.retransmitted_bytes) / sum(|stream| stream.sent_bytes).max(1.0);
-    let (rtt, rtt_min) = (sum(|stream| stream.rtt_nanos), sum(|stream| stream.rtt_min_nanos));
-    let waits_s = (rtt - rtt_min) / 1e9 / streams.len().max(1) as f64;
-    let is_queued = rtt > rtt_min * QUEUED && waits_s > QUEUED_S;
     if lost > LOSSY && !is_queued { Cause::Loss } else { Cause::Link }
 }
 
@@ -74,12 +80,36 @@ fn is_half_empty(streams: &[StreamAccount]) -> bool {
     streams.iter().all(|stream| under_way(stream) * 2.0 < stream.cwnd_bytes.min(stream.window_bytes) as f64)
 }
 
+/// Whether what was under way filled our send buffers, as far as a buffer fills.
+fn is_buffer_full(streams: &[StreamAccount]) -> bool {
+    let is_full = |stream: &StreamAccount| {
+        stream.send_buffer_bytes > 0 && under_way(stream) > stream.send_buffer_bytes as f64 * HELD
+    };
+    !streams.is_empty() && streams.iter().all(is_full)
+}
+
 /// Whether what was under way filled the peer's window, and the congestion window had room.
 fn is_window_full(streams: &[StreamAccount]) -> bool {
     streams.iter().all(|stream| {
         let window = stream.window_bytes as f64;
         under_way(stream) > window * 0.7 && window * 1.25 < stream.cwnd_bytes as f64
     })
+}
+
+/// The time in which the path carried what it carried, where it is the narrowest: by the rate at which the kernel got bytes
+/// across while a stream had any. What its threads waited says too little of a slow path: a wait is booked when it is over,
+/// and what goes into a buffer is no wait.
+pub(super) fn carrying_seconds(evidence: &Evidence) -> f64 {
+    let rate_of = |stream: &StreamAccount| stream.acked_bytes as f64 * 1e9 / stream.busy_nanos.max(1) as f64;
+    let rate: f64 = evidence.sender.streams.iter().map(rate_of).sum();
+    if rate > 0.0 { (evidence.bytes as f64 / rate).min(evidence.seconds()) } else { 0.0 }
+}
+
+/// The time that any path takes, however wide: a stream begins with ten segments and doubles what is under way in each
+/// round trip (slow start, RFC 5681). Streams begin side by side and are taken to carry equal parts.
+pub(super) fn beginning_seconds(evidence: &Evidence) -> f64 {
+    let each = evidence.bytes as f64 / evidence.sender.streams.len().max(1) as f64;
+    (each / FIRST_BYTES + 1.0).log2() * rtt_seconds(evidence)
 }
 
 /// How long the path would take if it were all there is, as far as it can be told where something else is narrower.

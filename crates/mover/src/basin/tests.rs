@@ -160,16 +160,21 @@ fn a_full_link_a_lossy_one_and_small_windows() {
         stream.rtt_nanos *= 3;
         stream.retransmitted_bytes = 1_000_000;
     }
-    expect(&evidence, Cause::Link, Place::Path, 10.0);
+    // However wide the path, 500 MB take 15 round trips of slow start in each stream.
+    let without = 10.0 / 1.506;
+    expect(&evidence, Cause::Link, Place::Path, without);
+    assert_eq!(verdict(&evidence).factor_low, None);
     for stream in &mut evidence.sender.streams {
         stream.rtt_nanos = stream.rtt_min_nanos;
     }
-    let verdict = expect(&evidence, Cause::Loss, Place::Path, 10.0);
+    let verdict = expect(&evidence, Cause::Loss, Place::Path, without);
+    // Of the link behind it nothing is known.
+    assert_eq!(verdict.factor_low, Some(1.0));
     assert!(verdict.sentence.contains("0.20 %") && verdict.knob.contains("bbr"), "{}", verdict.sentence);
     for stream in &mut evidence.sender.streams {
         stream.rwnd_limited_nanos = 8_000_000_000;
     }
-    let verdict = expect(&evidence, Cause::Window, Place::Path, 10.0);
+    let verdict = expect(&evidence, Cause::Window, Place::Path, without);
     assert!(
         verdict.sentence.contains("4.00 MiB") && verdict.sentence.contains("100.0 ms"),
         "{}",
@@ -182,23 +187,75 @@ fn a_full_link_a_lossy_one_and_small_windows() {
         stream.rwnd_limited_nanos = 0;
         stream.sndbuf_limited_nanos = 8_000_000_000;
     }
-    expect(&evidence, Cause::SendBuffer, Place::Path, 10.0);
+    expect(&evidence, Cause::SendBuffer, Place::Path, without);
     // 5 MB are under way in each stream, of 16 MiB that might be.
     for stream in &mut evidence.sender.streams {
         stream.sndbuf_limited_nanos = 3_000_000_000;
         (stream.cwnd_bytes, stream.window_bytes) = (16 << 20, 16 << 20);
     }
-    expect(&evidence, Cause::SendBuffer, Place::Path, 10.0);
+    expect(&evidence, Cause::SendBuffer, Place::Path, without);
     for stream in &mut evidence.sender.streams {
         stream.cwnd_bytes = 5 << 20;
     }
-    expect(&evidence, Cause::Loss, Place::Path, 10.0);
+    expect(&evidence, Cause::Loss, Place::Path, without);
     // The peer's window is full, though the kernel, which paces, says so of a part of the time only.
     for stream in &mut evidence.sender.streams {
         (stream.sndbuf_limited_nanos, stream.rwnd_limited_nanos) = (0, 2_000_000_000);
         (stream.cwnd_bytes, stream.window_bytes) = (16 << 20, 5_100_000);
     }
-    expect(&evidence, Cause::Window, Place::Path, 10.0);
+    expect(&evidence, Cause::Window, Place::Path, without);
+}
+
+/// 40 Mbit/s behind a long queue: the first megabytes went into buffers, and the last wait of each thread is not over.
+#[test]
+fn a_link_is_said_to_be_as_wide_as_the_kernel_saw_it_and_not_as_its_threads_waited() {
+    let mut evidence = Evidence { elapsed_nanos: 4_000_000_000, bytes: 20_000_000, ..evidence() };
+    row(&mut evidence.sender, Stage::Send).output_nanos = 3_800_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 7_000_000_000;
+    for stream in &mut evidence.sender.streams {
+        (stream.acked_bytes, stream.sent_bytes) = (10_000_000, 10_000_000);
+        (stream.rtt_nanos, stream.rtt_min_nanos) = (300_000_000, 200_000);
+        stream.busy_nanos = 4_000_000_000;
+    }
+    let verdict = verdict(&evidence);
+    assert_eq!(verdict.narrowest.cause, Cause::Link);
+    assert!((verdict.narrowest.bytes_per_s * 8.0 / 40e6 - 1.0).abs() < 0.01, "{}", verdict.sentence);
+    assert!(verdict.sentence.contains("40.0 Mb/s"), "{}", verdict.sentence);
+    let drawn = width::widths(&evidence).into_iter().find(|width| width.stage == "path").expect("a path");
+    assert_eq!(drawn.bytes_per_s, verdict.narrowest.bytes_per_s);
+}
+
+/// 0.5 MiB for a send buffer, of which 250 kB are on their way: 50 ms away that is 5 MB/s a stream.
+#[test]
+fn a_send_buffer_that_is_full_is_named_though_the_congestion_window_is_no_larger_than_what_is_under_way() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    for stream in &mut evidence.sender.streams {
+        (stream.acked_bytes, stream.sent_bytes) = (50_000_000, 50_000_000);
+        (stream.rtt_nanos, stream.rtt_min_nanos) = (50_000_000, 50_000_000);
+        (stream.cwnd_bytes, stream.window_bytes) = (275_000, 6 << 20);
+        (stream.sndbuf_limited_nanos, stream.send_buffer_bytes) = (500_000_000, 458_752);
+    }
+    evidence.bytes = 100_000_000;
+    let said = verdict(&evidence);
+    assert_eq!(
+        (said.narrowest.cause, said.narrowest.place),
+        (Cause::SendBuffer, Place::Path),
+        "{}",
+        said.sentence
+    );
+    assert!(said.knob.contains("tcp_wmem"), "{}", said.knob);
+    assert_eq!(said.factor_low, Some(1.0));
+    // One that follows the congestion window is no bound.
+    for stream in &mut evidence.sender.streams {
+        stream.send_buffer_bytes = 800_000;
+    }
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Link);
+    // Nor is one before a queue: there the link is full.
+    for stream in &mut evidence.sender.streams {
+        (stream.send_buffer_bytes, stream.rtt_min_nanos) = (458_752, 20_000_000);
+    }
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Link);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The stages of a transfer, each with what it could let through: for tables and drawings.
 
-use super::{Evidence, Place, path};
+use super::{Evidence, Place, need, path};
 use crate::stage::Stage;
 use serde::Serialize;
 use thalweg_wire::account::SideAccounts;
@@ -38,7 +38,10 @@ pub fn widths(evidence: &Evidence) -> Vec<Width> {
     let after = Stage::ALL.iter().filter(|&&stage| stage > Stage::Send);
     let mut all: Vec<Width> =
         before.filter_map(|&stage| width(evidence, &evidence.sender, stage, Place::Source)).collect();
-    all.extend(path::need(evidence).filter(|need| need.seconds > 0.0).map(|need| Width {
+    // Where it is the narrowest, as wide as that is said to be.
+    let narrowest = super::narrowest_of(evidence, &need::needs(evidence));
+    let path = narrowest.filter(|need| need.place == Place::Path).or_else(|| path::need(evidence));
+    all.extend(path.filter(|need| need.seconds > 0.0).map(|need| Width {
         stage: "path",
         place: Place::Path,
         busy: need.seconds / evidence.seconds().max(1e-9),

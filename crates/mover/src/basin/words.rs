@@ -141,9 +141,9 @@ pub(super) fn window_bytes(evidence: &Evidence) -> u64 {
 pub(super) fn rate_of(bytes_per_s: f64) -> String {
     let bits = bytes_per_s * 8.0;
     let (value, unit) = match bits {
-        bits if bits >= 1e9 => (bits / 1e9, "Gb/s"),
-        bits if bits >= 1e6 => (bits / 1e6, "Mb/s"),
-        bits => (bits / 1e3, "kb/s"),
+        bits if bits >= 1e9 => (bits / 1e9, "Gbit/s"),
+        bits if bits >= 1e6 => (bits / 1e6, "Mbit/s"),
+        bits => (bits / 1e3, "kbit/s"),
     };
     format!("{} {unit}", ratio(value))
 }

@@ -24,10 +24,15 @@ pub const IO_DEPTH: u16 = 4;
 
 /// Plans for disks. `no_ring`: why this machine has no io_uring, if it has none.
 pub fn disk_plan(asked: &Disk, tuned: Option<&Tuned>, no_ring: Option<String>) -> DiskPlan {
-    let direct = |asked, auto: &str| match asked {
-        Direct::Auto => chosen("auto", auto),
-        Direct::On => chosen("on", "as asked, where the file system takes it"),
-        Direct::Off => chosen("off", "as asked"),
+    let direct = |asked, found: fn(&Tuned) -> Option<Direct>, auto: &str| {
+        let found = tuned.and_then(|tuned| Some((found(tuned)?, tuned.why())));
+        match (asked, found) {
+            (Direct::On, _) => chosen("on", "as asked, where the file system takes it"),
+            (Direct::Off, _) => chosen("off", "as asked"),
+            (Direct::Auto, Some((Direct::On, why))) => chosen("on", why),
+            (Direct::Auto, Some((Direct::Off, why))) => chosen("off", why),
+            (Direct::Auto, _) => chosen("auto", auto),
+        }
     };
     let ordered = |asked: Option<Order>, default: Order, why: &str| match asked {
         Some(asked) => chosen(order_name(asked), "as asked"),
@@ -46,8 +51,12 @@ pub fn disk_plan(asked: &Disk, tuned: Option<&Tuned>, no_ring: Option<String>) -
             (false, Some(why)) => chosen("threads", format!("io_uring is not to be had: {why}")),
         },
         direct: [
-            direct(asked.source.direct, "through the page cache, whose reading ahead measured faster"),
-            direct(asked.destination.direct, &past_cache),
+            direct(
+                asked.source.direct,
+                |tuned| tuned.direct_source,
+                "through the page cache, whose reading ahead measured faster",
+            ),
+            direct(asked.destination.direct, |tuned| tuned.direct_destination, &past_cache),
         ],
         order: [
             ordered(asked.source.order, order::SOURCE, "each request after the one before it was made"),

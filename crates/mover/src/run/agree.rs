@@ -11,10 +11,7 @@
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::{Fingerprint, Identity, public_key_of, verify_signature};
 use crate::run::Ended;
-use crate::run::flow::receiver::FlowReceive;
-use crate::run::flow::sender::FlowSend;
-use crate::run::receiver::ReceiveRun;
-use crate::run::sender::SendRun;
+use crate::run::party::Party;
 use rustls::pki_types::CertificateDer;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_wire::Digest;
@@ -34,61 +31,6 @@ pub struct Signer<'a> {
     pub header: Option<Digest>,
 }
 
-/// A side of a transfer, as far as its end is to be agreed on.
-pub trait Party {
-    /// What both sides agreed on at the beginning.
-    fn terms(&self) -> &Terms;
-    /// Root and number of entries of its receipt. `None` before the end, and the second time.
-    fn take_root(&self) -> Option<(Digest, u64)>;
-    /// Says something to the other side.
-    fn say(&self, message: TransferMessage);
-    /// Tells the other side our accounts.
-    fn tell_accounts(&self);
-    /// The other side's statement, once it came; waits at most so long.
-    fn peer_receipt(&self, patience: Duration) -> Option<Signed>;
-    /// Waits for the end, at most so long.
-    fn wait(&self, patience: Duration) -> Option<Ended>;
-    /// Of a receiver: puts away what it received.
-    fn close(&self);
-}
-
-/// Each side has all of it as its own; a sender has nothing to put away.
-macro_rules! parties {
-    ($($run:ty: $close:expr;)+) => {$(
-        impl Party for $run {
-            fn terms(&self) -> &Terms {
-                &self.terms
-            }
-            fn take_root(&self) -> Option<(Digest, u64)> {
-                <$run>::take_root(self)
-            }
-            fn say(&self, message: TransferMessage) {
-                <$run>::say(self, message);
-            }
-            fn tell_accounts(&self) {
-                <$run>::tell_accounts(self);
-            }
-            fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
-                <$run>::peer_receipt(self, patience)
-            }
-            fn wait(&self, patience: Duration) -> Option<Ended> {
-                <$run>::wait(self, patience)
-            }
-            fn close(&self) {
-                let close: fn(&$run) = $close;
-                close(self);
-            }
-        }
-    )+};
-}
-
-parties! {
-    SendRun: |_| {};
-    ReceiveRun: ReceiveRun::close;
-    FlowSend: |_| {};
-    FlowReceive: FlowReceive::close;
-}
-
 /// What both sides agreed on.
 #[derive(Debug, Clone)]
 pub struct Agreed {
@@ -102,7 +44,7 @@ pub struct Agreed {
 ///
 /// # Errors
 /// `Connection` if the receiver's statement does not come, `Damage` if it differs from ours.
-pub fn as_sender(run: &dyn Party, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
+pub fn as_sender(run: &impl Party, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
     let ours = signer.sign(Side::Sender, run.take_root(), run.terms(), totals)?;
     // Before the statement: whoever has that has these.
     run.tell_accounts();
@@ -118,7 +60,7 @@ pub fn as_sender(run: &dyn Party, signer: &Signer, totals: Totals, patience: Dur
 ///
 /// # Errors
 /// `Connection` if the sender's statement does not come, `Damage` if it differs from ours.
-pub fn as_receiver(run: &dyn Party, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
+pub fn as_receiver(run: &impl Party, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
     let theirs =
         run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing("sender", patience))?;
     run.close();
@@ -134,7 +76,12 @@ pub fn as_receiver(run: &dyn Party, signer: &Signer, totals: Totals, patience: D
 ///
 /// # Errors
 /// `Damage` if the two differ.
-pub fn as_both(sender: &dyn Party, receiver: &dyn Party, signer: &Signer, totals: Totals) -> Result<Agreed> {
+pub fn as_both(
+    sender: &impl Party,
+    receiver: &impl Party,
+    signer: &Signer,
+    totals: Totals,
+) -> Result<Agreed> {
     receiver.wait(STATEMENT_TIMEOUT);
     receiver.close();
     let agreed = Agreed {

@@ -1,10 +1,9 @@
 //! What both sides of a transfer keep towards its end: the lines of the receipt, how it ended, what the peer says of it.
 
+use crate::failure::{Failure, FailureKind};
 use crate::run::{Ended, LineSink, Told};
-use std::sync::{Condvar, Mutex, MutexGuard};
-use std::time::Duration;
 use thalweg_wire::account::SideAccounts;
-use thalweg_wire::message::Outcome;
+use thalweg_wire::message::{Outcome, TransferMessage};
 use thalweg_wire::receipt::{self, Block, RootHasher, Signed};
 use thalweg_wire::{Digest, Entry, EntryId};
 
@@ -39,11 +38,31 @@ impl End {
         self.ended.get_or_insert(ended);
     }
 
-    /// Begins the receipt anew, with another peer.
-    pub fn restart(&mut self) {
+    /// Closes a side that receives: whether what it received is whole. `None` the second time.
+    pub fn close(&mut self) -> Option<bool> {
+        if std::mem::replace(&mut self.is_closed, true) {
+            return None;
+        }
+        let cause = "the transfer was closed before its end";
+        self.come(Ended::Failed(Failure::new(FailureKind::Stopped, "receive", cause)));
+        Some(matches!(self.ended, Some(Ended::Finished(_))))
+    }
+
+    /// Begins the receipt anew, with another peer; `lines` hears it.
+    pub fn restart(&mut self, lines: Option<LineSink>) {
         self.root = Some(RootHasher::default());
-        self.lines = None;
+        self.lines = lines;
         self.peer_receipt = None;
+    }
+
+    /// Keeps what the peer says of the end and of its time; returns what is about something else.
+    pub fn hear(&mut self, message: TransferMessage) -> Option<TransferMessage> {
+        match message {
+            TransferMessage::Receipt(signed) => self.peer_receipt = Some(*signed),
+            TransferMessage::Accounts(accounts) => self.peer_accounts = *accounts,
+            message => return Some(message),
+        }
+        None
     }
 
     /// Has the receipt told from now on.
@@ -77,18 +96,4 @@ impl End {
         self.tell(rest.into_iter().map(Told::Block));
         Some((root, entries))
     }
-}
-
-/// Waits on `changed` until there is what `look` looks for, at most so long; `None` if there is not, or if `is_over`.
-pub(super) fn wait_for<S, T>(
-    state: &Mutex<S>,
-    changed: &Condvar,
-    at_most: Duration,
-    mut look: impl FnMut(&S) -> Option<T>,
-    is_over: impl Fn(&S) -> bool,
-) -> Option<T> {
-    let state: MutexGuard<'_, S> = state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let waiting = |state: &mut S| look(state).is_none() && !is_over(state);
-    let waited = changed.wait_timeout_while(state, at_most, waiting);
-    look(&waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0)
 }

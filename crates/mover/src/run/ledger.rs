@@ -30,9 +30,9 @@ pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receive
     let through = |side: &SideAccounts, stage: Stage| side.stage(stage as u8).bytes;
     Evidence {
         elapsed_nanos: sender.elapsed_nanos.max(receiver.elapsed_nanos),
-        // Until the receiver has told: what was read.
         bytes: match receiver.stages.is_empty() {
-            true => through(&sender, Stage::Digest),
+            // Until the receiver has told: what was read. What waits in buffers has gone nowhere.
+            true => through(&sender, Stage::Digest).min(acked_bytes(&sender).unwrap_or(u64::MAX)),
             false => through(&receiver, Stage::Verify),
         },
         entries,
@@ -47,6 +47,11 @@ pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receive
         sender,
         receiver,
     }
+}
+
+/// Bytes that the peer's kernel has of all streams, those of other transfers included; `None` without streams.
+fn acked_bytes(sender: &SideAccounts) -> Option<u64> {
+    sender.streams.iter().map(|stream| stream.acked_bytes).reduce(u64::saturating_add)
 }
 
 /// Looks at the machine at the beginning, and tells the difference.

@@ -4,6 +4,7 @@ use crate::endpoint::{Destination, Source};
 use crate::event::Events;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::run::bell::Bell;
+use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane, SendRun};
 use crate::run::within::{NUMBER, Within};

@@ -11,6 +11,9 @@ pub mod bell;
 
 mod end;
 
+/// What every side of a transfer has.
+pub mod party;
+
 /// What a side tells of its time.
 pub mod ledger;
 

@@ -7,9 +7,8 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::link::FrameBuffer;
 use crate::numbers::NumberMap;
 use crate::order;
-use crate::run::end::{self, End};
 use crate::run::expected::Expected;
-use crate::run::ledger::Ledger;
+use crate::run::party::{self, Common, Party, State};
 use crate::run::session::payload_max;
 use crate::run::{Clock, Ended, LineSink, Outbox, Told};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
@@ -20,15 +19,13 @@ use crate::transfer::Copy;
 use crate::transfer::receiver::{Action, Claim, Finished, Limits, Receiver, RoundResult};
 use std::io;
 use std::sync::mpsc::{self, Sender as Queue};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_sys::{Buffer, Pool};
-use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{
     Heartbeat, Outcome, ScanTotals, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
 };
-use thalweg_wire::receipt::Signed;
 use thalweg_wire::{Digest, Entry, EntryId, Kind};
 
 use deciding::Decide;
@@ -37,19 +34,11 @@ mod deciding;
 
 /// A transfer's receiving side. Shared by the stream threads, the control thread and its own three.
 pub struct ReceiveRun {
-    number: TransferNumber,
-    /// What both sides agreed on.
-    pub terms: Terms,
-    /// Where its time goes.
-    pub accounts: Accounts,
-    ledger: Ledger,
+    common: Common<Receiver>,
     /// Where it writes.
     pub destination: Arc<dyn Destination>,
-    outbox: Box<dyn Outbox>,
     events: Events,
     clock: Clock,
-    state: Mutex<State>,
-    changed: Condvar,
     held: Mutex<NumberMap<EntryId, Held>>,
     decisions: Queue<Decide>,
     jobs: Queue<Job>,
@@ -65,11 +54,6 @@ pub struct ReceiveRun {
 /// Memory of frames in the writes of one transfer, at most: eight streams with the usual four writes of 1 MiB in flight,
 /// each on a huge page. Streams that find none left write and wait.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
-
-struct State {
-    machine: Receiver,
-    end: End,
-}
 
 /// What the disk is doing right now: told to the sender, so that it need not guess why nothing moves.
 #[derive(Default)]
@@ -96,16 +80,13 @@ impl ReceiveRun {
         let frame_bytes = FrameBuffer::memory_bytes(payload_max(&terms));
         let count_max = IN_FLIGHT_BYTES_MAX / Buffer::memory_bytes(frame_bytes);
         let buffers = Pool::new(frame_bytes, count_max.max(1))?;
+        let gate = Gate::of(terms.disk.destination.order.unwrap_or(order::DESTINATION));
+        let machine = Receiver::new(terms.clone(), limits);
         let run = Arc::new(ReceiveRun {
-            number,
-            accounts: Accounts::default(),
-            ledger: Ledger::begin(destination.device()),
+            common: Common::new(terms, destination.device(), (machine, ()), (number, Some(outbox))),
             destination,
-            outbox,
             events,
             clock: Clock::start(),
-            state: Mutex::new(State { machine: Receiver::new(terms.clone(), limits), end: End::new() }),
-            changed: Condvar::new(),
             held: Mutex::default(),
             decisions,
             jobs,
@@ -114,8 +95,7 @@ impl ReceiveRun {
             expected: OnceLock::new(),
             threads: Mutex::default(),
             buffers,
-            gate: Gate::of(terms.disk.destination.order.unwrap_or(order::DESTINATION)),
-            terms,
+            gate,
         });
         let decider = run.clone();
         let (rounds, names) = (run.clone(), run.clone());
@@ -130,11 +110,6 @@ impl ReceiveRun {
         ];
         *run.threads.lock().unwrap_or_else(|p| p.into_inner()) = threads;
         Ok(run)
-    }
-
-    /// Number in its session.
-    pub fn number(&self) -> TransferNumber {
-        self.number
     }
 
     /// Counters so far.
@@ -171,38 +146,12 @@ impl ReceiveRun {
         state.end.ended.is_none() && state.machine.awaits_peer()
     }
 
-    /// The sender's accounts, as it told them last.
-    pub fn peer_accounts(&self) -> SideAccounts {
-        self.lock().end.peer_accounts.clone()
-    }
-
-    /// How it ended, if it has.
-    pub fn ended(&self) -> Option<Ended> {
-        self.lock().end.ended.clone()
-    }
-
-    /// Waits for the end, at most so long.
-    pub fn wait(&self, patience: Duration) -> Option<Ended> {
-        end::wait_for(&self.state, &self.changed, patience, |state| state.end.ended.clone(), |_| false)
-    }
-
-    /// Root and number of entries of its receipt. `None` before the end, and the second time.
-    pub fn take_root(&self) -> Option<(Digest, u64)> {
-        self.lock().end.take_root()
-    }
-
     /// Has the lines of the receipt told, from now on: call it before the first entry settles. The last ones come
-    /// with [`ReceiveRun::take_root`].
+    /// with [`Party::take_root`].
     pub fn tell_lines(&self, sink: LineSink) {
         let mut state = self.lock();
         state.machine.keep_pieces();
         state.end.tell_lines(sink);
-    }
-
-    /// The sender's signed statement, once it came; waits at most so long.
-    pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
-        let receipt = |state: &State| state.end.peer_receipt.clone();
-        end::wait_for(&self.state, &self.changed, patience, receipt, |state| state.end.is_closed)
     }
 
     /// Time passed; call a few times a second.
@@ -219,25 +168,21 @@ impl ReceiveRun {
     /// `Protocol`; the session ends then.
     pub fn hear(&self, message: TransferMessage) -> Result<()> {
         let mut state = self.lock();
-        match message {
-            TransferMessage::Receipt(signed) => state.end.peer_receipt = Some(*signed),
-            TransferMessage::Accounts(accounts) => state.end.peer_accounts = *accounts,
-            message => {
-                let now = self.clock.now();
-                let is_end = matches!(message, TransferMessage::OfferEnd(_));
-                let heard = self.check_expected(&message).and_then(|()| state.machine.hear(message, now));
-                if let Err(failure) = heard {
-                    state.machine.abort(failure.clone());
-                    self.pump(&mut state);
-                    return Err(failure);
-                }
-                if let (true, Some(totals)) = (is_end, state.machine.scan_totals()) {
-                    (self.events)(Event::ScanEnded(totals.clone()));
-                }
+        if let Some(message) = state.end.hear(message) {
+            let now = self.clock.now();
+            let is_end = matches!(message, TransferMessage::OfferEnd(_));
+            let heard = self.check_expected(&message).and_then(|()| state.machine.hear(message, now));
+            if let Err(failure) = heard {
+                state.machine.abort(failure.clone());
+                self.pump(&mut state);
+                return Err(failure);
+            }
+            if let (true, Some(totals)) = (is_end, state.machine.scan_totals()) {
+                (self.events)(Event::ScanEnded(totals.clone()));
             }
         }
         self.pump(&mut state);
-        self.changed.notify_all();
+        self.common.notify();
         Ok(())
     }
 
@@ -255,26 +200,11 @@ impl ReceiveRun {
         }
     }
 
-    /// Says something of its own to the sender.
-    pub fn say(&self, message: TransferMessage) {
-        self.outbox.say(self.number, message);
-    }
-
     /// The link stands again; the sender will offer what is not settled.
     pub fn link_up(&self) {
         let mut state = self.lock();
         state.machine.link_up();
         self.pump(&mut state);
-    }
-
-    /// Our accounts as they are now.
-    pub fn side(&self) -> SideAccounts {
-        self.ledger.side(&self.accounts, self.outbox.streams())
-    }
-
-    /// Tells the peer our accounts.
-    pub fn tell_accounts(&self) {
-        self.say(TransferMessage::Accounts(Box::new(self.side())));
     }
 
     /// Ends the transfer from this side.
@@ -284,53 +214,23 @@ impl ReceiveRun {
         self.pump(&mut state);
     }
 
-    /// Ends its threads and closes the destination: after success nothing hidden stays there, else
-    /// everything stays for the next attempt. Waits for what the disk is doing. The second call does
-    /// nothing.
-    pub fn close(&self) {
-        let mut state = self.lock();
-        if std::mem::replace(&mut state.end.is_closed, true) {
-            return;
-        }
-        let success = matches!(state.end.ended, Some(Ended::Finished(_)));
-        if state.end.ended.is_none() {
-            let cause = "the transfer was closed before its end";
-            state.end.ended = Some(Ended::Failed(Failure::new(FailureKind::Stopped, "receive", cause)));
-        }
-        drop(state);
-        self.changed.notify_all();
-        self.decide_soon(Decide::Stop);
-        self.do_soon(Job::Stop);
-        self.finish_soon(Job::Stop);
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|p| p.into_inner()));
-        for thread in threads {
-            if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join();
-            }
-        }
-        self.held.lock().unwrap_or_else(|p| p.into_inner()).clear();
-        let mut watch = Stopwatch::start(&self.accounts);
-        self.destination.close(success);
-        watch.lap(Stage::Conclude, 0);
-    }
-
     /// Notes what the disk is doing.
     pub fn set_busy(&self, what: Option<WaitingFor>) {
         self.busy.lock().unwrap_or_else(|p| p.into_inner()).since = what.map(|what| (what, Instant::now()));
     }
 
     fn decide_soon(&self, work: Decide) {
-        self.accounts.queued(Stage::Decide);
+        self.common.accounts.queued(Stage::Decide);
         let _ = self.decisions.send(work);
     }
 
     fn do_soon(&self, job: Job) {
-        self.accounts.queued(Stage::Sync);
+        self.common.accounts.queued(Stage::Sync);
         let _ = self.jobs.send(job);
     }
 
     fn finish_soon(&self, job: Job) {
-        self.accounts.queued(Stage::Finish);
+        self.common.accounts.queued(Stage::Finish);
         let _ = self.finishes.send(job);
     }
 
@@ -338,14 +238,14 @@ impl ReceiveRun {
         let marked = matches!(entry.kind, Kind::File { marked: true, .. });
         let rule = Rule {
             file_bytes: entry.evidence.size,
-            segment_bytes: u64::from(self.terms.segment_bytes),
+            segment_bytes: u64::from(self.common.terms.segment_bytes),
             marked,
         };
         OpenPartial { entry, partial, rule }
     }
 
     /// Carries out what the machine wants. Called with the lock held, so that what is said keeps its order.
-    fn pump(&self, state: &mut State) {
+    fn pump(&self, state: &mut State<Receiver, ()>) {
         let mut settled = Vec::new();
         while let Some(action) = state.machine.take_action() {
             tracing::trace!(?action);
@@ -353,7 +253,7 @@ impl ReceiveRun {
                 self.note_soon(&mut settled);
             }
             match action {
-                Action::Say(message) => self.outbox.say(self.number, message),
+                Action::Say(message) => state.say(message),
                 Action::Decide(entry) => self.decide_soon(Decide::Look(entry)),
                 Action::Link(entry) => self.decide_soon(Decide::Link(entry)),
                 Action::Keep(entry, digest) => self.decide_soon(Decide::Keep(entry, digest)),
@@ -399,11 +299,11 @@ impl ReceiveRun {
                 Action::Conclude(complete) => self.do_soon(Job::Conclude(complete)),
                 Action::Finished(totals) => {
                     state.end.come(Ended::Finished(totals));
-                    self.changed.notify_all();
+                    self.common.notify();
                 }
                 Action::Failed(failure) => {
                     state.end.come(Ended::Failed(failure));
-                    self.changed.notify_all();
+                    self.common.notify();
                 }
             }
         }
@@ -428,18 +328,42 @@ impl ReceiveRun {
         self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, State<Receiver, ()>> {
+        self.common.lock()
+    }
+}
+
+impl Party for ReceiveRun {
+    type Machine = Receiver;
+    type Beside = ();
+
+    fn common(&self) -> &Common<Receiver> {
+        &self.common
+    }
+
+    /// Ends its threads and closes the destination: after success nothing hidden stays there, else
+    /// everything stays for the next attempt. Waits for what the disk is doing. The second call does
+    /// nothing.
+    fn close(&self) {
+        let Some(success) = self.common.close() else { return };
+        self.decide_soon(Decide::Stop);
+        self.do_soon(Job::Stop);
+        self.finish_soon(Job::Stop);
+        party::join(&self.threads);
+        self.held.lock().unwrap_or_else(|p| p.into_inner()).clear();
+        let mut watch = Stopwatch::start(&self.common.accounts);
+        self.destination.close(success);
+        watch.lap(Stage::Conclude, 0);
     }
 }
 
 impl Receiving for ReceiveRun {
     fn terms(&self) -> &Terms {
-        &self.terms
+        &self.common.terms
     }
 
     fn accounts(&self) -> &Accounts {
-        &self.accounts
+        &self.common.accounts
     }
 
     fn destination(&self) -> &dyn Destination {
@@ -584,8 +508,7 @@ impl Receiving for ReceiveRun {
                     is_settled = true;
                 }
                 Claim::Busy => {
-                    let waited = self.changed.wait_timeout(state, Duration::from_millis(5));
-                    drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
+                    drop(self.common.wait_in(state, Duration::from_millis(5)));
                 }
             }
         }

@@ -8,20 +8,20 @@
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::{
-    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameReader,
-    FrameWriter, PathHints, StopHandle,
+    Connection, ControlChannel, ControlEnd, ControlHandle, ControlLimits, Fingerprint, FrameBuffer,
+    FrameReader, FrameWriter, PathHints, StopHandle,
 };
 use crate::run::Outbox;
 use crate::run::bell::Bell;
-use crate::run::flow::receiver::FlowReceive;
 use crate::run::flow::sender::FlowSend;
 use crate::run::frames::FramesLink;
-use crate::run::receiver::ReceiveRun;
+use crate::run::party::Party;
 use crate::run::sender::SendRun;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
+use thalweg_sys::Buffer;
 use thalweg_sys::socket::TcpInfo;
 use thalweg_wire::account::StreamAccount;
 use thalweg_wire::hello::{Cipher, SessionId};
@@ -32,6 +32,10 @@ use zeroize::Zeroizing;
 mod keeping;
 
 mod streams;
+
+mod transfer;
+
+pub use transfer::Transfer;
 
 /// How often receivers are told the time.
 const TICK: Duration = Duration::from_millis(100);
@@ -46,21 +50,6 @@ const EARLY_BYTES_MAX: usize = limits::ENTRY_BYTES_IN_FLIGHT_MAX
 /// See [`limits::STREAM_BYTES_MAX`].
 const TOO_MUCH_MEMORY: &str =
     "more memory than a link has would go into frames: fewer streams, or a smaller --request";
-
-/// One side of a transfer.
-#[derive(Clone)]
-pub enum Transfer {
-    /// We send.
-    Send(Arc<SendRun>),
-    /// We receive.
-    Receive(Arc<ReceiveRun>),
-    /// We send what is still being made.
-    SendFlows(Arc<FlowSend>),
-    /// We receive it.
-    ReceiveFlows(Arc<FlowReceive>),
-    /// One end of a lane of frames.
-    Frames(Arc<dyn FramesLink>),
-}
 
 /// What the owner of a session does with what is not for a transfer.
 pub trait Owner: Send + Sync {
@@ -224,15 +213,7 @@ impl Session {
             old.close();
         }
         streams.values().for_each(|(_, stop)| stop.stop());
-        for transfer in &transfers {
-            match transfer {
-                Transfer::Send(run) => run.link_up(),
-                Transfer::Receive(run) => run.link_up(),
-                Transfer::SendFlows(run) => run.link_up(),
-                Transfer::ReceiveFlows(run) => run.link_up(),
-                Transfer::Frames(run) => run.link_up(),
-            }
-        }
+        transfers.iter().for_each(Transfer::link_up);
         drop(gate);
         if let Some(lost) = was_lost {
             (self.events)(Event::LinkUp(lost.elapsed()));
@@ -267,16 +248,11 @@ impl Session {
         if let Some((_, old)) = &old {
             old.stop();
         }
-        for run in self.senders() {
+        for transfer in self.transfers() {
             if old.is_some() {
-                // What the old one carried may never have arrived.
-                run.stream_lost(stream);
+                transfer.stream_lost(stream);
             }
-            run.stream_up(stream);
-        }
-        if old.is_some() {
-            self.flow_senders().iter().for_each(|run| run.stream_lost(stream));
-            self.frames().iter().for_each(|run| run.stream_lost(stream));
+            transfer.stream_up(stream);
         }
         let (sending, receiving) = (self.strong()?, self.strong()?);
         spawn("send", move || {
@@ -299,13 +275,8 @@ impl Session {
     /// `Protocol` if its number is taken or there are too many.
     pub fn add(&self, number: TransferNumber, transfer: Transfer) -> Result<()> {
         let _gate = self.gate.lock().unwrap_or_else(|p| p.into_inner());
-        let received = match &transfer {
-            Transfer::Receive(run) => Some(&run.terms),
-            Transfer::ReceiveFlows(run) => Some(&run.terms),
-            Transfer::Frames(run) if !run.sends() => Some(run.terms()),
-            Transfer::Send(_) | Transfer::SendFlows(_) | Transfer::Frames(_) => None,
-        };
-        let payload_max = received.map_or(0, payload_max);
+        check_memory(transfer.terms())?;
+        let payload_max = if transfer.sends() { 0 } else { payload_max(transfer.terms()) };
         let (early, streams) = {
             let mut state = self.lock();
             if state.closed {
@@ -331,11 +302,9 @@ impl Session {
             (state.early.remove(&number).unwrap_or_default().messages, streams)
         };
         // Not under our own lock: a transfer calls us while it holds its own.
-        if let Transfer::Send(run) = &transfer {
-            streams.into_iter().for_each(|stream| run.stream_up(stream));
-        }
+        streams.into_iter().for_each(|stream| transfer.stream_up(stream));
         for message in early {
-            if let Err(failure) = hear_transfer(&transfer, message) {
+            if let Err(failure) = transfer.hear(message) {
                 self.remove(number);
                 return Err(failure);
             }
@@ -453,17 +422,7 @@ impl Session {
         let failure = why
             .clone()
             .unwrap_or_else(|| Failure::new(FailureKind::Stopped, "transfer", "the session was closed"));
-        for transfer in transfers.values() {
-            match transfer {
-                Transfer::Send(run) if run.ended().is_none() => run.abort(failure.clone()),
-                Transfer::Receive(run) if run.ended().is_none() => run.abort(failure.clone()),
-                // They may go on in another session: whoever has them ends them.
-                Transfer::SendFlows(run) => run.detach(),
-                Transfer::ReceiveFlows(run) => run.detach(),
-                Transfer::Frames(run) => run.detach(),
-                _ => {}
-            }
-        }
+        transfers.values().for_each(|transfer| transfer.session_ends(&failure));
         if let Some(control) = control {
             let _ = control.send(Message::Goodbye(why));
             control.close();
@@ -513,7 +472,7 @@ impl Session {
             }
         };
         let result = match (transfer, message) {
-            (Some(transfer), Message::Transfer(_, message)) => hear_transfer(&transfer, message),
+            (Some(transfer), Message::Transfer(_, message)) => transfer.hear(message),
             (None, Message::Transfer(number, message)) => self.keep_early(number, message),
             (_, Message::Goodbye(why)) => {
                 drop(_gate);
@@ -580,15 +539,9 @@ impl Session {
             std::mem::take(&mut state.streams)
         };
         streams.values().for_each(|(_, stop)| stop.stop());
-        for run in self.senders() {
-            streams.keys().for_each(|&stream| run.stream_lost(stream));
-        }
-        for run in self.flow_senders() {
-            streams.keys().for_each(|&stream| run.stream_lost(stream));
-        }
-        for run in self.frames() {
-            streams.keys().for_each(|&stream| run.stream_lost(stream));
-            run.link_lost();
+        for transfer in self.transfers() {
+            streams.keys().for_each(|&stream| transfer.stream_lost(stream));
+            transfer.link_lost();
         }
         (self.events)(Event::LinkLost(why.clone()));
         if let Ok(session) = self.strong() {
@@ -616,11 +569,7 @@ impl Session {
         if let Some((_, stop)) = stop {
             stop.stop();
         }
-        for run in self.senders() {
-            run.stream_lost(stream);
-        }
-        self.flow_senders().iter().for_each(|run| run.stream_lost(stream));
-        self.frames().iter().for_each(|run| run.stream_lost(stream));
+        self.transfers().iter().for_each(|transfer| transfer.stream_lost(stream));
         if self.is_closed() {
             return;
         }
@@ -637,48 +586,32 @@ impl Session {
     }
 
     fn senders(&self) -> Vec<Arc<SendRun>> {
-        let of = |transfer: &Transfer| match transfer {
+        self.of_kind(|transfer| match transfer {
             Transfer::Send(run) => Some(run.clone()),
             _ => None,
-        };
-        self.lock().transfers.values().filter_map(of).collect()
+        })
     }
 
     fn flow_senders(&self) -> Vec<Arc<FlowSend>> {
-        let of = |transfer: &Transfer| match transfer {
+        self.of_kind(|transfer| match transfer {
             Transfer::SendFlows(run) => Some(run.clone()),
             _ => None,
-        };
-        self.lock().transfers.values().filter_map(of).collect()
+        })
     }
 
     fn frames(&self) -> Vec<Arc<dyn FramesLink>> {
-        let of = |transfer: &Transfer| match transfer {
+        self.of_kind(|transfer| match transfer {
             Transfer::Frames(run) => Some(run.clone()),
             _ => None,
-        };
+        })
+    }
+
+    fn of_kind<T>(&self, of: impl FnMut(&Transfer) -> Option<T>) -> Vec<T> {
         self.lock().transfers.values().filter_map(of).collect()
     }
 
-    fn receiver(&self, number: TransferNumber) -> Option<Arc<ReceiveRun>> {
-        match self.lock().transfers.get(&number) {
-            Some(Transfer::Receive(run)) => Some(run.clone()),
-            _ => None,
-        }
-    }
-
-    fn flow_receiver(&self, number: TransferNumber) -> Option<Arc<FlowReceive>> {
-        match self.lock().transfers.get(&number) {
-            Some(Transfer::ReceiveFlows(run)) => Some(run.clone()),
-            _ => None,
-        }
-    }
-
-    fn frames_receiver(&self, number: TransferNumber) -> Option<Arc<dyn FramesLink>> {
-        match self.lock().transfers.get(&number) {
-            Some(Transfer::Frames(run)) => Some(run.clone()),
-            _ => None,
-        }
+    fn transfer(&self, number: TransferNumber) -> Option<Transfer> {
+        self.lock().transfers.get(&number).cloned()
     }
 
     fn strong(&self) -> Result<Arc<Session>> {
@@ -738,18 +671,25 @@ pub fn payload_max(terms: &Terms) -> usize {
     terms.segment_bytes as usize + PACK_FILES * frame::PACK_ITEM_BYTES
 }
 
-/// Files in one pack, at most: so many that a pack of 4 KiB files still fills a frame of 1 MiB twice over.
-pub const PACK_FILES: usize = 512;
-
-fn hear_transfer(transfer: &Transfer, message: TransferMessage) -> Result<()> {
-    match transfer {
-        Transfer::Send(run) => run.hear(message),
-        Transfer::Receive(run) => run.hear(message),
-        Transfer::SendFlows(run) => run.hear(message),
-        Transfer::ReceiveFlows(run) => run.hear(message),
-        Transfer::Frames(run) => run.hear(message),
+/// Whether the memory that this process may have for buffers is enough for one frame under these terms. Whether it is free
+/// shows when a stream asks for it.
+///
+/// # Errors
+/// `Space`, with what is needed and what is allowed.
+pub fn check_memory(terms: &Terms) -> Result<()> {
+    let needed = Buffer::memory_bytes(FrameBuffer::memory_bytes(payload_max(terms)));
+    match thalweg_sys::buffer::allowed().filter(|allowed| *allowed < needed) {
+        None => Ok(()),
+        Some(allowed) => {
+            let cause =
+                format!("a frame takes {needed} bytes, and {allowed} are allowed for all buffers (--memory)");
+            Err(Failure::new(FailureKind::Space, failure::NO_MEMORY, cause))
+        }
     }
 }
+
+/// Files in one pack, at most: so many that a pack of 4 KiB files still fills a frame of 1 MiB twice over.
+pub const PACK_FILES: usize = 512;
 
 /// A panic costs the session, not the process, and nobody waits for a thread that is gone.
 fn guarded(work: impl FnOnce() -> Result<()>) -> Result<()> {

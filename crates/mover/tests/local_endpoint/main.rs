@@ -13,6 +13,7 @@ use thalweg_mover::endpoint::local::{
 };
 use thalweg_mover::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, ScanSink, Source};
 use thalweg_mover::manifest::Filter;
+use thalweg_sys::usage::thread_cpu;
 use thalweg_sys::{Dir, Links};
 use thalweg_wire::digest::{self, Rule, Tree};
 use thalweg_wire::message::{Failure, FilterRule, Outcome, Preserve, ScanTotals, SourceForm, Terms};
@@ -377,6 +378,26 @@ fn trees() -> Trees {
 fn set_mtime(path: &Path, seconds: u64, nanos: u32) {
     let time = SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos);
     fs::File::open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// Waits until the file system's clock shows another time than that of the last change to `path`: some show one each 4 ms.
+fn tick(path: &Path) {
+    let changed = |path: &Path| {
+        let meta = fs::metadata(path).unwrap();
+        (meta.ctime(), meta.ctime_nsec())
+    };
+    let beside = path.with_extension("tick");
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        fs::write(&beside, "").unwrap();
+        let now = changed(&beside);
+        fs::remove_file(&beside).unwrap();
+        if now > changed(path) {
+            return;
+        }
+        assert!(Instant::now() < until, "the clock stands still");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A tree with some of everything that an unprivileged user can make.

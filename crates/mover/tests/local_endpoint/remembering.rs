@@ -34,6 +34,7 @@ fn a_destination_changed_behind_our_back_is_sent_again() {
     copy(&contents(&trees.source), remembered(&trees)).assert_whole();
     let target = trees.target.join("f");
     let mtime = fs::metadata(&target).unwrap().modified().unwrap();
+    tick(&target);
     fs::write(&target, "bad").unwrap();
     fs::File::open(&target).unwrap().set_modified(mtime).unwrap();
     assert_eq!(copy(&contents(&trees.source), to(&trees.target)).fresh, 0, "size and time alone cannot tell");

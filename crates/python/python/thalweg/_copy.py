@@ -8,8 +8,19 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, Unpack
 
 from thalweg import _thalweg
-from thalweg._work import Event, Place, Reaching, Underway, Watching, drive, reaching_of, refuse_unknown, text_of
-from thalweg.errors import Error, PartialError, of_object
+from thalweg._work import (
+    Event,
+    Finished,
+    Place,
+    Reaching,
+    Underway,
+    Watching,
+    drive,
+    reaching_of,
+    refuse_unknown,
+    text_of,
+)
+from thalweg.errors import PartialError
 
 #: How far to verify: ``written`` checks each digest before the write, ``readback`` also reads from the medium again,
 #: ``paranoid`` reads the source twice too.
@@ -47,8 +58,8 @@ class CopyOptions(Reaching, Watching, total=False):
     receipt: str | os.PathLike[str] | None
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, kw_only=True)
+class Report(Finished):
     """What a copy did. Sizes are in bytes, times in seconds."""
 
     #: Entries copied.
@@ -63,35 +74,10 @@ class Report:
     deleted: int
     #: Content bytes of the entries copied.
     bytes_done: int
-    #: Content bytes that travelled.
-    bytes_received: int
     #: Content bytes found by comparing, and copied from there.
     bytes_same: int
-    #: Content bytes that an earlier attempt had left durable.
-    bytes_resumed: int
     #: Chunks that came damaged and were sent again.
     chunks_repaired: int
-    #: From the first connection to the last word.
-    seconds: float
-    #: How often it had to start over.
-    attempts: int
-    #: BLAKE3 over the lines of all entries, which both sides signed.
-    root: str
-    #: Which stage was the narrowest and what to turn, in words.
-    sentence: str | None
-    #: One error for each entry that failed; the first 1000.
-    failures: list[Error] = field(repr=False)
-    #: All of it, as the event ``finished`` of docs/reference/json.md.
-    details: Event = field(repr=False)
-
-    @staticmethod
-    def _of(told: Event) -> Report:
-        failures = [of_object(failure) for failure in told.pop("failures")]
-        plain = {name: told[name] for name in _REPORTED}
-        return Report(**plain, failures=failures, details=told)
-
-
-_REPORTED = [name for name in Report.__dataclass_fields__ if name not in ("failures", "details")]
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias, Unpack, runtime_checkable
 
 from thalweg import _thalweg
-from thalweg._work import Event, Place, Reaching, Underway, Watching, drive, reaching_of, refuse_unknown, text_of
-from thalweg.errors import Error, PartialError, of_object
+from thalweg._work import (
+    Event,
+    Finished,
+    Place,
+    Reaching,
+    Underway,
+    Watching,
+    drive,
+    reaching_of,
+    refuse_unknown,
+    text_of,
+)
+from thalweg.errors import PartialError
 
 
 @runtime_checkable
@@ -54,8 +65,8 @@ class StreamOptions(Reaching, Watching, total=False):
     check_entries: bool
 
 
-@dataclass(frozen=True)
-class StreamReport:
+@dataclass(frozen=True, kw_only=True)
+class StreamReport(Finished):
     """What a stream did. Sizes are in bytes, times in seconds."""
 
     #: Files, or pipes, that are complete.
@@ -64,38 +75,13 @@ class StreamReport:
     files_failed: int
     #: Content bytes that are durable, or delivered to a pipe.
     bytes: int
-    #: Content bytes that travelled.
-    bytes_received: int
-    #: Content bytes that an earlier attempt had left durable.
-    bytes_resumed: int
     #: Pieces that came damaged and were sent again.
     pieces_repaired: int
-    #: From the first connection to the last word.
-    seconds: float
-    #: How often it had to begin a new session.
-    attempts: int
-    #: BLAKE3 over the lines of all files, which both sides signed.
-    root: str
-    #: Which stage was the narrowest and what to turn, in words.
-    sentence: str | None
-    #: One error for each file that failed; the first 1000.
-    failures: list[Error] = field(repr=False)
-    #: All of it, as the event ``finished`` of docs/reference/json.md.
-    details: Event = field(repr=False)
 
     @property
     def failed(self) -> int:
         """Files that failed, as reports of copies have it."""
         return self.files_failed
-
-    @staticmethod
-    def _of(told: Event) -> StreamReport:
-        failures = [of_object(failure) for failure in told.pop("failures")]
-        plain = {name: told[name] for name in _REPORTED}
-        return StreamReport(**plain, failures=failures, details=told)
-
-
-_REPORTED = [name for name in StreamReport.__dataclass_fields__ if name not in ("failures", "details")]
 
 
 class Streaming(Underway[StreamReport]):

@@ -6,11 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar
 
 from thalweg import _thalweg
-from thalweg.errors import Error
+from thalweg.errors import Error, of_object
 
 #: A place as the program reads it. ``bytes`` are a path of this machine as it is.
 Place: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -51,6 +52,34 @@ class Watching(TypedDict, total=False):
     entries: bool
     #: Seconds between two events ``progress``. Default: 1.
     progress_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What reports of copies and of streams have alike. Sizes are in bytes, times in seconds."""
+
+    #: Content bytes that travelled.
+    bytes_received: int
+    #: Content bytes that an earlier attempt had left durable.
+    bytes_resumed: int
+    #: From the first connection to the last word.
+    seconds: float
+    #: How often it had to start over; a stream: how often it had to begin a new session.
+    attempts: int
+    #: BLAKE3 over the lines of all entries or files, which both sides signed.
+    root: str
+    #: Which stage was the narrowest and what to turn, in words.
+    sentence: str | None
+    #: One error for each entry or file that failed; the first 1000.
+    failures: list[Error] = field(repr=False)
+    #: All of it, as the event ``finished`` of docs/reference/json.md.
+    details: Event = field(repr=False)
+
+    @classmethod
+    def _of(cls, told: Event) -> Self:
+        failures = [of_object(failure) for failure in told.pop("failures")]
+        names = {known.name for known in fields(cls)} - {"failures", "details"}
+        return cls(**{name: told[name] for name in names}, failures=failures, details=told)
 
 
 class Underway(Generic[R]):

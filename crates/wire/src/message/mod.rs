@@ -120,6 +120,14 @@ pub enum Message {
         /// Which.
         stream: u16,
     },
+    /// Server: it cannot have this stream, for want of memory for its frames; its connection ends. The client goes on with
+    /// the others, and tries again later.
+    NoStream {
+        /// Which.
+        stream: u16,
+        /// What is needed and what there is.
+        why: Failure,
+    },
 }
 
 /// Messages of one transfer.
@@ -258,7 +266,7 @@ impl Message {
         match self {
             Message::Open(open) => open.check(),
             Message::Ask { question, .. } => question.check(),
-            Message::Goodbye(Some(failure)) => failure.check(),
+            Message::Goodbye(Some(failure)) | Message::NoStream { why: failure, .. } => failure.check(),
             Message::Opened(opened) => opened.refused.as_ref().map_or(Ok(()), Failure::check),
             Message::Reply { reply, .. } => match reply {
                 Reply::Entries(entries) => check_entries(entries),

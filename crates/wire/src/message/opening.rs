@@ -48,6 +48,24 @@ pub struct Open {
     pub frames: Option<FrameTerms>,
 }
 
+impl Open {
+    /// A transfer by these terms and no more: no names are left out, it is no trial, and neither flows nor frames.
+    pub fn of(transfer: TransferNumber, direction: Direction, places: Vec<Place>, terms: Terms) -> Open {
+        Open {
+            transfer,
+            direction,
+            places,
+            source: SourceForm::Many,
+            terms,
+            filter: Vec::new(),
+            only: Vec::new(),
+            trial: None,
+            flow: None,
+            frames: None,
+        }
+    }
+}
+
 /// What the server's place is in a transfer that only measures: of two places one after the other is taken out of the way
 /// (002, section VI-C).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

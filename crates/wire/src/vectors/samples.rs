@@ -7,11 +7,10 @@ use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES}
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
-    AckLevel, Check, Direct, Direction, Disk, DiskSide, Failure, FailureKind, FilterRule, FlowBegin,
-    FlowMark, FlowMessage, FlowStand, FlowTerms, FramesMessage, Heartbeat, Loss, Measured, Message, Open,
-    Opened, Order, Origin, Outcome, Part, Place, Preserve, Question, Reply, Rhythm, Run, ScanTotals, Seal,
-    Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Terms, Totals, TransferMessage,
-    TransferNumber, Trial, Until, VerifyLevel, WaitingFor, Want,
+    AckLevel, Check, Failure, FailureKind, FlowBegin, FlowMark, FlowMessage, FlowStand, FramesMessage,
+    Heartbeat, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question, Reply, Rhythm, Run,
+    ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm, Steer, Totals,
+    TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signed, Statement};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -37,6 +36,9 @@ macro_rules! each {
 
 /// Frames of detectors.
 pub(super) mod frames;
+
+/// Transfers as they are opened.
+mod opening;
 
 impl<T> Sample<T> {
     fn into<U>(self, kind: &str, wrap: impl FnOnce(T) -> U) -> Sample<U> {
@@ -206,12 +208,13 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
         Message::Goodbye(_) => "goodbye": Message::Goodbye(None), "goodbye failure": Message::Goodbye(Some(failure()));
         Message::Ask { .. } => "ask": Message::Ask { number: 1, question: Question::About };
         Message::Reply { .. } => "reply": Message::Reply { number: 1, reply: Reply::End(None) };
-        Message::Open(_) => "open": Message::Open(Box::new(open()));
+        Message::Open(_) => "open": Message::Open(Box::new(opening::open()));
         Message::Taken { .. } => "taken": Message::Taken { number: 513, pieces: 300 };
         Message::Enough { .. } => "enough": Message::Enough { number: 513 };
         Message::Steer(..) => "steer": Message::Steer(TransferNumber(1), Steer::default()),
             "steer all": Message::Steer(TransferNumber(1), steer());
         Message::Stuck { .. } => "stuck": Message::Stuck { stream: 3 };
+        Message::NoStream { .. } => "no stream": Message::NoStream { stream: 3, why: failure() };
         Message::Opened(_) => "opened": Message::Opened(opened(None)),
             "opened refused": Message::Opened(opened(Some(failure())));
         Message::Transfer(..) => "transfer": transfer(TransferMessage::OffersRepeated);
@@ -233,7 +236,7 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
     all.extend(within(questions(), "ask", |question| Message::Ask { number: 513, question }));
     all.extend(within(slot_asks(), "ask", |question| Message::Ask { number: 515, question }));
     all.extend(within(replies(), "reply", |reply| Message::Reply { number: 513, reply }));
-    all.extend(within(opens(), "open", |open| Message::Open(Box::new(open))));
+    all.extend(within(opening::opens(), "open", |open| Message::Open(Box::new(open))));
     all.extend(within(transfer_messages(), "", transfer));
     all
 }
@@ -289,22 +292,6 @@ fn flow_messages() -> Vec<Sample<FlowMessage>> {
         F::Again(_) => "again": F::Again(vec![(EntryId(3), 1 << 33)]);
         F::End(_) => "end": F::End(vec![mark()]);
         F::Last => "last": F::Last;
-    }
-}
-
-fn flow_terms() -> FlowTerms {
-    FlowTerms {
-        until: Until {
-            closed: true,
-            idle_ms: Some(5000),
-            bytes: Some(1 << 33),
-            marker: Some(b"done".to_vec()),
-            forever: true,
-            wait: true,
-            poll_ms: Some(200),
-        },
-        window_bytes: 64 << 20,
-        mark_every_ms: 100,
     }
 }
 
@@ -373,6 +360,7 @@ fn accounts() -> SideAccounts {
         congestion: "cubic".into(),
         local: Some([192, 0, 2, 7].into()),
         remote: Some([0x2001, 0xdb8, 0, 0, 0, 0, 0, 9].into()),
+        send_buffer_bytes: 4 << 20,
     };
     SideAccounts {
         elapsed_nanos: 1 << 41,
@@ -549,120 +537,8 @@ fn replies() -> Vec<Sample<Reply>> {
     }
 }
 
-fn opens() -> Vec<Sample<Open>> {
-    let directions = each! { Direction;
-        Direction::Push => "push": Direction::Push;
-        Direction::Pull => "pull": Direction::Pull;
-    };
-    let sources = each! { SourceForm;
-        SourceForm::Single { .. } => "single": SourceForm::Single { name: b"name\xff".to_vec() };
-        SourceForm::Many => "many": SourceForm::Many;
-    };
-    let levels = each! { VerifyLevel;
-        VerifyLevel::Written => "written": VerifyLevel::Written;
-        VerifyLevel::Readback => "readback": VerifyLevel::Readback;
-        VerifyLevel::Paranoid => "paranoid": VerifyLevel::Paranoid;
-    };
-    let checks = each! { Check;
-        Check::Evidence => "evidence": Check::Evidence;
-        Check::Digest => "digest": Check::Digest;
-        Check::Nothing => "nothing": Check::Nothing;
-    };
-    let directs = each! { Direct;
-        Direct::Auto => "auto": Direct::Auto;
-        Direct::On => "on": Direct::On;
-        Direct::Off => "off": Direct::Off;
-    };
-    let orders = each! { Order;
-        Order::Strict => "strict": Order::Strict;
-        Order::Serial => "serial": Order::Serial;
-        Order::Loose => "loose": Order::Loose;
-        Order::None => "none": Order::None;
-        Order::Layout => "layout": Order::Layout;
-    };
-    let trials = each! { Trial;
-        Trial::Source { .. } => "source": Trial::Source { bytes_max: 1 << 33 };
-        Trial::Noise { .. } => "noise": Trial::Noise { bytes: 1 << 40, file_bytes: 4096 };
-        Trial::Null => "null": Trial::Null;
-        Trial::Scratch { .. } => "scratch": Trial::Scratch { bytes_max: 1 << 33 };
-    };
-    let mut all = within(directions, "direction", |direction| Open { direction, ..open() });
-    let tried = |trial: Trial| Open { direction: trial.direction(), trial: Some(trial), ..open() };
-    all.extend(within(trials, "trial", tried));
-    all.extend(within(sources, "source", |source| Open { source, ..open() }));
-    all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
-    all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
-    all.extend(one("flow", Open { places: vec![place()], flow: Some(flow_terms()), ..open() }));
-    all.extend(within(frames::terms(), "", |frames| Open {
-        places: vec![place()],
-        frames: Some(frames),
-        ..open()
-    }));
-    let with = |source| Open { terms: Terms { disk: Disk { source, ..terms().disk }, ..terms() }, ..open() };
-    all.extend(within(directs, "direct", |direct| with(DiskSide { direct, order: None })));
-    all.extend(within(orders, "order", |order| with(DiskSide { direct: Direct::Auto, order: Some(order) })));
-    all
-}
-
 fn transfer(message: TransferMessage) -> Message {
     Message::Transfer(TransferNumber(1), message)
-}
-
-fn open() -> Open {
-    Open {
-        transfer: TransferNumber(1),
-        direction: Direction::Pull,
-        places: vec![place(), Place { export: None, path: b"/home/\xff".to_vec() }],
-        source: SourceForm::Many,
-        terms: terms(),
-        filter: vec![
-            FilterRule { include: false, pattern: "*.tmp".into() },
-            FilterRule { include: true, pattern: "/keep/**".into() },
-        ],
-        only: vec![path(b"dir/only")],
-        trial: None,
-        flow: None,
-        frames: None,
-    }
-}
-
-fn terms() -> Terms {
-    Terms {
-        chunk_bytes: 4 << 20,
-        segment_bytes: 1 << 20,
-        verify: VerifyLevel::Written,
-        check: Check::Evidence,
-        preserve: Preserve {
-            mode: true,
-            owner: false,
-            times: true,
-            xattrs: false,
-            symlinks: true,
-            hard_links: false,
-            holes: true,
-            devices: false,
-        },
-        delete_max: Some(1000),
-        compress: true,
-        rate_bytes_per_s: Some(125_000_000),
-        dry_run: false,
-        ignore_existing: true,
-        update: false,
-        concurrency: Some(32),
-        depth: Some(8),
-        window_bytes: Some(64 << 20),
-        congestion: Some("bbr".into()),
-        disk: Disk {
-            source: DiskSide { direct: Direct::On, order: Some(Order::Loose) },
-            destination: DiskSide::default(),
-            depth: Some(4),
-            no_io_uring: true,
-        },
-        share_bytes: Some(5 << 20),
-        dscp: Some(46),
-        yields: true,
-        job_key: [0x70; 16],
-    }
 }
 
 fn steer() -> Steer {

@@ -31,7 +31,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use thalweg_sys::{Dir, File, Kind, Links, Stat, Time};
 use thalweg_wire::message::{Loss, Outcome, SourceForm, Terms};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
@@ -55,6 +55,8 @@ pub struct LocalDestination {
     territories: Mutex<HashMap<TerritoryKey, Arc<Territory>>>,
     pub(super) journal: Mutex<Option<Journal>>,
     lock_file: Mutex<Option<File>>,
+    /// Held for reading by whoever stages something; true once the staging directories are gone.
+    is_closed: RwLock<bool>,
     pub(super) catalogue: Mutex<Option<Catalogue>>,
     pub(super) has_catalogue: bool,
     pub(super) flights: Mutex<NumberMap<EntryId, Flight>>,
@@ -175,6 +177,7 @@ impl LocalDestination {
             territories: Mutex::default(),
             journal: Mutex::default(),
             lock_file: Mutex::default(),
+            is_closed: RwLock::default(),
             catalogue: Mutex::default(),
             has_catalogue: false,
             flights: Mutex::default(),
@@ -232,6 +235,19 @@ impl LocalDestination {
             if !journal.as_ref().is_some_and(|journal| journal.is_live(number)) {
                 let _ = staging.dir.remove_file(super::staging::partial_name(number).as_bytes());
             }
+        }
+    }
+
+    /// Whoever stages something keeps this as long as that takes: what stages is not cleared up, and what was cleared up is
+    /// not staged in. A second copy of content may come when all is over, by a stream that was slow.
+    ///
+    /// # Errors
+    /// `Stopped` when it is closed.
+    pub(super) fn while_open(&self) -> Result<RwLockReadGuard<'_, bool>> {
+        let is_closed = self.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+        match *is_closed {
+            true => Err(Failure::new(FailureKind::Stopped, "write", "the transfer is over")),
+            false => Ok(is_closed),
         }
     }
 
@@ -440,6 +456,8 @@ impl Destination for LocalDestination {
     }
 
     fn close(&self, success: bool) {
+        // Waits for those who stage.
+        *self.is_closed.write().unwrap_or_else(PoisonError::into_inner) = true;
         lock(&self.partials).clear();
         let journal = lock(&self.journal).take();
         lock(&self.catalogue).take();
@@ -510,8 +528,10 @@ fn open_catalogue(
     }
 }
 
+/// Names that are tried for a file without one.
+const NAMELESS_TRIES: u32 = 16;
+
 fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
-    let name = format!("made-{}-{number}", std::process::id());
     let temporary;
     let dir = match dir {
         Some(dir) => dir,
@@ -520,8 +540,15 @@ fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
             &temporary
         }
     };
-    let name = if dir.stat(name.as_bytes()).is_ok() { format!("{name}-again") } else { name };
-    let file = dir.create_new(name.as_bytes(), 0o600)?;
-    dir.remove_file(name.as_bytes())?;
-    Ok(file)
+    // A process that had our number and was killed between the two calls has left a file of this name.
+    let mut last = None;
+    for again in 0..NAMELESS_TRIES {
+        let name = format!("made-{}-{number}-{again}", std::process::id());
+        match dir.create_new(name.as_bytes(), 0o600) {
+            Ok(file) => return dir.remove_file(name.as_bytes()).map(|()| file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| io::ErrorKind::AlreadyExists.into()))
 }

@@ -18,6 +18,7 @@ use thalweg_wire::{Digest, Entry, RelativePath};
 
 impl LocalDestination {
     pub(super) fn begin_partial(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
+        let _open = self.while_open()?;
         self.check_sound()?;
         let of_io = |error: io::Error| failed("preallocate", &entry.path, &error);
         let (place, _) = self.parent_of(&entry.path)?;
@@ -79,6 +80,7 @@ impl LocalDestination {
     }
 
     pub(super) fn stage_file(&self, stream: u32, entry: &Entry, content: &[u8]) -> Result<Staged> {
+        let _open = self.while_open()?;
         self.check_sound()?;
         let of_io = |error: io::Error| failed("write", &entry.path, &error);
         let (place, _) = self.parent_of(&entry.path)?;

@@ -194,7 +194,7 @@ impl LocalSource {
             _ => failed("open", &entry.path, &error),
         })?;
         let mut seen = evidence_of(&stat);
-        if let Some(rest) = self.clocks.racy(&seen) {
+        if let Some(rest) = self.clocks.racy(&seen, SystemTime::now(), Instant::now()) {
             std::thread::sleep(rest);
             seen = look(&file, entry)?;
         }
@@ -282,9 +282,9 @@ struct Clocks {
 const CLOCK_KNOWN: Duration = Duration::from_secs(1);
 
 impl Clocks {
-    /// The rest of [`RACY`] that a file changed at its ctime still needs.
-    fn racy(&self, seen: &Evidence) -> Option<Duration> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_nanos() as i128;
+    /// The rest of [`RACY`] that a file changed at its ctime still needs, by our clock on the wall, and one that only goes on.
+    fn racy(&self, seen: &Evidence, wall: SystemTime, at: Instant) -> Option<Duration> {
+        let now = wall.duration_since(UNIX_EPOCH).ok()?.as_nanos() as i128;
         let ctime = i128::from(seen.ctime.seconds) * 1_000_000_000 + i128::from(seen.ctime.nanos);
         let needed = RACY.as_nanos() as i128;
         if now - ctime >= needed {
@@ -292,9 +292,9 @@ impl Clocks {
         }
         // The file system's clock reads at least this ctime now.
         let mut ahead_ns = lock(&self.ahead_ns);
-        let (learned, ahead) = ahead_ns.entry(seen.device).or_insert_with(|| (Instant::now(), 0));
-        if learned.elapsed() > CLOCK_KNOWN {
-            (*learned, *ahead) = (Instant::now(), 0);
+        let (learned, ahead) = ahead_ns.entry(seen.device).or_insert((at, 0));
+        if at.saturating_duration_since(*learned) > CLOCK_KNOWN {
+            (*learned, *ahead) = (at, 0);
         }
         let age = now + *ahead - ctime;
         *ahead = (*ahead).max(ctime - now);
@@ -413,18 +413,26 @@ mod tests {
     #[test]
     fn a_clock_ahead_of_ours_costs_one_wait_and_not_one_for_each_file() {
         const HOUR: i128 = 3_600_000_000_000;
-        let clocks = Clocks::default();
-        let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i128;
-        assert!(clocks.racy(&changed_at(now() - HOUR)).is_none());
-        let young = clocks.racy(&changed_at(now())).unwrap();
-        assert!(young > Duration::from_millis(10) && young <= RACY);
+        const START: i128 = 1_700_000_000_000_000_000;
+        let (clocks, begun) = (Clocks::default(), Instant::now());
+        // Files changed at some time, so long after the start.
+        let racy = |evidence: &Evidence, after: Duration| {
+            clocks.racy(evidence, UNIX_EPOCH + Duration::from_nanos(START as u64) + after, begun + after)
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(racy(&changed_at(START - HOUR), ms(0)), None);
+        assert_eq!(racy(&changed_at(START), ms(0)), Some(RACY));
+        assert_eq!(racy(&changed_at(START), ms(5)), Some(RACY - ms(5)));
         // A server whose clock is an hour ahead.
-        let seen = now() + HOUR;
-        assert_eq!(clocks.racy(&changed_at(seen)), Some(RACY));
-        assert!(clocks.racy(&changed_at(seen - 30_000_000)).is_none());
-        assert!(clocks.racy(&changed_at(now() + HOUR)).is_some());
+        let seen = START + HOUR;
+        assert_eq!(racy(&changed_at(seen), ms(0)), Some(RACY));
+        assert_eq!(racy(&changed_at(seen - 30_000_000), ms(0)), None);
+        assert!(racy(&changed_at(seen + 10_000_000), ms(10)).is_some());
+        // What was learned long ago counts no more.
+        let later = CLOCK_KNOWN + ms(1);
+        assert_eq!(racy(&changed_at(seen - 30_000_000), later), Some(RACY));
         // Another file system is judged by itself.
-        let other = Evidence { device: 7, ..changed_at(now() + HOUR / 2) };
-        assert_eq!(clocks.racy(&other), Some(RACY));
+        let other = Evidence { device: 7, ..changed_at(START + HOUR / 2) };
+        assert_eq!(racy(&other, ms(0)), Some(RACY));
     }
 }

@@ -80,6 +80,7 @@ impl StopHandle {
             congestion: socket::congestion(&*self.0).unwrap_or_default(),
             local: self.0.local_addr().ok().map(|address| address.ip()),
             remote: self.0.peer_addr().ok().map(|address| address.ip()),
+            send_buffer_bytes: socket::send_buffer(&*self.0).map_or(0, |bytes| bytes as u64),
         })
     }
 

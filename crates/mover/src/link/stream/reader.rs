@@ -2,7 +2,7 @@
 
 use super::tls::TlsStream;
 use super::{FrameBuffer, PAYLOAD_ALIGNMENT, StopHandle};
-use crate::failure::of_io;
+use crate::failure::of_memory;
 use crate::link::ktls;
 use crate::link::sealed::Opener;
 use crate::link::tls::{of_decode, of_tls};
@@ -139,7 +139,7 @@ impl FrameReader {
             return Err(Failure::new(FailureKind::Damage, RECEIVE, why));
         }
         if payload_max > buffer.payload_max() {
-            *buffer = FrameBuffer::new(payload_max).map_err(|error| of_io(RECEIVE, &error))?;
+            *buffer = FrameBuffer::new(payload_max).map_err(|error| of_memory(RECEIVE, &error))?;
         }
         let body = &mut buffer.memory[PAYLOAD_ALIGNMENT..PAYLOAD_ALIGNMENT + length];
         if let Err(fault) = self.fill(body, meanwhile) {

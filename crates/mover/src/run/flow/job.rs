@@ -22,11 +22,12 @@ use crate::link::{Fingerprint, Identity, own_system};
 use crate::manifest::filter::Filter;
 use crate::plan::{self, Asked, Path, Plan};
 use crate::run::agree::{self, Agreed, Signer};
-use crate::run::client::{Client, LinkSettings, StreamHints};
+use crate::run::client::{Client, LinkSettings};
 use crate::run::copy::{Stop, Watch};
 use crate::run::expected::Expected;
 use crate::run::far::Far;
 use crate::run::ledger::{self, Settings};
+use crate::run::party::Party;
 use crate::run::session::Transfer;
 use crate::run::{Ended, LineSink};
 use std::os::fd::OwnedFd;
@@ -36,10 +37,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
-use thalweg_wire::hello::System;
 use thalweg_wire::message::{
-    Check, Direction, Disk, FlowTerms, Open, Place, Preserve, Rhythm, SourceForm, Terms, Totals,
-    TransferNumber, Until, VerifyLevel, WaitingFor,
+    Check, Direction, FlowTerms, Open, Place, Rhythm, SourceForm, Terms, Totals, TransferNumber, Until,
+    WaitingFor,
 };
 use thalweg_wire::{Digest, RelativePath, limits};
 
@@ -204,14 +204,14 @@ impl Job<'_> {
         let destination = destination_of(to, &form, &terms)?;
         let flow = self.wishes.terms.clone();
         // Events of flows come from one side only.
-        let receiver = FlowReceive::start(destination, terms.clone(), flow.clone(), crate::event::nobody())?;
+        let receiver = FlowReceive::start(destination, terms.clone(), &flow, crate::event::nobody())?;
         let sender = FlowSend::new(terms, flow, self.watch.events.clone());
         let local = LocalFlow::start(&sender, &receiver, self.lines())?;
         sender.start(feed)?;
         let ended = loop {
             let ended = sender.wait(Duration::from_millis(100));
             self.measure_sender(&sender);
-            self.tell_evidence(&plan, || (sender.side(), receiver.side()));
+            self.tell_evidence(&plan, || (sender.own_accounts(), receiver.own_accounts()));
             match ended {
                 Some(ended) => break Ok(ended),
                 None if self.stop.is_asked() => break Err(self.stop_sender(&sender)),
@@ -225,7 +225,7 @@ impl Job<'_> {
         if let Err(failure) = &agreed {
             sender.abort(failure.clone());
         }
-        let rows = (sender.side(), receiver.side());
+        let rows = (sender.own_accounts(), receiver.own_accounts());
         receiver.close();
         local.close();
         let (totals, agreed) = agreed.map_err(|failure| sender.read_failure().unwrap_or(failure))?;
@@ -256,14 +256,14 @@ impl Job<'_> {
                     begun.insert((run, form, plan)).clone()
                 }
             };
-            client.open(job.opening(number, Direction::Push, place, form, &run.terms, &run.flow))?;
+            client.open(job.opening(number, Direction::Push, place, form, run.terms(), &run.flow))?;
             if let Some(slot) = &mut slot {
                 run.set_slot(Some((slot.gate(), slot.held().deadline)));
                 slot.keep(run.clone())?;
             }
             run.attach(number, client.session.outbox(), job.lines());
             client.session.add(number, Transfer::SendFlows(run.clone()))?;
-            want_streams(client, &plan);
+            client.want_streams(plan.streams.value, &plan);
             let mut is_read_told = false;
             let ended = job.wait(client, |job| {
                 let waits_for = client.session.peer_heartbeat().waiting_for;
@@ -278,7 +278,7 @@ impl Job<'_> {
                     }
                 }
                 job.measure_sender(&run);
-                job.tell_evidence(&plan, || (run.side(), run.peer_accounts()));
+                job.tell_evidence(&plan, || (run.own_accounts(), run.peer_accounts()));
                 match run.wait(Duration::from_millis(100)) {
                     None if job.stop.is_asked() => Some(Err(job.stop_sender(&run))),
                     ended => ended.map(Ok),
@@ -287,7 +287,7 @@ impl Job<'_> {
             let totals = agree::totals_of(ended).map_err(|failure| run.read_failure().unwrap_or(failure))?;
             let signer = job.signer(client.session.peer);
             let agreed = agree::as_sender(&*run, &signer, totals, job.wishes.link.patience)?;
-            let rows = (run.side(), run.peer_accounts());
+            let rows = (run.own_accounts(), run.peer_accounts());
             Ok((totals, agreed, plan, rows))
         });
         if let (Err(failure), Some((run, ..))) = (&result, &begun) {
@@ -348,7 +348,7 @@ impl Job<'_> {
             let plan = begun.as_ref().map(|(_, plan)| plan.clone());
             let plan = plan.unwrap_or_else(|| job.plan(client, Direction::Pull));
             let key = job_key_of(None, to.as_ref().unwrap_or(&FlowTo::Null));
-            let terms = begun.as_ref().map_or_else(|| job.terms(&plan, key), |(run, _)| run.terms.clone());
+            let terms = begun.as_ref().map_or_else(|| job.terms(&plan, key), |(run, _)| run.terms().clone());
             let flow = job.wishes.terms.clone();
             let opening = job.opening(number, Direction::Pull, place, SourceForm::Many, &terms, &flow);
             let opened = client.open(opening)?;
@@ -359,7 +359,7 @@ impl Job<'_> {
                 None => {
                     let to = to.take().ok_or_else(|| internal("the destination is gone"))?;
                     let destination = destination_of(to, &opened.source, &terms)?;
-                    let run = FlowReceive::start(destination, terms, flow, job.watch.events.clone())?;
+                    let run = FlowReceive::start(destination, terms, &flow, job.watch.events.clone())?;
                     run.expect(expected);
                     begun = Some((run.clone(), plan.clone()));
                     run
@@ -367,10 +367,10 @@ impl Job<'_> {
             };
             run.attach(number, client.session.outbox(), job.lines());
             client.session.add(number, Transfer::ReceiveFlows(run.clone()))?;
-            want_streams(client, &plan);
+            client.want_streams(plan.streams.value, &plan);
             let ended = job.wait(client, |job| {
                 job.measure_receiver(&run);
-                job.tell_evidence(&plan, || (run.peer_accounts(), run.side()));
+                job.tell_evidence(&plan, || (run.peer_accounts(), run.own_accounts()));
                 match run.wait(Duration::from_millis(100)) {
                     None if job.stop.is_asked() => Some(Err(stopped())),
                     ended => ended.map(Ok),
@@ -379,7 +379,7 @@ impl Job<'_> {
             let totals = agree::totals_of(ended)?;
             let signer = job.signer(client.session.peer);
             let agreed = agree::as_receiver(&*run, &signer, totals, job.wishes.link.patience)?;
-            let rows = (run.peer_accounts(), run.side());
+            let rows = (run.peer_accounts(), run.own_accounts());
             Ok((totals, agreed, plan, rows))
         });
         if let Some((run, _)) = &begun {
@@ -402,14 +402,7 @@ impl Job<'_> {
             let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
                 had_link = true;
                 let result = attempt(self, &client, number);
-                match &result {
-                    Ok(_) => {}
-                    Err(failure) if failure.kind == FailureKind::Connection => {
-                        client.session.close(Some(failure.clone()));
-                    }
-                    Err(failure) => client.give_up(number, failure),
-                }
-                client.session.remove(number);
+                client.conclude(number, result.as_ref().err());
                 result
             });
             let failure = match result {
@@ -483,24 +476,14 @@ impl Job<'_> {
         flow: &FlowTerms,
     ) -> Open {
         Open {
-            transfer,
-            direction,
-            places: vec![place.clone()],
             source,
-            terms: terms.clone(),
-            filter: Vec::new(),
-            only: Vec::new(),
-            trial: None,
             flow: Some(flow.clone()),
-            frames: None,
+            ..Open::of(transfer, direction, vec![place.clone()], terms.clone())
         }
     }
 
     fn plan(&self, client: &Client, direction: Direction) -> Plan {
-        let (sender, receiver): (System, System) = match direction {
-            Direction::Push => (own_system(), client.system),
-            Direction::Pull => (client.system, own_system()),
-        };
+        let (sender, receiver) = client.systems(direction);
         self.planned(Path { rtt: Some(client.rtt), sender, receiver, ..Path::default() })
     }
 
@@ -518,26 +501,10 @@ impl Job<'_> {
 
     fn terms(&self, plan: &Plan, job_key: [u8; 16]) -> Terms {
         Terms {
-            chunk_bytes: plan.chunk_bytes.value,
-            segment_bytes: plan.segment_bytes.value,
-            verify: VerifyLevel::Written,
             check: Check::Digest,
-            preserve: Preserve::default(),
-            delete_max: None,
-            compress: false,
             rate_bytes_per_s: self.wishes.rate_bytes_per_s,
-            dry_run: false,
-            ignore_existing: false,
-            update: false,
             job_key,
-            concurrency: None,
-            depth: None,
-            window_bytes: plan.window_bytes.value,
-            congestion: self.wishes.link.congestion.clone(),
-            disk: Disk::default(),
-            share_bytes: plan.share_bytes,
-            dscp: self.wishes.link.dscp,
-            yields: false,
+            ..self.wishes.link.terms(plan)
         }
     }
 
@@ -670,11 +637,6 @@ fn fit_pieces(plan: &mut Plan, window_bytes: u64) {
         plan.segment_bytes.value = segment as u32;
         plan.segment_bytes.why = "a window of the slot has room for two of them".into();
     }
-}
-
-fn want_streams(client: &Client, plan: &Plan) {
-    let hints = StreamHints { window_bytes: plan.window_bytes.value, share_bytes: plan.share_bytes };
-    client.want_streams(plan.streams.value, hints);
 }
 
 fn stopped() -> Failure {

@@ -5,6 +5,7 @@ use super::sender::FlowSend;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::FrameBuffer;
 use crate::run::LineSink;
+use crate::run::party::Party;
 use crate::run::sender::Did;
 use crate::run::session::payload_max;
 use crate::run::within::{NUMBER, Within};
@@ -43,7 +44,7 @@ impl LocalFlow {
             move |f| aborting.abort(ours(&f)),
         )?;
         let mut buffer =
-            FrameBuffer::new(payload_max(&sender.terms)).map_err(|e| failure::of_io("start", &e))?;
+            FrameBuffer::new(payload_max(sender.terms())).map_err(|e| failure::of_io("start", &e))?;
         let (sender, mut inlet) = (sender.clone(), Inlet(receiver.clone()));
         within.spawn("stream", move |bell| {
             loop {

@@ -17,3 +17,5 @@ pub mod lags;
 pub mod slot;
 
 pub mod job;
+
+mod entry;

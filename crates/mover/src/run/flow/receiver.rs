@@ -6,41 +6,30 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::flow::receiver::{Action, Receiver, Slot, Stood};
 use crate::link::FrameBuffer;
-use crate::run::end::{self, End};
 use crate::run::expected::Expected;
-use crate::run::flow::sender::{entry_of, settled_entry};
-use crate::run::ledger::Ledger;
+use crate::run::flow::entry;
+use crate::run::party::{self, Common, Party, State};
 use crate::run::{Clock, Ended, LineSink, Outbox};
 use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Stage, Stopwatch};
+use crate::stage::{Stage, Stopwatch};
 use std::collections::HashMap;
 use std::io;
 use std::sync::mpsc::{self, Sender as Queue};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_wire::Digest;
-use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
     FlowBegin, FlowMessage, FlowTerms, Heartbeat, Terms, TransferMessage, TransferNumber, WaitingFor,
 };
-use thalweg_wire::receipt::Signed;
 
 /// See the module. Shared by the stream threads, the control thread and its own three.
 pub struct FlowReceive {
-    /// What both sides agreed on.
-    pub terms: Terms,
-    /// The same, of flows.
-    pub flow: FlowTerms,
-    /// Where its time goes.
-    pub accounts: Accounts,
-    ledger: Ledger,
+    common: Common<Receiver>,
     destination: Arc<dyn FlowDestination>,
     events: Events,
     clock: Clock,
-    state: Mutex<State>,
-    changed: Condvar,
     opens: Queue<Job>,
     writes: Queue<Job>,
     rounds: Queue<Job>,
@@ -54,13 +43,6 @@ pub struct FlowReceive {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// A pull from somebody who may lie: what it asked for.
     expected: OnceLock<Expected>,
-}
-
-struct State {
-    machine: Receiver,
-    end: End,
-    number: TransferNumber,
-    outbox: Option<Arc<dyn Outbox>>,
 }
 
 /// A flow's number at the destination, and what takes its bytes.
@@ -87,25 +69,18 @@ impl FlowReceive {
     pub fn start(
         destination: Arc<dyn FlowDestination>,
         terms: Terms,
-        flow: FlowTerms,
+        flow: &FlowTerms,
         events: Events,
     ) -> Result<Arc<FlowReceive>> {
         let (opens, open_queue) = mpsc::channel();
         let (writes, write_queue) = mpsc::channel();
         let (rounds, round_queue) = mpsc::channel();
+        let machine = Receiver::new(flow, terms.segment_bytes as usize);
         let run = Arc::new(FlowReceive {
-            accounts: Accounts::default(),
-            ledger: Ledger::begin(destination.device()),
+            common: Common::new(terms, destination.device(), (machine, ()), (TransferNumber(0), None)),
             destination,
             events,
             clock: Clock::start(),
-            state: Mutex::new(State {
-                machine: Receiver::new(&flow, terms.segment_bytes as usize),
-                end: End::new(),
-                number: TransferNumber(0),
-                outbox: None,
-            }),
-            changed: Condvar::new(),
             opens,
             writes,
             rounds,
@@ -115,8 +90,6 @@ impl FlowReceive {
             files: Mutex::default(),
             threads: Mutex::default(),
             expected: OnceLock::new(),
-            terms,
-            flow,
         });
         run.spawn("open", open_queue, FlowReceive::open)?;
         run.spawn("write", write_queue, FlowReceive::write)?;
@@ -146,13 +119,7 @@ impl FlowReceive {
     /// From now on it is transfer `number` of the session of `outbox`; who sends begins its flows anew. `lines` hears the
     /// receipt, which begins anew.
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
-        let mut state = self.lock();
-        state.number = number;
-        state.outbox = Some(outbox.into());
-        state.end.restart();
-        if let Some(lines) = lines {
-            state.end.tell_lines(lines);
-        }
+        let mut state = self.common.attach(number, outbox, lines);
         state.machine.rebind();
         self.pump(&mut state);
     }
@@ -160,11 +127,6 @@ impl FlowReceive {
     /// Its session is gone; it may go on in another.
     pub fn detach(&self) {
         self.lock().outbox = None;
-    }
-
-    /// Number in its session.
-    pub fn number(&self) -> TransferNumber {
-        self.lock().number
     }
 
     /// Bytes written and marked so far, and what holds it up.
@@ -205,62 +167,16 @@ impl FlowReceive {
         state.end.ended.is_none() && state.machine.awaits_peer()
     }
 
-    /// How it ended, if it has.
-    pub fn ended(&self) -> Option<Ended> {
-        self.lock().end.ended.clone()
-    }
-
-    /// Waits for the end, at most so long.
-    pub fn wait(&self, patience: Duration) -> Option<Ended> {
-        end::wait_for(&self.state, &self.changed, patience, |state| state.end.ended.clone(), |_| false)
-    }
-
-    /// Root and number of entries of its receipt. `None` before the end, and the second time.
-    pub fn take_root(&self) -> Option<(Digest, u64)> {
-        self.lock().end.take_root()
-    }
-
-    /// The sender's signed statement, once it came; waits at most so long.
-    pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
-        let receipt = |state: &State| state.end.peer_receipt.clone();
-        end::wait_for(&self.state, &self.changed, patience, receipt, |state| state.end.is_closed)
-    }
-
-    /// The sender's accounts, as it told them last.
-    pub fn peer_accounts(&self) -> SideAccounts {
-        self.lock().end.peer_accounts.clone()
-    }
-
-    /// Our accounts as they are now.
-    pub fn side(&self) -> SideAccounts {
-        let outbox = self.lock().outbox.clone();
-        self.ledger.side(&self.accounts, outbox.map(|outbox| outbox.streams()).unwrap_or_default())
-    }
-
-    /// Tells the peer our accounts.
-    pub fn tell_accounts(&self) {
-        self.say(TransferMessage::Accounts(Box::new(self.side())));
-    }
-
-    /// Says something of its own to the sender.
-    pub fn say(&self, message: TransferMessage) {
-        let state = self.lock();
-        if let Some(outbox) = &state.outbox {
-            outbox.say(state.number, message);
-        }
-    }
-
     /// The sender said something.
     ///
     /// # Errors
     /// `Protocol`; the session ends then.
     pub fn hear(&self, message: TransferMessage) -> Result<()> {
         let mut state = self.lock();
-        match message {
-            TransferMessage::Receipt(signed) => state.end.peer_receipt = Some(*signed),
-            TransferMessage::Accounts(accounts) => state.end.peer_accounts = *accounts,
-            TransferMessage::Abort(failure) => state.end.come(Ended::Failed(failure)),
-            message => {
+        match state.end.hear(message) {
+            None => {}
+            Some(TransferMessage::Abort(failure)) => state.end.come(Ended::Failed(failure)),
+            Some(message) => {
                 let now = self.clock.now();
                 self.check_expected(&message)?;
                 state.machine.hear(message, now)?;
@@ -268,7 +184,7 @@ impl FlowReceive {
         }
         self.pump(&mut state);
         drop(state);
-        self.changed.notify_all();
+        self.common.notify();
         Ok(())
     }
 
@@ -281,7 +197,7 @@ impl FlowReceive {
         match (self.expected.get(), message) {
             (Some(expected), TransferMessage::Flow(FlowMessage::Begin(begins))) => begins
                 .iter()
-                .try_for_each(|begin| expected.check(&entry_of(begin.flow, &begin.path, begin.mode, 0))),
+                .try_for_each(|begin| expected.check(&entry::of(begin.flow, &begin.path, begin.mode, 0))),
             _ => Ok(()),
         }
     }
@@ -300,7 +216,7 @@ impl FlowReceive {
             let cause = "a frame that no flow has";
             return Err(Failure::new(FailureKind::Protocol, "receive", cause));
         }
-        let mut watch = Stopwatch::start(&self.accounts);
+        let mut watch = Stopwatch::start(&self.common.accounts);
         let is_sound = blake3::hash(payload).as_bytes() == &inner.digest.0;
         let bytes = payload.to_vec();
         watch.lap(Stage::Verify, payload.len() as u64);
@@ -321,40 +237,11 @@ impl FlowReceive {
 
     /// Ends the transfer from this side.
     pub fn abort(&self, failure: Failure) {
-        self.say(TransferMessage::Abort(failure.clone()));
-        self.lock().end.come(Ended::Failed(failure));
-        self.changed.notify_all();
-    }
-
-    /// Ends its threads and closes the destination: after success nothing hidden stays there, else what is marked stays
-    /// for the next attempt. Does not wait for a program that takes nothing. The second call does nothing.
-    pub fn close(&self) {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.end.is_closed, true) {
-            return;
-        }
-        let success = matches!(state.end.ended, Some(Ended::Finished(_)));
-        if state.end.ended.is_none() {
-            let cause = "the transfer was closed before its end";
-            state.end.ended = Some(Ended::Failed(Failure::new(FailureKind::Stopped, "receive", cause)));
-        }
+        state.say(TransferMessage::Abort(failure.clone()));
+        state.end.come(Ended::Failed(failure));
         drop(state);
-        self.changed.notify_all();
-        for queue in [&self.opens, &self.writes, &self.rounds] {
-            let _ = queue.send(Job::Stop);
-        }
-        let is_stuck = self.destination.is_consumer()
-            && self.writing.lock().unwrap_or_else(|p| p.into_inner()).is_some();
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|p| p.into_inner()));
-        for thread in threads {
-            if thread.thread().id() != std::thread::current().id() && !is_stuck {
-                let _ = thread.join();
-            }
-        }
-        self.files.lock().unwrap_or_else(|p| p.into_inner()).clear();
-        if !is_stuck {
-            self.destination.close(success);
-        }
+        self.common.notify();
     }
 
     fn open(&self, queue: &mpsc::Receiver<Job>) {
@@ -398,10 +285,10 @@ impl FlowReceive {
     }
 
     fn write(&self, queue: &mpsc::Receiver<Job>) {
-        self.accounts.enter(Stage::Write);
+        self.common.accounts.enter(Stage::Write);
         let mut hashers: HashMap<Slot, Box<blake3::Hasher>> = HashMap::new();
         loop {
-            let mut watch = Stopwatch::start(&self.accounts);
+            let mut watch = Stopwatch::start(&self.common.accounts);
             let Ok(job) = queue.recv() else { break };
             watch.idle(Stage::Write);
             let (slot, offset, bytes) = match job {
@@ -439,16 +326,16 @@ impl FlowReceive {
                 let _ = self.rounds.send(Job::Look);
             }
         }
-        self.accounts.leave(Stage::Write);
+        self.common.accounts.leave(Stage::Write);
     }
 
     /// Makes marks, and sees that none is late.
     fn rounds(&self, queue: &mpsc::Receiver<Job>) {
-        self.accounts.enter(Stage::Sync);
+        self.common.accounts.enter(Stage::Sync);
         loop {
             let due = self.lock().machine.due();
             let pause = due.map_or(IDLE, |due| due.saturating_sub(self.clock.now()));
-            let mut watch = Stopwatch::start(&self.accounts);
+            let mut watch = Stopwatch::start(&self.common.accounts);
             let job = queue.recv_timeout(pause.min(IDLE));
             watch.idle(Stage::Sync);
             let now = self.clock.now();
@@ -487,7 +374,7 @@ impl FlowReceive {
                 _ => break,
             }
         }
-        self.accounts.leave(Stage::Sync);
+        self.common.accounts.leave(Stage::Sync);
     }
 
     /// Syncs, then notes. What could not be made durable is not noted.
@@ -513,25 +400,18 @@ impl FlowReceive {
         self.files.lock().unwrap_or_else(|p| p.into_inner()).get(&slot).cloned()
     }
 
-    fn pump(&self, state: &mut State) {
+    fn pump(&self, state: &mut State<Receiver, ()>) {
         let mut done = false;
         while let Some(action) = state.machine.take_action() {
             match action {
-                Action::Say(message) => {
-                    if let Some(outbox) = &state.outbox {
-                        outbox.say(state.number, message);
-                    }
-                }
+                Action::Say(message) => state.say(message),
                 Action::Open(slot, begin) => drop(self.opens.send(Job::Open(slot, begin))),
                 Action::Write(slot, offset, bytes) => drop(self.writes.send(Job::Write(slot, offset, bytes))),
                 Action::Sync(marks) => drop(self.rounds.send(Job::Sync(marks))),
                 Action::Complete(slot, bytes) => drop(self.rounds.send(Job::Complete(slot, bytes))),
                 Action::Settled(slot, flow, outcome) => {
-                    if let Some((begin, name, bytes)) = state.machine.flow(slot) {
-                        let entry = settled_entry(flow, begin, name, bytes, &outcome);
-                        state.end.settled(&entry, &outcome);
-                        (self.events)(Event::Settled(Arc::new(entry), outcome));
-                    }
+                    let over = state.machine.flow(slot);
+                    entry::settled(&mut state.end, &self.events, flow, over, outcome);
                     self.files.lock().unwrap_or_else(|p| p.into_inner()).remove(&slot);
                     let _ = self.writes.send(Job::Settled(slot));
                 }
@@ -543,12 +423,39 @@ impl FlowReceive {
             }
         }
         if done {
-            self.changed.notify_all();
+            self.common.notify();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, State<Receiver, ()>> {
+        self.common.lock()
+    }
+}
+
+impl Party for FlowReceive {
+    type Machine = Receiver;
+    type Beside = ();
+
+    fn common(&self) -> &Common<Receiver> {
+        &self.common
+    }
+
+    /// Ends its threads and closes the destination: after success nothing hidden stays there, else what is marked stays
+    /// for the next attempt. Does not wait for a program that takes nothing. The second call does nothing.
+    fn close(&self) {
+        let Some(success) = self.common.close() else { return };
+        for queue in [&self.opens, &self.writes, &self.rounds] {
+            let _ = queue.send(Job::Stop);
+        }
+        let is_stuck = self.destination.is_consumer()
+            && self.writing.lock().unwrap_or_else(|p| p.into_inner()).is_some();
+        if !is_stuck {
+            party::join(&self.threads);
+        }
+        self.files.lock().unwrap_or_else(|p| p.into_inner()).clear();
+        if !is_stuck {
+            self.destination.close(success);
+        }
     }
 }
 

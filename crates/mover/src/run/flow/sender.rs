@@ -6,45 +6,37 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::flow::choice::{Choice, LEFT_MAX, Verdict};
 use crate::flow::sender::{Action, Piece, Progress, Sender};
 use crate::link::FrameBuffer;
-use crate::run::end::{self, End};
+use crate::run::flow::entry;
 use crate::run::flow::lags::{Lag, Lags};
 use crate::run::flow::slot::SlotGate;
-use crate::run::ledger::Ledger;
+use crate::run::party::{Common, Party, State};
 use crate::run::sender::Did;
 use crate::run::{Ended, LineSink, Outbox};
 use crate::stage::pace::Pace;
 use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Booking, Stage, Stopwatch};
+use crate::stage::{Booking, Stage, Stopwatch};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    FlowBegin, FlowMark, FlowMessage, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage,
-    TransferNumber,
+    FlowMark, FlowMessage, FlowTerms, Origin, Outcome, Steer, Terms, TransferMessage, TransferNumber,
 };
-use thalweg_wire::receipt::Signed;
-use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
+use thalweg_wire::{Digest, EntryId, RelativePath};
 
 /// How long a feed that waits for room looks whether it is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// See the module. Shared by the thread that reads, the stream threads and the control thread.
 pub struct FlowSend {
-    /// What both sides agreed on.
-    pub terms: Terms,
-    /// The same, of flows.
+    common: Common<Sender, Feeding>,
+    /// What both sides agreed on, of flows.
     pub flow: FlowTerms,
-    /// Where its time goes.
-    pub accounts: Accounts,
-    ledger: Ledger,
     pace: Pace,
     events: Events,
-    state: Mutex<State>,
-    changed: Condvar,
     /// What hashed each flow so far. Locked by the thread that reads, and never for long.
     hashers: Mutex<BTreeMap<EntryId, blake3::Hasher>>,
     /// When the thread that reads had handed over what it last had, or could first hand over anything.
@@ -53,11 +45,9 @@ pub struct FlowSend {
     is_last: AtomicBool,
 }
 
-struct State {
-    machine: Sender,
-    end: End,
-    number: TransferNumber,
-    outbox: Option<Arc<dyn Outbox>>,
+/// What a sender of flows knows besides, of who reads and of its streams.
+#[derive(Default)]
+pub struct Feeding {
     wanted: VecDeque<Wanted>,
     /// Holds pieces back until their window.
     slot: Option<Arc<SlotGate>>,
@@ -72,34 +62,21 @@ struct State {
     failed: Option<Failure>,
 }
 
+type Shared = State<Sender, Feeding>;
+
 impl FlowSend {
     /// By these terms; nothing is said before [`FlowSend::attach`].
     pub fn new(terms: Terms, flow: FlowTerms, events: Events) -> Arc<FlowSend> {
+        let pace = Pace::new(terms.rate_bytes_per_s);
+        let machine = Sender::new(flow.window_bytes);
         Arc::new(FlowSend {
-            accounts: Accounts::default(),
-            ledger: Ledger::begin(None),
-            pace: Pace::new(terms.rate_bytes_per_s),
+            common: Common::new(terms, None, (machine, Feeding::default()), (TransferNumber(0), None)),
+            flow,
+            pace,
             events,
-            state: Mutex::new(State {
-                machine: Sender::new(flow.window_bytes),
-                end: End::new(),
-                number: TransferNumber(0),
-                outbox: None,
-                wanted: VecDeque::new(),
-                slot: None,
-                lags: Lags::default(),
-                first_read: None,
-                choice: Choice::default(),
-                is_stopped: false,
-                is_fed: false,
-                failed: None,
-            }),
-            changed: Condvar::new(),
             hashers: Mutex::default(),
             handed_at: Mutex::default(),
             is_last: AtomicBool::new(false),
-            terms,
-            flow,
         })
     }
 
@@ -110,11 +87,11 @@ impl FlowSend {
     pub fn start(self: &Arc<Self>, feed: Box<dyn Feed>) -> Result<()> {
         let run = self.clone();
         let work = move || {
-            run.accounts.enter(Stage::Read);
+            run.common.accounts.enter(Stage::Read);
             run.wait_begins();
             let fed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| feed.run(&*run)));
-            run.accounts.leave(Stage::Read);
-            run.lock().is_fed = true;
+            run.common.accounts.leave(Stage::Read);
+            run.lock().beside.is_fed = true;
             if fed.is_err() {
                 run.abort(Failure::new(FailureKind::Internal, "stream", "the thread that reads panicked"));
             }
@@ -126,20 +103,9 @@ impl FlowSend {
     /// From now on it is transfer `number` of the session of `outbox`, and begins to talk. `lines` hears the receipt, which
     /// begins anew.
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
-        let mut state = self.lock();
-        state.number = number;
-        state.outbox = Some(outbox.into());
-        state.end.restart();
-        if let Some(lines) = lines {
-            state.end.tell_lines(lines);
-        }
+        let mut state = self.common.attach(number, outbox, lines);
         state.machine.rebind();
         self.pump(&mut state);
-    }
-
-    /// Number in its session.
-    pub fn number(&self) -> TransferNumber {
-        self.lock().number
     }
 
     /// Turns its knobs.
@@ -156,31 +122,26 @@ impl FlowSend {
     pub fn set_slot(&self, slot: Option<(Arc<SlotGate>, Duration)>) {
         let mut state = self.lock();
         if let Some((_, deadline)) = &slot {
-            state.lags.set_deadline(*deadline);
+            state.beside.lags.set_deadline(*deadline);
         }
-        state.slot = slot.map(|(gate, _)| gate);
+        state.beside.slot = slot.map(|(gate, _)| gate);
     }
 
     /// The rate of its slot's windows, in bytes a second, if it has one.
     pub fn slot_rate(&self) -> Option<u64> {
-        let slot = self.lock().slot.clone();
+        let slot = self.lock().beside.slot.clone();
         slot.and_then(|slot| slot.bytes_per_s())
     }
 
     /// How late bytes were so far: from read to known to be durable.
     pub fn lag(&self) -> Lag {
-        self.lock().lags.so_far()
+        self.lock().beside.lags.so_far()
     }
 
     /// When the first byte was read; waits for it, at most so long.
     pub fn first_read(&self, patience: Duration) -> Option<Instant> {
-        end::wait_for(
-            &self.state,
-            &self.changed,
-            patience,
-            |state| state.first_read,
-            |state| state.end.ended.is_some(),
-        )
+        let is_over = |state: &Shared| state.end.ended.is_some();
+        self.common.wait_for(patience, |state| state.beside.first_read, is_over)
     }
 
     /// Counters so far.
@@ -196,60 +157,13 @@ impl FlowSend {
 
     /// Ends reading: what was read goes on to the destination, and no flow is complete.
     pub fn stop_reading(&self) {
-        self.lock().is_stopped = true;
-        self.changed.notify_all();
+        self.lock().beside.is_stopped = true;
+        self.common.notify();
     }
 
     /// Why reading ended for all flows, if it did.
     pub fn read_failure(&self) -> Option<Failure> {
-        self.lock().failed.clone()
-    }
-
-    /// How it ended, if it has.
-    pub fn ended(&self) -> Option<Ended> {
-        self.lock().end.ended.clone()
-    }
-
-    /// Waits for the end, at most so long.
-    pub fn wait(&self, patience: Duration) -> Option<Ended> {
-        end::wait_for(&self.state, &self.changed, patience, |state| state.end.ended.clone(), |_| false)
-    }
-
-    /// Root and number of entries of its receipt. `None` before the end, and the second time.
-    pub fn take_root(&self) -> Option<(Digest, u64)> {
-        self.lock().end.take_root()
-    }
-
-    /// The receiver's signed statement, once it came; waits at most so long.
-    pub fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
-        let receipt = |state: &State| state.end.peer_receipt.clone();
-        end::wait_for(&self.state, &self.changed, patience, receipt, |state| state.end.is_closed)
-    }
-
-    /// The receiver's accounts, as it told them last.
-    pub fn peer_accounts(&self) -> SideAccounts {
-        self.lock().end.peer_accounts.clone()
-    }
-
-    /// Our accounts as they are now.
-    pub fn side(&self) -> SideAccounts {
-        // A wait that is not over counts as far as it went.
-        self.book_wait(true);
-        let outbox = self.lock().outbox.clone();
-        self.ledger.side(&self.accounts, outbox.map(|outbox| outbox.streams()).unwrap_or_default())
-    }
-
-    /// Tells the peer our accounts.
-    pub fn tell_accounts(&self) {
-        self.say(TransferMessage::Accounts(Box::new(self.side())));
-    }
-
-    /// Says something of its own to the receiver.
-    pub fn say(&self, message: TransferMessage) {
-        let state = self.lock();
-        if let Some(outbox) = &state.outbox {
-            outbox.say(state.number, message);
-        }
+        self.lock().beside.failed.clone()
     }
 
     /// The receiver said something.
@@ -258,11 +172,10 @@ impl FlowSend {
     /// `Protocol`; the session ends then.
     pub fn hear(&self, message: TransferMessage) -> Result<()> {
         let mut state = self.lock();
-        match message {
-            TransferMessage::Receipt(signed) => state.end.peer_receipt = Some(*signed),
-            TransferMessage::Accounts(accounts) => state.end.peer_accounts = *accounts,
-            TransferMessage::Abort(failure) => state.end.come(Ended::Failed(failure)),
-            message => {
+        match state.end.hear(message) {
+            None => {}
+            Some(TransferMessage::Abort(failure)) => state.end.come(Ended::Failed(failure)),
+            Some(message) => {
                 let marks = match &message {
                     TransferMessage::Flow(FlowMessage::Mark(marks)) => marks.clone(),
                     _ => Vec::new(),
@@ -270,35 +183,26 @@ impl FlowSend {
                 state.machine.hear(message)?;
                 let now = Instant::now();
                 for FlowMark { flow, bytes, .. } in marks {
-                    state.lags.marked(flow, bytes, now);
+                    state.beside.lags.marked(flow, bytes, now);
                 }
             }
         }
         self.pump(&mut state);
         drop(state);
-        self.changed.notify_all();
+        self.common.notify();
         Ok(())
     }
 
     /// Ends the transfer from this side.
     pub fn abort(&self, failure: Failure) {
-        self.say(TransferMessage::Abort(failure.clone()));
-        let mut state = self.lock();
-        state.end.come(Ended::Failed(failure));
-        state.end.is_closed = true;
-        let outbox = state.outbox.clone();
-        drop(state);
-        self.changed.notify_all();
-        if let Some(outbox) = outbox {
-            outbox.work();
-        }
+        self.common.abort(failure);
     }
 
     /// Its session is gone; it may go on in another.
     pub fn detach(&self) {
         let mut state = self.lock();
         state.outbox = None;
-        state.choice = Choice::default();
+        state.beside.choice = Choice::default();
         state.machine.unlink();
     }
 
@@ -312,7 +216,7 @@ impl FlowSend {
     /// A stream is gone.
     pub fn stream_lost(&self, stream: u16) {
         let mut state = self.lock();
-        state.choice.forget(stream);
+        state.beside.choice.forget(stream);
         state.machine.stream_lost(stream);
     }
 
@@ -328,22 +232,22 @@ impl FlowSend {
                 return Ok(Did::Over);
             }
             let waiting = state.machine.waiting();
-            let piece = match state.choice.ask(stream, waiting, is_behind, Instant::now()) {
+            let piece = match state.beside.choice.ask(stream, waiting, is_behind, Instant::now()) {
                 Verdict::Take => state.machine.next_piece(stream),
                 Verdict::Leave { is_news } => {
-                    if is_news && let Some(outbox) = &state.outbox {
-                        outbox.work();
+                    if is_news {
+                        state.work();
                     }
                     None
                 }
             };
             let Some(piece) = piece else {
-                return Ok(Did::Nothing(state.choice.is_left().then_some(LEFT_MAX)));
+                return Ok(Did::Nothing(state.beside.choice.is_left().then_some(LEFT_MAX)));
             };
-            (piece, state.number, state.slot.clone())
+            (piece, state.number, state.beside.slot.clone())
         };
         let bytes = piece.bytes.len() as u64;
-        let mut watch = Stopwatch::start(&self.accounts);
+        let mut watch = Stopwatch::start(&self.common.accounts);
         if self.pace.rate().is_some() {
             self.pace.wait(bytes, || self.ended().is_none());
             watch.lap_out(Stage::Pace, bytes);
@@ -352,7 +256,7 @@ impl FlowSend {
             slot.wait(bytes, || self.ended().is_none());
             watch.lap_out(Stage::Pace, bytes);
         }
-        self.lock().lags.sent(piece.flow, piece.offset + bytes, Instant::now());
+        self.lock().beside.lags.sent(piece.flow, piece.offset + bytes, Instant::now());
         buffer.payload_mut()[..piece.bytes.len()].copy_from_slice(&piece.bytes);
         let inner = Inner {
             kind: FrameKind::Segment,
@@ -372,47 +276,38 @@ impl FlowSend {
         Ok(Did::Work)
     }
 
-    fn pump(&self, state: &mut State) {
+    fn pump(&self, state: &mut Shared) {
         while let Some(action) = state.machine.take_action() {
             match action {
-                Action::Say(message) => {
-                    if let Some(outbox) = &state.outbox {
-                        outbox.say(state.number, message);
-                    }
-                }
-                Action::Rewind { at, .. } if state.is_fed => {
+                Action::Say(message) => state.say(message),
+                Action::Rewind { at, .. } if state.beside.is_fed => {
                     let cause = "the destination lost what it had, and the source is not read any more";
                     let failure = Failure::new(FailureKind::Damage, "go on with the stream", cause);
                     state.machine.rewound(at.flow, Err(failure));
                 }
                 Action::Rewind { at, is_ours } => {
-                    state.lags.forget(at.flow);
-                    state.wanted.push_back(Wanted::Rewind { at, is_ours });
+                    state.beside.lags.forget(at.flow);
+                    state.beside.wanted.push_back(Wanted::Rewind { at, is_ours });
                 }
                 Action::Settled(flow, outcome) => {
                     if matches!(outcome, Outcome::Done { .. }) {
-                        state.lags.marked(flow, u64::MAX, Instant::now());
+                        state.beside.lags.marked(flow, u64::MAX, Instant::now());
                     }
-                    state.lags.forget(flow);
-                    if let Some((begin, name, bytes)) = state.machine.flow(flow) {
-                        let entry = settled_entry(flow, begin, name, bytes, &outcome);
-                        state.end.settled(&entry, &outcome);
-                        (self.events)(Event::Settled(Arc::new(entry), outcome));
-                    }
+                    state.beside.lags.forget(flow);
+                    let over = state.machine.flow(flow);
+                    entry::settled(&mut state.end, &self.events, flow, over, outcome);
                     self.hashers().remove(&flow);
-                    state.wanted.push_back(Wanted::LetGo(flow));
+                    state.beside.wanted.push_back(Wanted::LetGo(flow));
                 }
                 Action::Finished(totals) => state.end.come(Ended::Finished(totals)),
             }
         }
-        self.changed.notify_all();
-        if let Some(outbox) = &state.outbox {
-            outbox.work();
-        }
+        self.common.notify();
+        state.work();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.common.lock()
     }
 
     /// What the thread that reads did since it handed over what it had: it waited for more, and read that.
@@ -420,7 +315,7 @@ impl FlowSend {
         let mut handed_at = self.handed_at.lock().unwrap_or_else(|p| p.into_inner());
         if let Some(since) = *handed_at {
             let now = Instant::now();
-            self.accounts.book(Stage::Read, Booking { input: now - since, ..Booking::default() });
+            self.common.accounts.book(Stage::Read, Booking { input: now - since, ..Booking::default() });
             *handed_at = goes_on.then_some(now);
         }
     }
@@ -431,7 +326,7 @@ impl FlowSend {
 
     fn push_now(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
         let read = Instant::now();
-        let mut watch = Stopwatch::start(&self.accounts);
+        let mut watch = Stopwatch::start(&self.common.accounts);
         let digest = Digest(*blake3::hash(bytes).as_bytes());
         let mut hasher = match self.hashers().get(&flow) {
             Some(hasher) => hasher.clone(),
@@ -443,30 +338,29 @@ impl FlowSend {
         watch.lap(Stage::Digest, bytes.len() as u64);
         let mut state = self.lock();
         loop {
-            if state.end.ended.is_some() || state.is_stopped {
+            if state.end.ended.is_some() || state.beside.is_stopped {
                 return Pushed::Over;
             }
             match state.machine.position(flow) {
                 Some(position) if position != offset => return Pushed::Elsewhere,
                 Some(_) if state.machine.has_room() => break,
                 // The thread that reads is to do something else first.
-                _ if !state.wanted.is_empty() => return Pushed::Elsewhere,
+                _ if !state.beside.wanted.is_empty() => return Pushed::Elsewhere,
                 _ => {}
             }
-            let waited = self.changed.wait_timeout(state, LOOK_AGAIN);
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            state = self.common.wait_in(state, LOOK_AGAIN);
         }
         watch.lap_out(Stage::Digest, 0);
         if state.machine.push(piece).is_err() {
             return Pushed::Elsewhere;
         }
-        state.lags.read(flow, offset + bytes.len() as u64, read);
-        let is_first = state.first_read.is_none();
-        state.first_read.get_or_insert(read);
+        state.beside.lags.read(flow, offset + bytes.len() as u64, read);
+        let is_first = state.beside.first_read.is_none();
+        state.beside.first_read.get_or_insert(read);
         let outbox = state.outbox.clone();
         drop(state);
         if is_first {
-            self.changed.notify_all();
+            self.common.notify();
         }
         self.hashers().insert(flow, hasher);
         if let Some(outbox) = outbox {
@@ -480,30 +374,18 @@ impl FlowSend {
     }
 }
 
-/// A flow that is over as an entry of the receipt: under the name that it has at the destination, if it is whole there. Of one
-/// that failed one side may not know that name.
-pub(super) fn settled_entry(
-    id: EntryId,
-    begin: &FlowBegin,
-    name: Option<&RelativePath>,
-    bytes: u64,
-    outcome: &Outcome,
-) -> Entry {
-    let name = name.filter(|_| matches!(outcome, Outcome::Done { .. }));
-    entry_of(id, name.unwrap_or(&begin.path), begin.mode, bytes)
-}
+impl Party for FlowSend {
+    type Machine = Sender;
+    type Beside = Feeding;
 
-/// A flow as an entry.
-pub(super) fn entry_of(id: EntryId, path: &RelativePath, mode: u32, bytes: u64) -> Entry {
-    Entry {
-        id,
-        path: path.clone(),
-        kind: Kind::File { sparse: false, marked: false },
-        mode,
-        uid: 0,
-        gid: 0,
-        evidence: Evidence { size: bytes, ..Evidence::default() },
-        xattrs: Vec::new(),
+    fn common(&self) -> &Common<Sender, Feeding> {
+        &self.common
+    }
+
+    fn own_accounts(&self) -> SideAccounts {
+        // A wait that is not over counts as far as it went.
+        self.book_wait(true);
+        self.common.own_accounts()
     }
 }
 
@@ -554,11 +436,11 @@ impl Taker for FlowSend {
 
     fn wanted(&self, at_most: Duration) -> Vec<Wanted> {
         let mut state = self.lock();
-        if state.wanted.is_empty() && !at_most.is_zero() {
+        if state.beside.wanted.is_empty() && !at_most.is_zero() {
             // Whatever comes is news: a flow may go on now.
-            state = self.changed.wait_timeout(state, at_most).unwrap_or_else(|p| p.into_inner()).0;
+            state = self.common.wait_in(state, at_most);
         }
-        state.wanted.drain(..).collect()
+        state.beside.wanted.drain(..).collect()
     }
 
     fn rewound(&self, flow: EntryId, result: Result<blake3::Hasher>) {
@@ -575,12 +457,12 @@ impl Taker for FlowSend {
     }
 
     fn failed(&self, failure: Failure) {
-        self.lock().failed.get_or_insert(failure.clone());
+        self.lock().beside.failed.get_or_insert(failure.clone());
         self.abort(failure);
     }
 
     fn is_over(&self) -> bool {
         let state = self.lock();
-        state.end.ended.is_some() || state.is_stopped
+        state.end.ended.is_some() || state.beside.is_stopped
     }
 }

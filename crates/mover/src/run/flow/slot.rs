@@ -16,6 +16,7 @@ use crate::admission::{Margin, SlotAsked, SlotHeld};
 use crate::endpoint::grow::Taker;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::run::client::Client;
+use crate::run::party::Party;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;

@@ -4,6 +4,7 @@
 //! thread of its own, once it has a log.
 
 use super::deliver::Deliver;
+use super::hub_end::HubEnd;
 use super::ingest::Ingest;
 use super::store::{Heard, Job, Store, StorePlace};
 use super::{FramesLink, new_link, wall_ns};
@@ -213,13 +214,15 @@ impl HubChannel {
             FrameRole::Produce { producer, first, level } => {
                 state.machine.attach(link, producer, *first, *level, window)?;
                 state.links.insert(link, linked(false, *level == HeldLevel::Durable));
-                Attached::Producer(Arc::new(Ingest::new(self.clone(), link, number, terms, producer.clone())))
+                let end = HubEnd::new(self.clone(), link, (number, terms), false);
+                Attached::Producer(Arc::new(Ingest::new(end, producer.clone())))
             }
             FrameRole::Consume(consume) => {
                 let subscribed = state.machine.subscribe(link, consume, window)?;
                 state.links.insert(link, linked(true, false));
                 let key = ConsumerKey::of(consume);
-                let deliver = Deliver::new(self.clone(), link, number, terms, key, consume.consumer);
+                let end = HubEnd::new(self.clone(), link, (number, terms), true);
+                let deliver = Deliver::new(end, key, consume.consumer);
                 Attached::Consumer(Arc::new(deliver), subscribed.instance)
             }
         };

@@ -1,53 +1,28 @@
 //! What stands for a producer at its hub, in one session.
 
-use super::hub::{HubChannel, shown};
+use super::hub::shown;
+use super::hub_end::HubEnd;
 use super::segments::{Inlets, Whole};
-use super::{FramesLink, wall_ns};
+use super::{FramesLink, Head, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
-use crate::link::FrameBuffer;
-use crate::run::sender::Did;
-use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Stage};
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::stage::Stage;
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{FramesMessage, ProducerId, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{FramesMessage, ProducerId, TransferMessage};
 
 /// See the module.
 pub struct Ingest {
-    channel: Arc<HubChannel>,
-    link: u64,
-    number: TransferNumber,
-    terms: Terms,
+    end: HubEnd,
     producer: ProducerId,
-    accounts: Accounts,
     inlets: Inlets,
-    is_over: AtomicBool,
 }
 
 impl Ingest {
-    pub(super) fn new(
-        channel: Arc<HubChannel>,
-        link: u64,
-        number: TransferNumber,
-        terms: Terms,
-        producer: ProducerId,
-    ) -> Ingest {
-        Ingest {
-            channel,
-            link,
-            number,
-            terms,
-            producer,
-            accounts: Accounts::default(),
-            inlets: Inlets::default(),
-            is_over: AtomicBool::new(false),
-        }
+    pub(super) fn new(end: HubEnd, producer: ProducerId) -> Ingest {
+        Ingest { end, producer, inlets: Inlets::default() }
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+        self.end.is_over()
     }
 
     /// What is no breach of protocol ends this producer, and not the session with all that is in it.
@@ -55,71 +30,54 @@ impl Ingest {
         if failure.kind == FailureKind::Protocol {
             return Err(failure);
         }
-        self.channel.say(self.link, TransferMessage::Abort(failure));
+        self.end.say(TransferMessage::Abort(failure));
         self.give_up();
         Ok(())
     }
 
     fn take_segment(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()> {
         let begin = |epoch, number, item: &_| {
-            self.channel.act(|machine| machine.begin(self.link, epoch, number, item))
+            self.end.channel.act(|machine| machine.begin(self.end.link, epoch, number, item))
         };
-        let whole = self.inlets.take(stream, inner, payload, &self.accounts, begin)?;
+        let whole = self.inlets.take(stream, inner, payload, self.end.accounts(), begin)?;
         let Some(Whole { epoch, number, item, payload, is_sound }) = whole else { return Ok(()) };
-        self.channel.act(|machine| match is_sound {
+        self.end.channel.act(|machine| match is_sound {
             true => {
-                machine.arrived(self.link, epoch, number, item, payload, wall_ns());
+                machine.arrived(self.end.link, epoch, number, item, payload, wall_ns());
                 Ok(())
             }
-            false => machine.damaged(self.link, epoch, number),
+            false => machine.damaged(self.end.link, epoch, number),
         })
     }
 
     pub(super) fn is_replaced(&self) -> bool {
-        !self.channel.lock().machine.is_last_link(self.link, &self.producer)
+        !self.end.channel.lock().machine.is_last_link(self.end.link, &self.producer)
     }
 
     pub(super) fn give_up(&self) {
         tracing::info!("{} is gone", shown(&self.producer));
-        self.is_over.store(true, Ordering::Release);
-        self.channel.act(|machine| machine.give_up(self.link, &self.producer));
-        self.channel.unlink(self.link);
+        self.end.leave(|machine| machine.give_up(self.end.link, &self.producer));
     }
 }
 
 impl FramesLink for Ingest {
-    fn number(&self) -> TransferNumber {
-        self.number
-    }
-
-    fn terms(&self) -> &Terms {
-        &self.terms
-    }
-
-    fn accounts(&self) -> &Accounts {
-        &self.accounts
-    }
-
-    fn sends(&self) -> bool {
-        false
+    fn head(&self) -> &Head {
+        &self.end.head
     }
 
     fn hear(&self, message: TransferMessage) -> Result<()> {
         match message {
             TransferMessage::Frames(FramesMessage::ClockAsk { asked_ns }) => {
-                let tell = FramesMessage::ClockTell { asked_ns, hub_ns: wall_ns() };
-                self.channel.say(self.link, TransferMessage::Frames(tell));
+                self.end.tell_clock(asked_ns);
                 Ok(())
             }
             // It has heard that it finished.
             TransferMessage::Frames(FramesMessage::Leave) => {
-                self.is_over.store(true, Ordering::Release);
-                self.channel.act(|machine| machine.detach(self.link));
-                self.channel.unlink(self.link);
+                self.end.leave(|machine| machine.detach(self.end.link));
                 Ok(())
             }
             TransferMessage::Frames(message) => {
-                let heard = self.channel.act(|machine| machine.hear(self.link, message, wall_ns()));
+                let heard = self.end.channel.act(|machine| machine.hear(self.end.link, message, wall_ns()));
                 heard.or_else(|failure| self.refuse(failure))
             }
             TransferMessage::Abort(_) => {
@@ -131,25 +89,19 @@ impl FramesLink for Ingest {
     }
 
     fn link_lost(&self) {
-        self.channel.act(|machine| machine.link_lost(self.link));
+        self.end.channel.act(|machine| machine.link_lost(self.end.link));
     }
 
     fn link_up(&self) {
-        self.channel.act(|machine| machine.link_up(self.link));
+        self.end.channel.act(|machine| machine.link_up(self.end.link));
     }
 
     fn detach(&self) {
-        self.channel.act(|machine| machine.detach(self.link));
+        self.end.channel.act(|machine| machine.detach(self.end.link));
     }
 
     fn tick(&self) {
-        self.channel.act(|machine| machine.tick(wall_ns()));
-    }
-
-    fn stream_lost(&self, _: u16) {}
-
-    fn work(&self, _: u16, _: &mut FrameBuffer, _: &mut dyn Outlet) -> io::Result<Did> {
-        Ok(Did::Over)
+        self.end.channel.act(|machine| machine.tick(wall_ns()));
     }
 
     fn take(&self, stream: u16, inner: &Inner, payload: &[u8]) -> Result<()> {
@@ -160,14 +112,10 @@ impl FramesLink for Ingest {
     }
 
     fn is_held_up(&self) -> bool {
-        self.channel.lock().machine.is_held_up(self.link)
+        self.end.channel.lock().machine.is_held_up(self.end.link)
     }
 
     fn moved_bytes(&self) -> u64 {
-        self.accounts.bytes(Stage::Verify)
-    }
-
-    fn awaits_peer(&self) -> bool {
-        false
+        self.end.accounts().bytes(Stage::Verify)
     }
 }

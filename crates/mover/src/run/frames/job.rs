@@ -7,9 +7,8 @@ use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::frames::lane::Window;
 use crate::frames::{ChannelWishes, FrameFrom, FramePolicy, HeldLevel, ProducerId};
-use crate::link::own_system;
 use crate::plan::{self, Asked, Path, Plan};
-use crate::run::client::{Client, LinkSettings, StreamHints};
+use crate::run::client::{Client, LinkSettings};
 use crate::run::copy::Stop;
 use crate::run::far::Far;
 use crate::run::session::Transfer;
@@ -19,8 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Check, Consume, Direction, Disk, FrameRole, FrameTerms, Open, Place, Preserve, SourceForm, Terms,
-    TransferNumber, VerifyLevel,
+    Check, Consume, Direction, FrameRole, FrameTerms, Open, Place, Terms, TransferNumber,
 };
 
 /// Streams that are opened without being asked for: frames come one after the other, more streams only let them overtake.
@@ -325,25 +323,17 @@ impl Job {
         }
         let (client, number) = far.transfer(settings, events.clone())?;
         let result = self.ride(&client, number);
-        match &result {
-            Ok(()) => {}
-            Err(failure) if failure.kind == FailureKind::Connection => {
-                client.session.close(Some(failure.clone()));
-            }
-            Err(failure) => client.give_up(number, failure),
-        }
-        client.session.remove(number);
+        client.conclude(number, result.as_ref().err());
         result
     }
 
     fn ride(&mut self, client: &Client, number: TransferNumber) -> Result<()> {
         let plan = self.plan(client);
-        let terms = terms(&plan, &self.opening.link);
+        let terms = Terms { check: Check::Digest, ..self.opening.link.terms(&plan) };
         let opened = client.open(self.open(number, &terms))?;
         let link = self.end.attach(number, terms, opened.instance, client);
         client.session.add(number, Transfer::Frames(link))?;
-        let hints = StreamHints { window_bytes: plan.window_bytes.value, share_bytes: plan.share_bytes };
-        client.want_streams(plan.streams.value, hints);
+        client.want_streams(plan.streams.value, &plan);
         self.end.begin();
         loop {
             if client.session.is_closed() {
@@ -366,10 +356,7 @@ impl Job {
     }
 
     fn plan(&self, client: &Client) -> Plan {
-        let (sender, receiver) = match self.end.direction() {
-            Direction::Push => (own_system(), client.system),
-            Direction::Pull => (client.system, own_system()),
-        };
+        let (sender, receiver) = client.systems(self.end.direction());
         let asked = Asked { streams: self.opening.streams, ..Asked::default() };
         let path = Path { rtt: Some(client.rtt), sender, receiver, learned: None, tuned: None };
         let mut plan = plan::plan(&asked, &path);
@@ -383,47 +370,13 @@ impl Job {
 
     fn open(&self, transfer: TransferNumber, terms: &Terms) -> Open {
         let window = self.end.window();
-        Open {
-            transfer,
-            direction: self.end.direction(),
-            places: vec![self.opening.place.clone()],
-            source: SourceForm::Many,
-            terms: terms.clone(),
-            filter: Vec::new(),
-            only: Vec::new(),
-            trial: None,
-            flow: None,
-            frames: Some(FrameTerms {
-                window_bytes: window.bytes,
-                window_items: window.items,
-                channel: self.opening.channel,
-                role: self.end.role(),
-            }),
-        }
-    }
-}
-
-fn terms(plan: &Plan, link: &LinkSettings) -> Terms {
-    Terms {
-        chunk_bytes: plan.chunk_bytes.value,
-        segment_bytes: plan.segment_bytes.value,
-        verify: VerifyLevel::Written,
-        check: Check::Digest,
-        preserve: Preserve::default(),
-        delete_max: None,
-        compress: false,
-        rate_bytes_per_s: None,
-        dry_run: false,
-        ignore_existing: false,
-        update: false,
-        job_key: [0; 16],
-        concurrency: None,
-        depth: None,
-        window_bytes: plan.window_bytes.value,
-        congestion: link.congestion.clone(),
-        disk: Disk::default(),
-        share_bytes: plan.share_bytes,
-        dscp: link.dscp,
-        yields: false,
+        let frames = FrameTerms {
+            window_bytes: window.bytes,
+            window_items: window.items,
+            channel: self.opening.channel,
+            role: self.end.role(),
+        };
+        let places = vec![self.opening.place.clone()];
+        Open { frames: Some(frames), ..Open::of(transfer, self.end.direction(), places, terms.clone()) }
     }
 }

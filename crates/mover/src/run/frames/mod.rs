@@ -6,11 +6,15 @@
 
 pub mod hub;
 
+mod hub_end;
+
 mod ingest;
 
 mod deliver;
 
 mod store;
+
+mod client_end;
 
 pub mod produce;
 
@@ -29,24 +33,44 @@ use crate::run::sender::Did;
 use crate::stage::Accounts;
 use crate::stage::send::Outlet;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
 
+/// What each end of a lane has in one session.
+pub struct Head {
+    number: TransferNumber,
+    terms: Terms,
+    accounts: Arc<Accounts>,
+    sends: bool,
+}
+
 /// One end of a lane, in one session.
 pub trait FramesLink: Send + Sync {
+    /// What it has like every other.
+    fn head(&self) -> &Head;
+
     /// Number in its session.
-    fn number(&self) -> TransferNumber;
+    fn number(&self) -> TransferNumber {
+        self.head().number
+    }
 
     /// What both sides agreed on.
-    fn terms(&self) -> &Terms;
+    fn terms(&self) -> &Terms {
+        &self.head().terms
+    }
 
     /// Where its time goes.
-    fn accounts(&self) -> &Accounts;
+    fn accounts(&self) -> &Accounts {
+        &self.head().accounts
+    }
 
     /// Whether it is the sending end.
-    fn sends(&self) -> bool;
+    fn sends(&self) -> bool {
+        self.head().sends
+    }
 
     /// The peer said something.
     ///
@@ -64,16 +88,18 @@ pub trait FramesLink: Send + Sync {
     fn detach(&self);
 
     /// Some times a second.
-    fn tick(&self);
+    fn tick(&self) {}
 
     /// A stream is gone.
-    fn stream_lost(&self, stream: u16);
+    fn stream_lost(&self, _stream: u16) {}
 
     /// Sends the next segment on a stream, if there is one.
     ///
     /// # Errors
     /// When the stream is gone.
-    fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did>;
+    fn work(&self, _stream: u16, _buffer: &mut FrameBuffer, _outlet: &mut dyn Outlet) -> io::Result<Did> {
+        Ok(Did::Over)
+    }
 
     /// Takes a segment.
     ///
@@ -90,7 +116,9 @@ pub trait FramesLink: Send + Sync {
     fn moved_bytes(&self) -> u64;
 
     /// Whether something waits for the peer's word.
-    fn awaits_peer(&self) -> bool;
+    fn awaits_peer(&self) -> bool {
+        false
+    }
 }
 
 /// Nanoseconds since 1970.

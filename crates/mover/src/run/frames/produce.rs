@@ -1,19 +1,19 @@
 //! A producer at work, and its end of the lane in one session.
 
+use super::client_end::{ClientEnd, State};
 use super::segments::{Going, Outlets};
-use super::{FramesLink, new_link, wall_ns};
+use super::{FramesLink, Head, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
-use crate::frames::clock::ClockFilter;
 use crate::frames::lane::Window;
 use crate::frames::producer::Producer;
 use crate::frames::{NewFrame, ProducerId, ProducerReport, SenderFigures};
 use crate::link::FrameBuffer;
+use crate::run::Outbox;
 use crate::run::sender::Did;
-use crate::run::{Clock, Outbox};
 use crate::stage::send::Outlet;
-use crate::stage::{Accounts, Stage, Stopwatch};
+use crate::stage::{Stage, Stopwatch};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_wire::Digest;
 use thalweg_wire::frame::Inner;
@@ -22,95 +22,25 @@ use thalweg_wire::message::{FrameHead, FramesMessage, Terms, TransferMessage, Tr
 /// See the module. Outlives sessions.
 pub struct ProduceRun {
     producer: ProducerId,
-    window: Window,
-    accounts: Accounts,
-    clock: Clock,
-    state: Mutex<State>,
-    changed: Condvar,
+    end: ClientEnd<Producer, Counts>,
 }
 
-struct State {
-    machine: Producer,
-    link: Option<Linked>,
-    filter: ClockFilter,
-    asks: Asks,
-    failed: Option<Failure>,
+/// What it did so far.
+#[derive(Default)]
+struct Counts {
     frames: u64,
     bytes: u64,
+    /// Time in which it waited for room.
     blocked: Duration,
-    outages: u64,
+    /// Bytes that the hub has.
     taken_bytes: u64,
-    is_over: bool,
 }
-
-impl State {
-    /// Asks what time it is at the hub, if it is time to.
-    fn ask(&mut self) {
-        if self.asks.is_due() {
-            say(self, FramesMessage::ClockAsk { asked_ns: wall_ns() });
-        }
-    }
-}
-
-struct Linked {
-    id: u64,
-    number: TransferNumber,
-    outbox: Arc<dyn Outbox>,
-}
-
-/// When the hub's clock is asked for: some times at first, then every second.
-#[derive(Default)]
-pub(super) struct Asks {
-    asked: u32,
-    last: Option<Instant>,
-}
-
-impl Asks {
-    /// Whether nothing was asked yet.
-    pub fn is_new(&self) -> bool {
-        self.asked == 0
-    }
-
-    /// Whether it is time.
-    pub fn is_due(&mut self) -> bool {
-        let pause = if self.asked < ASKS_AT_FIRST { Duration::ZERO } else { ASK_EVERY };
-        let is_due = self.last.is_none_or(|last| last.elapsed() >= pause);
-        if is_due {
-            self.asked += 1;
-            self.last = Some(Instant::now());
-        }
-        is_due
-    }
-}
-
-const ASKS_AT_FIRST: u32 = 8;
-const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Between two looks of who waits.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 impl ProduceRun {
     /// Of this name; nothing is said before it has a link.
     pub fn new(producer: ProducerId, window: Window) -> Arc<ProduceRun> {
-        Arc::new(ProduceRun {
-            state: Mutex::new(State {
-                machine: Producer::new(producer.clone(), window),
-                link: None,
-                filter: ClockFilter::default(),
-                asks: Asks::default(),
-                failed: None,
-                frames: 0,
-                bytes: 0,
-                blocked: Duration::ZERO,
-                outages: 0,
-                taken_bytes: 0,
-                is_over: false,
-            }),
-            producer,
-            window,
-            accounts: Accounts::default(),
-            clock: Clock::start(),
-            changed: Condvar::new(),
-        })
+        let machine = Producer::new(producer.clone(), window);
+        Arc::new(ProduceRun { producer, end: ClientEnd::new(window, machine, Counts::default()) })
     }
 
     /// Its name.
@@ -120,12 +50,12 @@ impl ProduceRun {
 
     /// Its window.
     pub fn window(&self) -> Window {
-        self.window
+        self.end.window
     }
 
     /// The lowest sequence that it can still give.
     pub fn first(&self) -> Option<u64> {
-        self.lock().machine.first()
+        self.end.lock().machine.first()
     }
 
     /// From now on it is transfer `number` of the session of `outbox`.
@@ -135,12 +65,10 @@ impl ProduceRun {
         terms: Terms,
         outbox: Box<dyn Outbox>,
     ) -> Arc<dyn FramesLink> {
-        let id = new_link();
-        let mut state = self.lock();
-        state.machine.unlink();
-        state.asks = Asks::default();
-        state.link = Some(Linked { id, number, outbox: outbox.into() });
-        Arc::new(ProduceLink { run: self.clone(), id, number, terms, outlets: Outlets::default() })
+        let (id, state) = self.end.attach(number, outbox);
+        drop(state);
+        let head = Head { number, terms, accounts: self.end.accounts.clone(), sends: true };
+        Arc::new(ProduceLink { run: self.clone(), id, head, outlets: Outlets::default() })
     }
 
     /// Gives a frame, and returns its sequence. Waits for room at most so long.
@@ -148,7 +76,7 @@ impl ProduceRun {
     /// # Errors
     /// `Usage`, `Busy` without room in time, or why it failed as a whole.
     pub fn push(&self, frame: NewFrame, timeout: Option<Duration>) -> Result<u64> {
-        let mut watch = Stopwatch::start(&self.accounts);
+        let mut watch = Stopwatch::start(&self.end.accounts);
         let (payload_bytes, metadata_bytes) = (frame.payload.len() as u64, frame.metadata.len());
         let mut head = FrameHead {
             producer: self.producer.clone(),
@@ -170,16 +98,16 @@ impl ProduceRun {
         head.check().map_err(usage)?;
         head.digest = Digest(*blake3::hash(&frame.payload).as_bytes());
         watch.lap(Stage::Digest, payload_bytes);
-        let mut state = self.lock();
+        let mut state = self.end.lock();
         let began = Instant::now();
         while !state.machine.has_room(payload_bytes, metadata_bytes) {
             let left = timeout.map(|most| most.saturating_sub(began.elapsed()));
             if left.is_some_and(|left| left.is_zero()) || state.failed.is_some() {
                 break;
             }
-            state = self.wait(state, left);
+            state = self.end.wait(state, left);
         }
-        state.blocked += began.elapsed();
+        state.beside.blocked += began.elapsed();
         if let Some(failure) = &state.failed {
             return Err(failure.clone());
         }
@@ -188,8 +116,8 @@ impl ProduceRun {
             return Err(Failure::new(FailureKind::Busy, "push a frame", cause));
         }
         let sequence = state.machine.push(head, frame.payload)?;
-        state.frames += 1;
-        state.bytes += payload_bytes;
+        state.beside.frames += 1;
+        state.beside.bytes += payload_bytes;
         self.pump(&mut state);
         Ok(sequence)
     }
@@ -199,7 +127,7 @@ impl ProduceRun {
     /// # Errors
     /// `Usage`, or why it failed as a whole.
     pub fn declare(&self, set: u64, frames: u32) -> Result<()> {
-        let mut state = self.lock();
+        let mut state = self.end.lock();
         if let Some(failure) = &state.failed {
             return Err(failure.clone());
         }
@@ -214,7 +142,7 @@ impl ProduceRun {
     /// `Busy` if that took longer; why it failed as a whole.
     pub fn finish(&self, timeout: Option<Duration>) -> Result<ProducerReport> {
         let began = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.end.lock();
         state.machine.finish();
         self.pump(&mut state);
         loop {
@@ -230,9 +158,9 @@ impl ProduceRun {
                 let cause = "the hub has not everything yet";
                 return Err(Failure::new(FailureKind::Busy, "finish", cause));
             }
-            state = self.wait(state, left);
+            state = self.end.wait(state, left);
         }
-        say(&state, FramesMessage::Leave);
+        state.say(FramesMessage::Leave);
         let frames = state.machine.frames();
         drop(state);
         Ok(ProducerReport { producer: self.producer.to_string(), frames, figures: self.figures() })
@@ -240,83 +168,57 @@ impl ProduceRun {
 
     /// Ends at once.
     pub fn abort(&self) {
-        let mut state = self.lock();
+        let mut state = self.end.lock();
         if state.is_over {
             return;
         }
         state.is_over = true;
         let failure = Failure::new(FailureKind::Stopped, "push frames", "the producer was ended");
-        if let Some(link) = &state.link {
-            link.outbox.say(link.number, TransferMessage::Abort(failure.clone()));
-        }
+        state.say_any(TransferMessage::Abort(failure.clone()));
         state.failed.get_or_insert(failure);
         drop(state);
-        self.changed.notify_all();
+        self.end.notify();
     }
 
     /// It cannot go on.
     pub fn fail(&self, failure: Failure) {
-        self.lock().failed.get_or_insert(failure);
-        self.changed.notify_all();
+        self.end.fail(failure);
     }
 
     /// Whether nobody needs a link any more.
     pub fn is_over(&self) -> bool {
-        let state = self.lock();
-        state.is_over || state.failed.is_some()
+        self.end.is_over()
     }
 
     /// Why it failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
-        self.lock().failed.clone()
+        self.end.lock().failed.clone()
     }
 
     /// Whether the hub stood already.
     pub fn is_standing(&self) -> bool {
-        self.lock().machine.epoch().is_some()
+        self.end.lock().machine.epoch().is_some()
     }
 
     /// Figures so far.
     pub fn figures(&self) -> SenderFigures {
-        let state = self.lock();
+        let state = self.end.lock();
         let (waiting, waiting_bytes) = state.machine.waiting();
         SenderFigures {
-            frames: state.frames,
-            bytes: state.bytes,
+            frames: state.beside.frames,
+            bytes: state.beside.bytes,
             waiting,
             waiting_bytes,
             again: state.machine.again(),
-            blocked_ns: u64::try_from(state.blocked.as_nanos()).unwrap_or(u64::MAX),
+            blocked_ns: u64::try_from(state.beside.blocked.as_nanos()).unwrap_or(u64::MAX),
             outages: state.outages,
-            clock: state.filter.offset(),
+            clock: state.clock_offset(),
         }
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, left: Option<Duration>) -> MutexGuard<'a, State> {
-        let most = left.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN);
-        self.changed.wait_timeout(state, most).unwrap_or_else(|poisoned| poisoned.into_inner()).0
-    }
-
-    fn pump(&self, state: &mut State) {
-        while state.link.is_some()
-            && let Some(message) = state.machine.take_message()
-        {
-            say(state, message);
-        }
-        if let Some(link) = &state.link {
-            link.outbox.work();
-        }
-        self.changed.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-fn say(state: &State, message: FramesMessage) {
-    if let Some(link) = &state.link {
-        link.outbox.say(link.number, TransferMessage::Frames(message));
+    fn pump(&self, state: &mut State<Producer, Counts>) {
+        self.end.pump(state);
+        state.work();
     }
 }
 
@@ -324,65 +226,30 @@ fn say(state: &State, message: FramesMessage) {
 struct ProduceLink {
     run: Arc<ProduceRun>,
     id: u64,
-    number: TransferNumber,
-    terms: Terms,
+    head: Head,
     outlets: Outlets,
 }
 
-impl ProduceLink {
-    /// The state, as long as this is the link.
-    fn current(&self) -> Option<MutexGuard<'_, State>> {
-        let state = self.run.lock();
-        state.link.as_ref().is_some_and(|link| link.id == self.id).then_some(state)
-    }
-}
-
 impl FramesLink for ProduceLink {
-    fn number(&self) -> TransferNumber {
-        self.number
-    }
-
-    fn terms(&self) -> &Terms {
-        &self.terms
-    }
-
-    fn accounts(&self) -> &Accounts {
-        &self.run.accounts
-    }
-
-    fn sends(&self) -> bool {
-        true
+    fn head(&self) -> &Head {
+        &self.head
     }
 
     fn hear(&self, message: TransferMessage) -> Result<()> {
-        let Some(mut state) = self.current() else { return Ok(()) };
-        match message {
-            TransferMessage::Frames(FramesMessage::ClockTell { asked_ns, hub_ns }) => {
-                state.filter.answered(asked_ns, hub_ns, wall_ns(), self.run.clock.now());
-                if let Some(offset) = state.filter.offset() {
-                    state.machine.set_clock(offset);
-                }
-                state.ask();
-            }
-            TransferMessage::Frames(message) => {
-                let before = state.machine.waiting().1;
-                state.machine.hear(message)?;
-                let taken = before.saturating_sub(state.machine.waiting().1);
-                state.taken_bytes += taken;
-                if state.asks.is_new() {
-                    state.ask();
-                }
-            }
-            TransferMessage::Abort(failure) => drop(state.failed.get_or_insert(failure)),
-            TransferMessage::Accounts(_) => {}
-            _ => return Err(Failure::new(FailureKind::Protocol, "hear", "a hub does not say this")),
+        let Some(mut state) = self.run.end.current(self.id) else { return Ok(()) };
+        if let Some(message) = self.run.end.hear(&mut state, message)? {
+            let before = state.machine.waiting().1;
+            state.machine.hear(message)?;
+            let taken = before.saturating_sub(state.machine.waiting().1);
+            state.beside.taken_bytes += taken;
+            state.ask_first();
         }
         self.run.pump(&mut state);
         Ok(())
     }
 
     fn link_up(&self) {
-        if let Some(mut state) = self.current() {
+        if let Some(mut state) = self.run.end.current(self.id) {
             // The hub stands anew.
             state.machine.unlink();
             state.outages += 1;
@@ -390,35 +257,33 @@ impl FramesLink for ProduceLink {
     }
 
     fn detach(&self) {
-        if let Some(mut state) = self.current() {
-            state.machine.unlink();
-            state.link = None;
-            state.outages += 1;
-        }
+        self.run.end.detach(self.id);
     }
 
     fn tick(&self) {
-        if let Some(mut state) = self.current() {
+        if let Some(mut state) = self.run.end.current(self.id) {
             state.ask();
         }
     }
 
     fn stream_lost(&self, stream: u16) {
         self.outlets.lost(stream);
-        if let Some(mut state) = self.current() {
+        if let Some(mut state) = self.run.end.current(self.id) {
             state.machine.stream_lost(stream);
         }
     }
 
     fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did> {
-        let Some(epoch) = self.current().map(|state| state.machine.epoch()) else { return Ok(Did::Over) };
-        let sink = (buffer, outlet, self.terms.segment_bytes as usize);
+        let Some(epoch) = self.run.end.current(self.id).map(|state| state.machine.epoch()) else {
+            return Ok(Did::Over);
+        };
+        let sink = (buffer, outlet, self.terms().segment_bytes as usize);
         let next = || {
-            let made = self.current().and_then(|mut state| state.machine.next(stream));
+            let made = self.run.end.current(self.id).and_then(|mut state| state.machine.next(stream));
             let Some((epoch, made)) = made else { return Ok(None) };
             Going::frame(epoch, made.head.sequence, &made.head, made.payload.clone()).map(Some)
         };
-        self.outlets.work(stream, self.number, epoch, sink, &self.run.accounts, next)
+        self.outlets.work(stream, self.number(), epoch, sink, self.accounts(), next)
     }
 
     fn take(&self, _: u16, _: &Inner, _: &[u8]) -> Result<()> {
@@ -426,10 +291,10 @@ impl FramesLink for ProduceLink {
     }
 
     fn moved_bytes(&self) -> u64 {
-        self.run.lock().taken_bytes
+        self.run.end.lock().beside.taken_bytes
     }
 
     fn awaits_peer(&self) -> bool {
-        self.current().is_some_and(|state| state.machine.waiting().0 > 0 && !state.is_over)
+        self.run.end.current(self.id).is_some_and(|state| state.machine.waiting().0 > 0 && !state.is_over)
     }
 }

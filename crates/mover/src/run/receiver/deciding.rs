@@ -32,15 +32,15 @@ pub(super) enum Decide {
 
 impl ReceiveRun {
     pub(super) fn decide(&self, queue: &mpsc::Receiver<Decide>) {
-        self.accounts.enter(Stage::Decide);
-        let mut watch = Stopwatch::start(&self.accounts);
+        self.common.accounts.enter(Stage::Decide);
+        let mut watch = Stopwatch::start(&self.common.accounts);
         while let Ok(first) = next_job(queue, &mut watch, Stage::Decide) {
             // Told together, so that one look at the machine and one message serve them all.
             let since = Instant::now();
             let mut verdicts = Vec::new();
             let mut next = Some(first);
             while let Some(work) = next.take() {
-                self.accounts.taken(Stage::Decide);
+                self.common.accounts.taken(Stage::Decide);
                 if self.may_take_long(&work) {
                     self.tell_verdicts(&mut verdicts);
                 }
@@ -61,7 +61,7 @@ impl ReceiveRun {
     /// Of a large file a partial may be there, which is digested again.
     fn may_take_long(&self, work: &Decide) -> bool {
         match work {
-            Decide::Look(entry) => entry.content_bytes() > u64::from(self.terms.segment_bytes),
+            Decide::Look(entry) => entry.content_bytes() > u64::from(self.common.terms.segment_bytes),
             Decide::Keep(..) => true,
             Decide::Link(_) | Decide::Stop => false,
         }
@@ -108,7 +108,7 @@ impl ReceiveRun {
             Decision::Fresh => Decided::Fresh,
             Decision::Wanted { left, candidate } => {
                 let candidate = candidate
-                    .and_then(|size| Candidate::of(size, entry.evidence.size, self.terms.chunk_bytes));
+                    .and_then(|size| Candidate::of(size, entry.evidence.size, self.common.terms.chunk_bytes));
                 match (left, candidate) {
                     (None, None) => Decided::Fresh,
                     (left, candidate) => Decided::Wanted {
@@ -129,7 +129,10 @@ impl ReceiveRun {
             Decision::Wanted { left: None, candidate } => *candidate == Some(entry.evidence.size),
             _ => false,
         };
-        if self.terms.dry_run && !matches!(decision, Decision::Settled { .. }) && !is_candidate(&decision) {
+        if self.common.terms.dry_run
+            && !matches!(decision, Decision::Settled { .. })
+            && !is_candidate(&decision)
+        {
             let outcome = Outcome::Done { digest: None, losses: Vec::new() };
             decision = Decision::Settled { outcome, made: false };
         }
@@ -146,6 +149,7 @@ mod tests {
     use super::*;
     use crate::endpoint::synthetic::NullDestination;
     use crate::run::Outbox;
+    use crate::run::party::Party;
     use crate::transfer::receiver::Limits;
     use std::sync::Mutex;
     use thalweg_wire::message::{Terms, TransferMessage, TransferNumber, Want};

@@ -4,6 +4,7 @@
 use super::{Session, State, Transfer};
 use crate::failure::{Failure, FailureKind};
 use crate::link::StopHandle;
+use crate::run::party::Party;
 use crate::run::sender::SendRun;
 use crate::stage::Stage;
 use crate::tune::ledbat::Sample;
@@ -27,8 +28,8 @@ impl Session {
         let mut sum = Heartbeat { arrived_bytes: arrived, ..Heartbeat::default() };
         for transfer in self.transfers() {
             let (one, accounts) = match &transfer {
-                Transfer::Receive(run) => (run.progress(), &run.accounts),
-                Transfer::ReceiveFlows(run) => (run.progress(), &run.accounts),
+                Transfer::Receive(run) => (run.progress(), run.accounts()),
+                Transfer::ReceiveFlows(run) => (run.progress(), run.accounts()),
                 Transfer::Frames(run) => {
                     sum.verified_bytes = sum.verified_bytes.saturating_add(run.moved_bytes());
                     if run.is_held_up() {
@@ -71,21 +72,7 @@ impl Session {
         if tell || yields {
             self.space_packets(&transfers);
         }
-        for transfer in transfers {
-            match transfer {
-                Transfer::Receive(run) => {
-                    run.tick();
-                    if tell {
-                        run.tell_accounts();
-                    }
-                }
-                Transfer::Send(run) if tell => run.tell_accounts(),
-                Transfer::SendFlows(run) if tell => run.tell_accounts(),
-                Transfer::ReceiveFlows(run) if tell => run.tell_accounts(),
-                Transfer::Frames(run) => run.tick(),
-                Transfer::Send(_) | Transfer::SendFlows(_) | Transfer::ReceiveFlows(_) => {}
-            }
-        }
+        transfers.iter().for_each(|transfer| transfer.tick(tell));
         true
     }
 
@@ -155,7 +142,7 @@ impl Session {
         let yielding: Vec<&Arc<SendRun>> = transfers
             .iter()
             .filter_map(|transfer| match transfer {
-                Transfer::Send(run) if run.terms.yields => Some(run),
+                Transfer::Send(run) if run.terms().yields => Some(run),
                 _ => None,
             })
             .collect();

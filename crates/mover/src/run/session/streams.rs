@@ -1,8 +1,9 @@
 //! What a stream's two threads do: one asks the senders for work, one hands frames to the receivers.
 
-use super::{LOOK_AGAIN, Session, payload_max};
+use super::{LOOK_AGAIN, Session, Transfer, payload_max};
 use crate::failure::{self, Result};
 use crate::link::{FrameBuffer, FrameReader, FrameWriter, Meanwhile, Received};
+use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane};
 use crate::stage::intake::Intake;
@@ -23,6 +24,7 @@ impl Session {
         let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
         let mut shared_buffer = None;
         let broken = |error: io::Error| failure::of_io("send", &error);
+        let no_memory = |error: io::Error| failure::of_memory("send", &error);
         loop {
             if self.is_gone(stream, serial) {
                 // Only reading or the link showed it. Whoever breaks streams shall not collect threads and sockets here.
@@ -39,18 +41,18 @@ impl Session {
             lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
             for run in senders {
                 if let Entry::Vacant(place) = lanes.entry(run.number()) {
-                    place.insert(SendLane::new(stream, &run.terms).map_err(broken)?);
+                    place.insert(SendLane::new(stream, run.terms()).map_err(no_memory)?);
                 }
                 let Some(lane) = lanes.get_mut(&run.number()) else { continue };
                 note(run.work(lane, &mut writer).map_err(broken)?);
             }
             let flows = self.flow_senders();
             let frames: Vec<_> = self.frames().into_iter().filter(|run| run.sends()).collect();
-            let terms = flows.iter().map(|run| &run.terms).chain(frames.iter().map(|run| run.terms()));
+            let terms = flows.iter().map(|run| run.terms()).chain(frames.iter().map(|run| run.terms()));
             if let Some(bytes) = terms.map(payload_max).max()
                 && shared_buffer.as_ref().is_none_or(|buffer: &FrameBuffer| buffer.payload_max() < bytes)
             {
-                shared_buffer = Some(FrameBuffer::new(bytes).map_err(broken)?);
+                shared_buffer = Some(FrameBuffer::new(bytes).map_err(no_memory)?);
             }
             for run in flows {
                 let Some(buffer) = &mut shared_buffer else { continue };
@@ -69,7 +71,7 @@ impl Session {
 
     pub(super) fn receive_loop(&self, stream: u16, serial: u64, mut reader: FrameReader) -> Result<()> {
         let payload_max = || self.payload_max.load(Ordering::Acquire);
-        let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_io("receive", &e))?;
+        let mut buffer = FrameBuffer::new(payload_max()).map_err(|e| failure::of_memory("receive", &e))?;
         let mut intakes =
             Intakes { by_transfer: HashMap::new(), session: self, stream: (stream, serial), took: 0 };
         loop {
@@ -79,26 +81,27 @@ impl Session {
                 Received::End => return Ok(()),
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
-            if let Some(run) = self.flow_receiver(inner.transfer) {
-                book_receive(&run.accounts, since, cpu_since, &inner);
-                run.take(&inner, buffer.payload())?;
-                continue;
-            }
-            if let Some(run) = self.frames_receiver(inner.transfer) {
-                book_receive(run.accounts(), since, cpu_since, &inner);
-                run.take(stream, &inner, buffer.payload())?;
-                continue;
+            match self.transfer(inner.transfer) {
+                Some(Transfer::ReceiveFlows(run)) => {
+                    book_receive(run.accounts(), since, cpu_since, &inner);
+                    run.take(&inner, buffer.payload())?;
+                    continue;
+                }
+                Some(Transfer::Frames(run)) => {
+                    book_receive(run.accounts(), since, cpu_since, &inner);
+                    run.take(stream, &inner, buffer.payload())?;
+                    continue;
+                }
+                Some(Transfer::Receive(run)) if !intakes.by_transfer.contains_key(&inner.transfer) => {
+                    intakes.by_transfer.retain(|number, _| self.transfer(*number).is_some());
+                    let intake = Intake::new(run.clone(), u32::from(stream));
+                    intakes.by_transfer.insert(inner.transfer, (run, intake));
+                }
+                _ => {}
             }
             let intakes = &mut intakes.by_transfer;
-            if !intakes.contains_key(&inner.transfer) {
-                // Its transfer may have been taken out meanwhile.
-                let Some(run) = self.receiver(inner.transfer) else { continue };
-                intakes.retain(|number, _| self.receiver(*number).is_some());
-                let intake = Intake::new(run.clone(), u32::from(stream));
-                intakes.insert(inner.transfer, (run, intake));
-            }
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
-                book_receive(&run.accounts, since, cpu_since, &inner);
+                book_receive(run.accounts(), since, cpu_since, &inner);
                 let payload = buffer.payload().len();
                 intake.take(&inner, &mut buffer, payload)?;
             }

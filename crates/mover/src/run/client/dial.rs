@@ -1,0 +1,200 @@
+//! How a peer is reached, and how a session's connections are made: TCP, TLS, hello.
+
+use super::{LinkSettings, StreamHints};
+use crate::event::{Event, Events};
+use crate::failure::{self, Failure, FailureKind, Result};
+use crate::link::{Connection, PathHints, Role, mark, resume_proof, stream_proof, tune_stream};
+use crate::run::session::Session;
+use crate::run::spread::Local;
+use rustls::ClientConfig;
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_wire::hello::{Hello, Purpose};
+
+/// Time in which TCP, TLS and hello must be done.
+pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How to reach the peer: called for each connection.
+pub trait Connect: Send + Sync {
+    /// A connected socket (or pair of pipes in one), within the deadline.
+    ///
+    /// # Errors
+    /// `Connection` if the peer cannot be reached.
+    fn connect(&self, deadline: Duration) -> Result<OwnedFd>;
+
+    /// As [`Connect::connect`], for a data stream.
+    ///
+    /// # Errors
+    /// As there.
+    fn connect_stream(&self, _stream: u16, deadline: Duration) -> Result<OwnedFd> {
+        self.connect(deadline)
+    }
+
+    /// The connection of this stream broke.
+    fn stream_lost(&self, _stream: u16) {}
+
+    /// Where the peer is dialled, each `host:port`; none if it is reached in another way.
+    fn addresses(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// For messages.
+    fn name(&self) -> String;
+
+    /// The copy is over: what was started to reach the peer may end.
+    fn close(&self) {}
+}
+
+/// By TCP, to the first of some addresses that answers.
+#[derive(Debug, Clone)]
+pub struct TcpConnect {
+    /// `host:port`.
+    pub addresses: Vec<String>,
+}
+
+impl Connect for TcpConnect {
+    fn connect(&self, deadline: Duration) -> Result<OwnedFd> {
+        connect_any(&self.addresses, None, deadline)
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.addresses.clone()
+    }
+
+    fn name(&self) -> String {
+        self.addresses.join(", ")
+    }
+}
+
+/// Connects to the first of some `host:port` that answers, from `local` if that is given.
+///
+/// # Errors
+/// `Connection`, why the last one did not answer.
+pub(in crate::run) fn connect_any(
+    addresses: &[String],
+    local: Option<&Local>,
+    deadline: Duration,
+) -> Result<OwnedFd> {
+    let until = Instant::now() + deadline;
+    let mut last = Failure::new(FailureKind::Connection, "connect", "no address was given");
+    for address in addresses {
+        let resolved = match address.to_socket_addrs() {
+            Ok(resolved) => resolved,
+            Err(error) => {
+                last = Failure::new(FailureKind::Connection, "look up", format!("{address}: {error}"));
+                continue;
+            }
+        };
+        for socket_address in resolved {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(last);
+            }
+            match connect_from(&socket_address, local, left.min(deadline / 2 + Duration::from_millis(1))) {
+                Ok(stream) => return Ok(stream.into()),
+                Err(error) => {
+                    let text = failure::of_io("connect", &error).cause;
+                    let from = match local {
+                        None => String::new(),
+                        Some(Local::Address(address)) => format!(" from {address}"),
+                        Some(Local::Interface(name)) => format!(" by {name}"),
+                    };
+                    last = Failure::new(
+                        FailureKind::Connection,
+                        "connect",
+                        format!("{socket_address}{from}: {text}"),
+                    );
+                }
+            }
+        }
+    }
+    Err(last)
+}
+
+fn connect_from(address: &SocketAddr, local: Option<&Local>, deadline: Duration) -> io::Result<TcpStream> {
+    let Some(local) = local else { return TcpStream::connect_timeout(address, deadline) };
+    let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+    match local {
+        Local::Address(own) => socket.bind(&SocketAddr::new(*own, 0).into())?,
+        Local::Interface(name) => socket.bind_device(Some(name.as_bytes()))?,
+    }
+    socket.connect_timeout(&(*address).into(), deadline)?;
+    Ok(socket.into())
+}
+
+/// Makes the connections of a session.
+pub(super) struct Dialler {
+    pub connect: Arc<dyn Connect>,
+    pub tls: Arc<ClientConfig>,
+    pub server_name: String,
+    pub settings: LinkSettings,
+    pub events: Events,
+    /// Who seals TLS records was told.
+    pub told_tls: AtomicBool,
+}
+
+impl Dialler {
+    /// By when TCP, TLS and hello must be done together: a dial never takes longer than a stall is borne.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + DIAL_TIMEOUT.min(self.settings.stall_timeout.max(Duration::from_secs(1)))
+    }
+
+    pub(super) fn secure(&self, fd: OwnedFd, until: Instant) -> Result<Connection> {
+        Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
+    }
+
+    pub(super) fn resume(&self, session: &Session, at_most: Duration) -> Result<Connection> {
+        let until = self.deadline().min(Instant::now() + at_most);
+        let fd = self.connect.connect(left(until))?;
+        mark(&fd, self.settings.dscp);
+        let mut connection = self.secure(fd, until)?;
+        let proof = resume_proof(&session.key, &connection, &session.id)?;
+        let hello = Hello { session: session.id, proof, ..Hello::new(Purpose::Resume, session.cipher) };
+        connection.hello(&hello, left(until))?;
+        Ok(connection)
+    }
+
+    pub(super) fn stream(
+        &self,
+        session: &Session,
+        stream: u16,
+        rtt: Duration,
+        planned: StreamHints,
+        at_most: Duration,
+    ) -> Result<()> {
+        let until = self.deadline().min(Instant::now() + at_most);
+        let fd = self.connect.connect_stream(stream, left(until))?;
+        let hints = PathHints {
+            rtt: Some(rtt),
+            congestion: self.settings.congestion.clone(),
+            frame_bytes: crate::plan::SEGMENT_BYTES as usize,
+            window_bytes: planned.window_bytes,
+            share_bytes: planned.share_bytes,
+            dscp: self.settings.dscp,
+            pacing_bytes_per_s: None,
+        };
+        tune_stream(fd.as_fd(), &hints);
+        let mut connection = self.secure(fd, until)?;
+        let proof = stream_proof(&session.key, &connection, &session.id, stream)?;
+        let hello =
+            Hello { session: session.id, stream, proof, ..Hello::new(Purpose::Stream, session.cipher) };
+        connection.hello(&hello, left(until))?;
+        connection.set_tls_form(self.settings.tls_form);
+        let (writer, reader) = connection.into_streams(session.cipher, &session.id, stream, Role::Client)?;
+        if let Some(decision) = writer.kernel_tls()
+            && !self.told_tls.swap(true, Ordering::AcqRel)
+        {
+            (self.events)(Event::Detail(decision.to_string()));
+        }
+        session.attach_stream(stream, writer, reader)
+    }
+}
+
+pub(super) fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}

@@ -1,0 +1,211 @@
+//! Keeps the link and its streams standing while the session is needed.
+
+use super::dial::Dialler;
+use super::{Boxes, Mail};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::link::Connection;
+use crate::run::session::{Session, Transfer};
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, Instant};
+use thalweg_wire::message::WaitingFor;
+
+/// First and longest pause between two tries to reach a peer.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// A link that is silent for so long, four heartbeats, is dialled anew beside the old one; the first that works wins.
+/// The kernel's own tries to send again double their distance each time and would find a healed path too late.
+const SILENCE: Duration = Duration::from_secs(4);
+/// A path on which less than this moves is as good as dead. What moves faster keeps its link even if a frame takes
+/// longer than the stall timeout, until the patience for what was verified is at its end.
+const LIVE_BYTES_PER_S: f64 = 1024.0;
+
+/// Keeps the link and its streams standing, and judges the peer by what it acknowledges.
+pub(super) struct Keeper {
+    pub session: Arc<Session>,
+    pub dialler: Arc<Dialler>,
+    pub mail: Arc<Mail>,
+    pub rtt: Duration,
+}
+
+impl Keeper {
+    pub fn run(self) {
+        let mut back_off = BACK_OFF.0;
+        let mut last_progress = (progress(&self.session), Instant::now());
+        let mut link_progress = last_progress;
+        let stall_timeout = self.dialler.settings.stall_timeout;
+        let live_bytes = (LIVE_BYTES_PER_S * stall_timeout.as_secs_f64()) as u64;
+        let mut moved = self.session.moved_bytes();
+        while !self.session.is_closed() {
+            let now = progress(&self.session);
+            let grew = now.iter().zip(&last_progress.0).any(|(now, last)| now > last);
+            // A transfer that is taken out takes its numbers along.
+            last_progress.0 = now;
+            if grew {
+                last_progress.1 = Instant::now();
+                link_progress = last_progress;
+                self.boxes().refusals.since = None;
+            }
+            if let Some(why) = self.is_hopeless() {
+                self.session.close(Some(why));
+                return;
+            }
+            let moved_now = self.session.moved_bytes();
+            // It starts over when a stream does.
+            if moved_now < moved {
+                moved = moved_now;
+            }
+            if moved_now - moved > live_bytes {
+                moved = moved_now;
+                link_progress.1 = Instant::now();
+            }
+            if !awaits_peer(&self.session) {
+                last_progress.1 = Instant::now();
+                link_progress.1 = Instant::now();
+            }
+            let patience_left = self.dialler.settings.patience.saturating_sub(last_progress.1.elapsed());
+            if patience_left.is_zero() {
+                let seconds = self.dialler.settings.patience.as_secs();
+                let cause = format!("no progress for {seconds} s");
+                self.session.close(Some(Failure::new(FailureKind::Connection, "transfer", cause)));
+                return;
+            }
+            let is_lost = self.session.lost_since().is_some();
+            let is_silent = !is_lost
+                && link_progress.1.elapsed() > SILENCE
+                && self.session.heard_at().is_some_and(|at| at.elapsed() > SILENCE);
+            if is_lost || is_silent {
+                // A dial and a pause that reach beyond the patience would only delay the end.
+                let patience = patience_left.max(Duration::from_millis(500));
+                match self.dialler.resume(&self.session, patience).and_then(|c| self.replace_link(c)) {
+                    Ok(()) => {
+                        back_off = BACK_OFF.0;
+                        link_progress.1 = Instant::now();
+                    }
+                    Err(failure) if failure.kind == FailureKind::NotFound => {
+                        let cause = "the far mover was restarted and does not know the session any more";
+                        self.session.close(Some(Failure::new(FailureKind::Connection, "resume", cause)));
+                        return;
+                    }
+                    Err(failure) => {
+                        tracing::info!(%failure, "still no link");
+                        self.pause(back_off.min(patience));
+                        back_off = (back_off * 2).min(BACK_OFF.1);
+                        continue;
+                    }
+                }
+            }
+            let heartbeat = self.session.peer_heartbeat();
+            let excused = heartbeat.waiting_for.is_some();
+            if link_progress.1.elapsed() > stall_timeout && !excused {
+                let seconds = stall_timeout.as_secs();
+                let cause = format!("the peer acknowledged nothing for {seconds} s");
+                link_progress.1 = Instant::now();
+                self.session.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
+                continue;
+            }
+            if self.dial_streams(patience_left) {
+                back_off = BACK_OFF.0;
+                self.pause(Duration::from_millis(250));
+            } else {
+                self.pause(back_off.min(patience_left));
+                back_off = (back_off * 2).min(BACK_OFF.1);
+            }
+        }
+    }
+
+    /// Puts a new control connection in the place of one that is lost or silent.
+    fn replace_link(&self, connection: Connection) -> Result<()> {
+        if self.session.lost_since().is_none() {
+            let cause = format!("the peer said nothing for {} s", SILENCE.as_secs());
+            self.session.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
+        }
+        self.session.attach_control(connection)
+    }
+
+    /// Dials what is missing, side by side, for at most so long. False if some could not be had.
+    fn dial_streams(&self, at_most: Duration) -> bool {
+        let there = self.session.streams();
+        let (missing, hints) = {
+            let boxes = self.boxes();
+            let is_missing = |stream: &u16| !there.contains(stream) && !boxes.refusals.rests(*stream);
+            ((0..boxes.streams_wanted).filter(is_missing).collect::<Vec<u16>>(), boxes.hints)
+        };
+        std::thread::scope(|scope| {
+            let dials: Vec<_> = missing
+                .iter()
+                .map(|&stream| {
+                    scope.spawn(move || {
+                        let dialled = self.dialler.stream(&self.session, stream, self.rtt, hints, at_most);
+                        if let Err(failure) = &dialled {
+                            tracing::info!(stream, %failure, "stream not dialled");
+                        }
+                        dialled.is_ok()
+                    })
+                })
+                .collect();
+            dials.into_iter().all(|dial| dial.join().unwrap_or(false))
+        })
+    }
+
+    /// Why no stream is to be had, if that is so for too long.
+    fn is_hopeless(&self) -> Option<Failure> {
+        let boxes = self.boxes();
+        let why = boxes.refusals.is_hopeless(boxes.streams_wanted)?;
+        drop(boxes);
+        self.session.streams().is_empty().then_some(why)
+    }
+
+    fn boxes(&self) -> MutexGuard<'_, Boxes> {
+        self.mail.boxes.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn pause(&self, at_most: Duration) {
+        let boxes = self.boxes();
+        let quiet = |boxes: &mut Boxes| !boxes.knocked;
+        let (mut boxes, _) =
+            self.mail.knock.wait_timeout_while(boxes, at_most, quiet).unwrap_or_else(|p| p.into_inner());
+        boxes.knocked = false;
+    }
+}
+
+/// Everything that the peer acknowledged or sent well: only this counts as progress. A chunk may take longer than a
+/// stall is borne, so its segments count; but no claim of the peer counts beyond what we sent.
+fn progress(session: &Session) -> [u64; 5] {
+    let mut sum = [0; 5];
+    let mut sent_bytes = 0;
+    for transfer in session.transfers() {
+        let one = transfer.crossed();
+        let numbers = [one.verified_bytes, one.durable_bytes, one.settled, one.ended, one.received_bytes];
+        sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+        sent_bytes += one.sent_bytes;
+    }
+    sum[4] += session.peer_heartbeat().verified_bytes.min(sent_bytes);
+    sum
+}
+
+/// A disk that gives nothing for so long is one that hangs.
+const READ_STALL: Duration = Duration::from_secs(10);
+
+fn awaits_peer(session: &Session) -> bool {
+    session.transfers().iter().any(|transfer| match transfer {
+        Transfer::Send(run) => run.awaits_peer(),
+        Transfer::Receive(run) => run.awaits_peer(),
+        // A program may take its time, and so may who makes what it gets.
+        Transfer::SendFlows(run) => {
+            let heartbeat = session.peer_heartbeat();
+            // What is there is read again before it is gone on with: that takes as long as it takes, as long as it goes on.
+            let is_excused = match heartbeat.waiting_for {
+                Some(WaitingFor::Consumer) => true,
+                Some(WaitingFor::Read) => Duration::from_millis(heartbeat.waiting_ms.into()) < READ_STALL,
+                _ => false,
+            };
+            run.awaits_peer() && !is_excused
+        }
+        Transfer::ReceiveFlows(run) => run.awaits_peer(),
+        // Consumers may take their time, and so may who makes frames; a peer that is silent is another matter.
+        Transfer::Frames(run) => {
+            let waiting_for = session.peer_heartbeat().waiting_for;
+            let is_silent = session.heard_at().is_some_and(|at| at.elapsed() > SILENCE / 2);
+            is_silent || (run.awaits_peer() && waiting_for != Some(WaitingFor::Consumer))
+        }
+    })
+}

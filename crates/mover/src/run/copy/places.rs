@@ -1,0 +1,136 @@
+//! Where a copy reads and where it writes, and the key that says it is the same copy as an earlier one.
+
+use super::{From, Job, To};
+use crate::endpoint::dataset::DatasetSource;
+use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
+use crate::endpoint::local::overlap;
+use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+use crate::endpoint::simulated::{SimulatedDisk, SimulatedSource};
+use crate::endpoint::sparing::SparingSource;
+use crate::endpoint::synthetic::{NoiseSource, NullDestination, ZeroSource};
+use crate::endpoint::{Destination, Source};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::manifest::filter::Filter;
+use std::sync::Arc;
+use thalweg_wire::message::{Place, SourceForm, Terms};
+
+impl Job<'_> {
+    pub(super) fn source(&self) -> Result<(Arc<dyn Source>, SourceForm)> {
+        match self.from {
+            From::Zero(bytes) => {
+                Ok((Arc::new(ZeroSource { bytes: *bytes }), SourceForm::Single { name: b"zero".to_vec() }))
+            }
+            From::Noise(bytes, file_bytes) => {
+                let source = NoiseSource { bytes: *bytes, file_bytes: *file_bytes };
+                Ok((Arc::new(source), SourceForm::Many))
+            }
+            From::Dataset(spec, description) => {
+                let source = DatasetSource::new(spec.clone(), description.clone())?;
+                Ok((Arc::new(source), SourceForm::Many))
+            }
+            From::Simulated(spec) => {
+                let source = SimulatedSource::new(spec.clone())?;
+                Ok((Arc::new(source), SourceForm::Single { name: b"sim".to_vec() }))
+            }
+            From::Local(paths) => {
+                let roots = paths
+                    .iter()
+                    .map(|path| SourceRoot {
+                        path: path.clone(),
+                        contents: ends_with_slash(path),
+                        below: None,
+                    })
+                    .collect();
+                let options = ScanOptions {
+                    filter: self.filter()?,
+                    only: self.wishes.only.clone(),
+                    preserve: self.wishes.preserve,
+                    one_file_system: self.wishes.one_file_system,
+                    follow_links: false,
+                    direct: self.disk().source.direct,
+                };
+                let source = LocalSource::open(roots, options)?;
+                if let To::Local(to) = self.to {
+                    overlap::refuse(&source, to, ends_with_slash(to), self.wishes.delete_max.is_some())?;
+                }
+                let form = source.form();
+                let source: Arc<dyn Source> = Arc::new(source);
+                match self.wishes.trial_bytes_max {
+                    Some(bytes_max) => Ok((Arc::new(SparingSource::new(source, bytes_max)), form)),
+                    None => Ok((source, form)),
+                }
+            }
+            From::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the source is far")),
+        }
+    }
+
+    pub(super) fn destination(&self, form: &SourceForm, terms: &Terms) -> Result<Arc<dyn Destination>> {
+        match self.to {
+            To::Null => Ok(Arc::new(NullDestination::default())),
+            To::Simulated(spec) => Ok(Arc::new(NullDestination::on(SimulatedDisk::new(spec.clone())?))),
+            To::Scratch(path, bytes_max) => {
+                let place = DestinationPlace { path: path.clone(), below: None };
+                Ok(Arc::new(LocalDestination::open_scratch(&place, form, terms.clone(), *bytes_max)?))
+            }
+            To::Local(path) => {
+                let slash = ends_with_slash(path);
+                let place = DestinationPlace { path: path.clone(), below: None };
+                let protect = self.filter()?;
+                let state = self.wishes.state.clone();
+                Ok(Arc::new(LocalDestination::open(place, form, slash, terms.clone(), state, protect)?))
+            }
+            To::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the destination is far")),
+        }
+    }
+
+    pub(super) fn filter(&self) -> Result<Filter> {
+        Filter::new(self.wishes.filter.clone())
+    }
+
+    /// Same sources and destination, same key: what lets a second attempt find what the first left behind.
+    pub(super) fn job_key(&self) -> [u8; 16] {
+        use std::os::unix::ffi::OsStrExt;
+        let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 job key");
+        let mut add = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+        };
+        let mut add_place = |place: &Place| {
+            add(place.export.as_deref().unwrap_or("").as_bytes());
+            add(&place.path);
+        };
+        match self.from {
+            From::Far(_, places) => places.iter().for_each(&mut add_place),
+            From::Local(_) | From::Zero(_) | From::Noise(..) | From::Dataset(..) | From::Simulated(_) => {}
+        }
+        if let To::Far(_, place) = self.to {
+            add_place(place);
+        }
+        match self.from {
+            From::Local(paths) => {
+                for path in paths {
+                    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                    add(absolute.as_os_str().as_bytes());
+                }
+            }
+            From::Zero(bytes) | From::Noise(bytes, _) => add(&bytes.to_le_bytes()),
+            // It says all that there is to say of the set.
+            From::Dataset(_, description) => add(description),
+            From::Simulated(spec) => {
+                add(&spec.bytes.to_le_bytes());
+                add(&spec.seed.to_le_bytes());
+            }
+            From::Far(far, _) => add(far.name().as_bytes()),
+        }
+        if let To::Local(path) = self.to {
+            add(std::path::absolute(path).unwrap_or_else(|_| path.clone()).as_os_str().as_bytes());
+        }
+        let mut key = [0; 16];
+        key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        key
+    }
+}
+
+fn ends_with_slash(path: &std::path::Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    path.as_os_str().as_bytes().ends_with(b"/")
+}

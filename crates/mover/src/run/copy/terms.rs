@@ -1,0 +1,105 @@
+//! What a copy goes by: its plan, the terms that both sides agree on, and how its knobs turn while it runs.
+
+use super::Job;
+use crate::event::Event;
+use crate::plan::{self, Asked, Path, Plan, Tuned};
+use crate::run::client::Client;
+use crate::run::steer::Steering;
+use crate::tune::Sample;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use thalweg_wire::message::{Direct, Direction, Disk, DiskSide, Steer, Terms};
+
+impl Job<'_> {
+    /// It only measures, after others in the same session.
+    pub(super) fn is_trial(&self) -> bool {
+        self.wishes.trial_bytes_max.is_some()
+    }
+
+    /// What trials found, where nothing else bounds the rate.
+    pub(super) fn tuned(&self) -> Option<Tuned> {
+        let wishes = self.wishes;
+        let is_bound = wishes.rate.bytes_per_s().is_some() || wishes.yields;
+        let tuned = wishes.tuned.clone().filter(|_| !is_bound)?;
+        let is_asked = wishes.link.congestion.is_some();
+        Some(Tuned { congestion: tuned.congestion.filter(|_| !is_asked), ..tuned })
+    }
+
+    pub(super) fn plan(&self, client: &Client, direction: Direction) -> Plan {
+        let (sender, receiver) = client.systems(direction);
+        let learned = self.wishes.learned;
+        self.planned(Path { rtt: Some(client.rtt), sender, receiver, learned, ..Path::default() })
+    }
+
+    pub(super) fn planned(&self, path: Path) -> Plan {
+        let path = Path { tuned: self.tuned(), ..path };
+        let rate_bits_per_s = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
+        // Whether there is an io_uring is found out by making one.
+        let no_io_uring = thalweg_sys::queue::io_uring_is_there().err().map(|error| error.to_string());
+        let (yields, disk) = (self.wishes.yields, self.wishes.disk);
+        let mut asked = Asked { rate_bits_per_s, yields, disk, no_io_uring, ..self.wishes.asked.clone() };
+        if self.wishes.compress {
+            // What is packed lies beside what it is made of.
+            asked.memory_bytes = asked.memory_bytes.map(|bytes| bytes / 2);
+        }
+        let plan = plan::plan(&asked, &path);
+        (self.watch.events)(Event::Planned(Box::new(plan.clone())));
+        plan
+    }
+
+    pub(super) fn steering(&self, plan: &Plan, rtt: Option<Duration>) -> Steering {
+        // A transfer that yields is as fast as others let it be.
+        let tunes = !self.wishes.holds_still && rtt.is_some() && !self.wishes.yields && !self.wishes.dry_run;
+        let (asked, rate) = (&self.wishes.asked, &self.wishes.rate);
+        Steering::new(plan, asked, rtt.unwrap_or_default(), rate, tunes, self.watch.events.clone())
+    }
+
+    /// Whether a knob is to be turned.
+    pub(super) fn look(&self, steering: &mut Steering) -> Option<Steer> {
+        let meter = &self.watch.meter;
+        let sample = Sample {
+            bytes: meter.bytes_verified.load(Ordering::Relaxed),
+            entries: meter.entries_settled.load(Ordering::Relaxed),
+            entries_found: meter.entries_found.load(Ordering::Relaxed),
+        };
+        steering.look(&self.wishes.rate, &sample)
+    }
+
+    pub(super) fn terms(&self, plan: &Plan) -> Terms {
+        let wishes = self.wishes;
+        let tuned = self.tuned().unwrap_or_default();
+        Terms {
+            verify: wishes.verify,
+            check: wishes.check,
+            preserve: wishes.preserve,
+            delete_max: wishes.delete_max,
+            compress: wishes.compress,
+            rate_bytes_per_s: wishes.rate.bytes_per_s(),
+            dry_run: wishes.dry_run,
+            ignore_existing: wishes.ignore_existing,
+            update: wishes.update,
+            job_key: self.job_key(),
+            concurrency: wishes.asked.concurrency.or(tuned.concurrency),
+            depth: wishes.asked.depth.or(tuned.depth),
+            congestion: wishes.link.congestion.clone().or(tuned.congestion),
+            disk: self.disk(),
+            yields: wishes.yields,
+            ..wishes.link.terms(plan)
+        }
+    }
+
+    /// How both sides use their disks: as asked, else as trials found it.
+    pub(super) fn disk(&self) -> Disk {
+        let (disk, tuned) = (self.wishes.disk, self.tuned().unwrap_or_default());
+        let side = |asked: DiskSide, found: Option<Direct>| match asked.direct {
+            Direct::Auto => DiskSide { direct: found.unwrap_or_default(), ..asked },
+            Direct::On | Direct::Off => asked,
+        };
+        Disk {
+            source: side(disk.source, tuned.direct_source),
+            destination: side(disk.destination, tuned.direct_destination),
+            depth: disk.depth.or(tuned.io_depth),
+            ..disk
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a copy tells of itself: counters and evidence while it runs, its report at the end.
+
+use super::{EVIDENCE_EVERY, From, Job, Report, To};
+use crate::basin::terms::Passage;
+use crate::basin::{self, Evidence};
+use crate::event::Event;
+use crate::plan::{self, Learned, Plan};
+use crate::run::agree::Agreed;
+use crate::run::ledger::{self, Settings};
+use crate::run::receiver::ReceiveRun;
+use crate::run::sender::SendRun;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use thalweg_wire::account::SideAccounts;
+use thalweg_wire::message::Totals;
+
+impl Job<'_> {
+    pub(super) fn measure_sender(&self, run: &SendRun) {
+        let progress = run.progress();
+        self.watch.meter.entries_found.store(progress.entries_offered, Ordering::Relaxed);
+        self.watch.meter.bytes_found.store(progress.bytes_offered, Ordering::Relaxed);
+        self.watch.meter.scan_over.store(run.scan_totals().is_some(), Ordering::Relaxed);
+        self.watch.meter.entries_settled.store(progress.entries_settled, Ordering::Relaxed);
+        self.watch.meter.bytes_verified.store(progress.bytes_verified, Ordering::Relaxed);
+        self.note_progress();
+    }
+
+    pub(super) fn measure_receiver(&self, run: &ReceiveRun) {
+        let progress = run.progress();
+        if let Some(totals) = run.scan_totals() {
+            self.watch.meter.entries_found.store(totals.entries, Ordering::Relaxed);
+            self.watch.meter.bytes_found.store(totals.bytes, Ordering::Relaxed);
+            self.watch.meter.scan_over.store(true, Ordering::Relaxed);
+        }
+        self.watch.meter.entries_settled.store(progress.settled_entries, Ordering::Relaxed);
+        self.watch.meter.bytes_verified.store(progress.verified_bytes, Ordering::Relaxed);
+        self.note_progress();
+    }
+
+    pub(super) fn report(
+        &self,
+        totals: Totals,
+        agreed: Agreed,
+        plan: Plan,
+        sides: (SideAccounts, SideAccounts),
+        learned: Option<Learned>,
+    ) -> Report {
+        let elapsed = self.started.elapsed();
+        let settled = totals.done + totals.unchanged + totals.skipped + totals.failed;
+        let evidence = Evidence { entries: settled, ..self.evidence(&plan, sides) };
+        let verdict = basin::judge(&evidence);
+        if let Some(advice) = window_advice(&plan, totals.bytes_done, elapsed) {
+            (self.watch.events)(Event::Note(advice));
+        }
+        (self.watch.events)(Event::Finished(totals));
+        let passage = self.passage.lock().unwrap_or_else(|p| p.into_inner()).map_or(
+            // Without content, all of it is before and after.
+            Passage { first_s: elapsed.as_secs_f64(), last_s: elapsed.as_secs_f64(), ..Passage::default() },
+            |[first, last]| Passage {
+                first_s: first.0.as_secs_f64(),
+                first_bytes: first.1,
+                last_s: last.0.as_secs_f64(),
+                seconds: 0.0,
+            },
+        );
+        let passage = Passage { seconds: elapsed.as_secs_f64(), ..passage };
+        Report {
+            totals,
+            agreed,
+            plan,
+            elapsed,
+            evidence,
+            verdict,
+            attempts: 1,
+            learned,
+            passage,
+            compared: None,
+        }
+    }
+
+    /// Tells where the time goes, if it is time to; of a copy that is stopped the last time.
+    pub(super) fn tell_evidence(&self, plan: &Plan, sides: impl FnOnce() -> (SideAccounts, SideAccounts)) {
+        let Some(sink) = &self.watch.evidence else { return };
+        let mut at = self.evidence_at.lock().unwrap_or_else(|p| p.into_inner());
+        if at.elapsed() >= EVIDENCE_EVERY || self.stop.is_asked() {
+            *at = Instant::now();
+            sink(&self.evidence(plan, sides()));
+        }
+    }
+
+    fn evidence(&self, plan: &Plan, (sender, receiver): (SideAccounts, SideAccounts)) -> Evidence {
+        let is_local = !matches!(self.from, From::Far(..)) && !matches!(self.to, To::Far(..));
+        let settings = Settings {
+            is_linked: !is_local,
+            is_flow: false,
+            streams: plan.streams.value,
+            concurrency: plan.concurrency.value,
+            depth: plan.depth.value,
+            rate_bytes_per_s: self.wishes.rate.bytes_per_s(),
+            window_bytes: self.wishes.asked.window_bytes,
+        };
+        let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);
+        ledger::evidence(&settings, entries, sender, receiver)
+    }
+
+    fn note_progress(&self) {
+        let bytes = self.watch.meter.bytes_verified.load(Ordering::Relaxed);
+        let mut passage = self.passage.lock().unwrap_or_else(|p| p.into_inner());
+        let now = (self.started.elapsed(), bytes);
+        match &mut *passage {
+            Some([_, last]) if bytes > last.1 => *last = now,
+            None if bytes > 0 => *passage = Some([now, now]),
+            _ => {}
+        }
+        drop(passage);
+        let done = self.watch.meter.bytes_verified.load(Ordering::Relaxed)
+            + self.watch.meter.entries_settled.load(Ordering::Relaxed);
+        let mut progress = self.progress.lock().unwrap_or_else(|p| p.into_inner());
+        if done > progress.0 {
+            *progress = (done, Instant::now());
+        }
+    }
+}
+
+/// The system's limits, where they were what held the transfer: its streams carried at least half of what their windows
+/// let them.
+fn window_advice(plan: &Plan, bytes: u64, elapsed: Duration) -> Option<String> {
+    let window = plan.window.as_ref()?;
+    let reached = bytes as f64 * 8.0 / elapsed.as_secs_f64().max(1e-9);
+    let streams = plan.streams.value;
+    let allowed = window.rate_bits_per_s() as f64 * f64::from(streams);
+    (reached >= 0.5 * allowed).then(|| window.advice(plan::RATE_BITS_PER_S, streams)).flatten()
+}

@@ -1,0 +1,189 @@
+//! The three ways that a copy goes: within this process, pushed to a far mover, pulled from one.
+
+use super::{Job, Report, stopped};
+use crate::endpoint::Source;
+use crate::failure::{self, Result};
+use crate::link::{Fingerprint, own_system};
+use crate::plan::{Path, Plan};
+use crate::run::LineSink;
+use crate::run::agree::{self, Signer};
+use crate::run::client::Client;
+use crate::run::expected::Expected;
+use crate::run::local::LocalTransfer;
+use crate::run::party::Party;
+use crate::run::receiver::ReceiveRun;
+use crate::run::sender::SendRun;
+use crate::run::session::Transfer;
+use crate::transfer::{receiver, sender};
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_wire::limits;
+use thalweg_wire::message::{Direction, Open, Place, SourceForm, TransferNumber, Trial};
+
+impl Job<'_> {
+    pub(super) fn local(&self) -> Result<Report> {
+        let here = own_system();
+        let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
+        let terms = self.terms(&plan);
+        let mut steering = self.steering(&plan, None);
+        let (source, form) = self.source()?;
+        let destination = self.destination(&form, &terms)?;
+        let lines = self.lines();
+        let transfer = LocalTransfer::start(
+            source,
+            destination,
+            terms,
+            plan.streams.value,
+            self.watch.events.clone(),
+            lines,
+        )?;
+        let ended = loop {
+            let is_stopped = self.stop.is_asked();
+            let ended = transfer.wait(Duration::from_millis(100));
+            self.measure_sender(&transfer.sender);
+            if let Some(steer) = self.look(&mut steering) {
+                transfer.sender.steer(&steer);
+            }
+            self.tell_evidence(&plan, || (transfer.sender.own_accounts(), transfer.receiver.own_accounts()));
+            if let Some(ended) = ended {
+                break ended;
+            }
+            if is_stopped {
+                transfer.close();
+                return Err(stopped());
+            }
+        };
+        let agreed = agree::totals_of(ended).and_then(|totals| {
+            let signer = self.signer(self.identity.fingerprint());
+            Ok((totals, agree::as_both(&*transfer.sender, &*transfer.receiver, &signer, totals)?))
+        });
+        let rows = (transfer.sender.own_accounts(), transfer.receiver.own_accounts());
+        transfer.close();
+        let (totals, agreed) = agreed?;
+        Ok(self.report(totals, agreed, plan, rows, None))
+    }
+
+    pub(super) fn push(
+        &self,
+        client: &Client,
+        number: TransferNumber,
+        (source, form): (Arc<dyn Source>, SourceForm),
+        place: &Place,
+    ) -> Result<Report> {
+        let plan = self.plan(client, Direction::Push);
+        let terms = self.terms(&plan);
+        dial_early(client, &plan);
+        client.open(Open {
+            source: form,
+            filter: self.wishes.filter.clone(),
+            trial: self.far_trial(Direction::Push),
+            ..Open::of(number, Direction::Push, vec![place.clone()], terms.clone())
+        })?;
+        let limits = sender::Limits::for_terms(&terms);
+        let outbox = client.session.outbox();
+        let run = SendRun::new(number, source, terms, limits, outbox, self.watch.events.clone());
+        if let Some(lines) = self.lines() {
+            run.tell_lines(lines);
+        }
+        client.session.add(number, Transfer::Send(run.clone()))?;
+        client.want_streams(plan.streams.value, &plan);
+        run.start().map_err(|error| failure::of_io("start", &error))?;
+        let mut steering = self.steering(&plan, Some(client.rtt));
+        if self.is_trial() {
+            run.steer(&steering.only(plan.streams.value));
+        }
+        let ended = self.wait(client, || {
+            self.measure_sender(&run);
+            if let Some(steer) = self.look(&mut steering) {
+                client.want_streams(steer.streams.unwrap_or(0), &plan);
+                run.steer(&steer);
+            }
+            self.tell_evidence(&plan, || (run.own_accounts(), run.peer_accounts()));
+            run.wait(Duration::from_millis(100))
+        })?;
+        let totals = agree::totals_of(ended)?;
+        let signer = self.signer(client.session.peer);
+        let agreed = agree::as_sender(&*run, &signer, totals, self.wishes.link.patience)?;
+        let rows = (run.own_accounts(), run.peer_accounts());
+        Ok(self.report(totals, agreed, plan, rows, steering.learned()))
+    }
+
+    pub(super) fn pull(&self, client: &Client, number: TransferNumber, places: &[Place]) -> Result<Report> {
+        let plan = self.plan(client, Direction::Pull);
+        let terms = self.terms(&plan);
+        dial_early(client, &plan);
+        let opened = client.open(Open {
+            filter: self.wishes.filter.clone(),
+            only: self.wishes.only.clone(),
+            trial: self.far_trial(Direction::Pull),
+            ..Open::of(number, Direction::Pull, places.to_vec(), terms.clone())
+        })?;
+        let made = [Place { export: None, path: b"noise/".to_vec() }];
+        let named = if matches!(self.wishes.trial, Some(Trial::Noise { .. })) { &made[..] } else { places };
+        let expected = Expected::of(named, &self.wishes.only, self.filter()?, &opened.source)?;
+        let destination = self.destination(&opened.source, &terms)?;
+        let run = ReceiveRun::start(
+            number,
+            destination,
+            terms,
+            receiver::Limits::default(),
+            client.session.outbox(),
+            self.watch.events.clone(),
+        )
+        .map_err(|error| failure::of_io("start", &error))?;
+        run.expect(expected);
+        if let Some(lines) = self.lines() {
+            run.tell_lines(lines);
+        }
+        if let Err(failure) = client.session.add(number, Transfer::Receive(run.clone())) {
+            run.close();
+            return Err(failure);
+        }
+        client.want_streams(plan.streams.value, &plan);
+        let mut steering = self.steering(&plan, Some(client.rtt));
+        if self.is_trial() {
+            client.steer(number, steering.only(plan.streams.value));
+        }
+        let result = self
+            .wait(client, || {
+                self.measure_receiver(&run);
+                if let Some(steer) = self.look(&mut steering) {
+                    client.want_streams(steer.streams.unwrap_or(0), &plan);
+                    client.steer(number, steer);
+                }
+                self.tell_evidence(&plan, || (run.peer_accounts(), run.own_accounts()));
+                run.wait(Duration::from_millis(100))
+            })
+            .and_then(agree::totals_of)
+            .and_then(|totals| {
+                let signer = self.signer(client.session.peer);
+                Ok((totals, agree::as_receiver(&*run, &signer, totals, self.wishes.link.patience)?))
+            });
+        run.close();
+        let rows = (run.peer_accounts(), run.own_accounts());
+        let (totals, agreed) = result?;
+        Ok(self.report(totals, agreed, plan, rows, steering.learned()))
+    }
+
+    fn signer(&self, peer: Fingerprint) -> Signer<'_> {
+        Signer { identity: self.identity, peer, header: self.wishes.header }
+    }
+
+    fn lines(&self) -> Option<LineSink> {
+        self.wishes.lines.as_ref().map(|begin| begin())
+    }
+
+    /// What the far place is, if it is a trial.
+    fn far_trial(&self, direction: Direction) -> Option<Trial> {
+        self.wishes.trial.filter(|trial| trial.direction() == direction)
+    }
+}
+
+/// Has the streams dialled while the far side opens the place, if all of them may have frames of this size: a link that
+/// stands with more would not take the transfer.
+fn dial_early(client: &Client, plan: &Plan) {
+    let frames = u64::from(plan.streams.value) * (u64::from(plan.segment_bytes.value) + (64 << 10));
+    if frames <= limits::STREAM_BYTES_MAX {
+        client.want_streams(plan.streams.value, plan);
+    }
+}

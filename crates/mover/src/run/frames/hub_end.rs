@@ -1,0 +1,55 @@
+//! The hub's end of a lane, for a producer or a consumer alike, in one session.
+
+use super::hub::HubChannel;
+use super::{Head, wall_ns};
+use crate::frames::hub::Channel;
+use crate::stage::Accounts;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_wire::message::{FramesMessage, Terms, TransferMessage, TransferNumber};
+
+/// See the module.
+pub(super) struct HubEnd {
+    pub channel: Arc<HubChannel>,
+    pub link: u64,
+    pub head: Head,
+    is_over: AtomicBool,
+}
+
+impl HubEnd {
+    pub fn new(
+        channel: Arc<HubChannel>,
+        link: u64,
+        (number, terms): (TransferNumber, Terms),
+        sends: bool,
+    ) -> HubEnd {
+        let head = Head { number, terms, accounts: Arc::default(), sends };
+        HubEnd { channel, link, head, is_over: AtomicBool::new(false) }
+    }
+
+    pub fn accounts(&self) -> &Accounts {
+        &self.head.accounts
+    }
+
+    /// Whether the client was told that it ended, left, or gave up.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// It is over; `last` is what the machine does about it. Nobody hears the link any more.
+    pub fn leave(&self, last: impl FnOnce(&mut Channel)) {
+        self.is_over.store(true, Ordering::Release);
+        self.channel.act(last);
+        self.channel.unlink(self.link);
+    }
+
+    /// Says something to the client.
+    pub fn say(&self, message: TransferMessage) {
+        self.channel.say(self.link, message);
+    }
+
+    /// Says what time it is here.
+    pub fn tell_clock(&self, asked_ns: u64) {
+        self.say(TransferMessage::Frames(FramesMessage::ClockTell { asked_ns, hub_ns: wall_ns() }));
+    }
+}

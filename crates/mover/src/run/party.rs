@@ -1,0 +1,216 @@
+//! What every side of a transfer has, whatever it moves and whichever way: one lock around what it decides with, whom it
+//! speaks to and how it ended; and what may be asked of it from outside.
+
+use crate::failure::Failure;
+use crate::run::end::End;
+use crate::run::ledger::Ledger;
+use crate::run::{Ended, LineSink, Outbox};
+use crate::stage::Accounts;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use thalweg_wire::Digest;
+use thalweg_wire::account::SideAccounts;
+use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
+use thalweg_wire::receipt::Signed;
+
+/// A side of a transfer at work.
+pub trait Party {
+    /// What it decides with.
+    type Machine;
+    /// What else is behind its lock.
+    type Beside;
+
+    /// What it has like every other.
+    fn common(&self) -> &Common<Self::Machine, Self::Beside>;
+
+    /// Of a receiver: ends its threads and puts away what it received. A sender has nothing to put away.
+    fn close(&self) {}
+
+    /// Our accounts as they are now.
+    fn own_accounts(&self) -> SideAccounts {
+        self.common().own_accounts()
+    }
+
+    /// Number in its session.
+    fn number(&self) -> TransferNumber {
+        self.common().lock().number
+    }
+
+    /// What both sides agreed on at the beginning.
+    fn terms(&self) -> &Terms {
+        &self.common().terms
+    }
+
+    /// Where its time goes.
+    fn accounts(&self) -> &Accounts {
+        &self.common().accounts
+    }
+
+    /// How it ended, if it has.
+    fn ended(&self) -> Option<Ended> {
+        self.common().lock().end.ended.clone()
+    }
+
+    /// Waits for the end, at most so long.
+    fn wait(&self, patience: Duration) -> Option<Ended> {
+        self.common().wait_for(patience, |state| state.end.ended.clone(), |_| false)
+    }
+
+    /// Root and number of entries of its receipt. `None` before the end, and the second time.
+    fn take_root(&self) -> Option<(Digest, u64)> {
+        self.common().lock().end.take_root()
+    }
+
+    /// The other side's signed statement, once it came; waits at most so long.
+    fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
+        self.common().wait_for(patience, |state| state.end.peer_receipt.clone(), |state| state.end.is_closed)
+    }
+
+    /// The other side's accounts, as it told them last.
+    fn peer_accounts(&self) -> SideAccounts {
+        self.common().lock().end.peer_accounts.clone()
+    }
+
+    /// Says something of its own to the other side.
+    fn say(&self, message: TransferMessage) {
+        self.common().lock().say(message);
+    }
+
+    /// Tells the other side our accounts.
+    fn tell_accounts(&self) {
+        self.say(TransferMessage::Accounts(Box::new(self.own_accounts())));
+    }
+}
+
+/// See the module. `M` is what the side decides with, `B` what else it keeps behind the lock.
+pub struct Common<M, B = ()> {
+    pub(super) terms: Terms,
+    pub(super) accounts: Accounts,
+    ledger: Ledger,
+    state: Mutex<State<M, B>>,
+    changed: Condvar,
+}
+
+pub(super) struct State<M, B> {
+    pub machine: M,
+    pub end: End,
+    /// Number in its session.
+    pub number: TransferNumber,
+    /// None between two sessions.
+    pub outbox: Option<Arc<dyn Outbox>>,
+    pub beside: B,
+}
+
+impl<M, B> Common<M, B> {
+    /// By these terms. `device` is the number of what the source or destination rests on. Nothing is said without an outbox.
+    pub(super) fn new(
+        terms: Terms,
+        device: Option<u64>,
+        (machine, beside): (M, B),
+        (number, outbox): (TransferNumber, Option<Box<dyn Outbox>>),
+    ) -> Self {
+        let outbox = outbox.map(Arc::from);
+        Common {
+            terms,
+            accounts: Accounts::default(),
+            ledger: Ledger::begin(device),
+            state: Mutex::new(State { machine, end: End::new(), number, outbox, beside }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// From now on it is transfer `number` of the session of `outbox`; `lines` hears the receipt, which begins anew.
+    pub(super) fn attach(
+        &self,
+        number: TransferNumber,
+        outbox: Box<dyn Outbox>,
+        lines: Option<LineSink>,
+    ) -> MutexGuard<'_, State<M, B>> {
+        let mut state = self.lock();
+        state.number = number;
+        state.outbox = Some(outbox.into());
+        state.end.restart(lines);
+        state
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<M, B>> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Wakes who waits for something of it.
+    pub(super) fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Gives the lock away until something changed, at most so long.
+    pub(super) fn wait_in<'a>(
+        &'a self,
+        state: MutexGuard<'a, State<M, B>>,
+        at_most: Duration,
+    ) -> MutexGuard<'a, State<M, B>> {
+        self.changed.wait_timeout(state, at_most).unwrap_or_else(|poisoned| poisoned.into_inner()).0
+    }
+
+    /// Waits until there is what `look` looks for, at most so long; `None` if there is not, or if `is_over`.
+    pub(super) fn wait_for<T>(
+        &self,
+        at_most: Duration,
+        mut look: impl FnMut(&State<M, B>) -> Option<T>,
+        is_over: impl Fn(&State<M, B>) -> bool,
+    ) -> Option<T> {
+        let waiting = |state: &mut State<M, B>| look(state).is_none() && !is_over(state);
+        let waited = self.changed.wait_timeout_while(self.lock(), at_most, waiting);
+        look(&waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0)
+    }
+
+    /// Ends the transfer from the side that sends.
+    pub(super) fn abort(&self, failure: Failure) {
+        let mut state = self.lock();
+        state.say(TransferMessage::Abort(failure.clone()));
+        state.end.come(Ended::Failed(failure));
+        state.end.is_closed = true;
+        state.work();
+        drop(state);
+        self.notify();
+    }
+
+    /// Closes the side that receives: whether what it received is whole. `None` the second time.
+    pub(super) fn close(&self) -> Option<bool> {
+        let success = self.lock().end.close();
+        self.notify();
+        success
+    }
+
+    /// Our accounts as they are now.
+    pub(super) fn own_accounts(&self) -> SideAccounts {
+        let outbox = self.lock().outbox.clone();
+        self.ledger.side(&self.accounts, outbox.map(|outbox| outbox.streams()).unwrap_or_default())
+    }
+}
+
+impl<M, B> State<M, B> {
+    /// Says something to the other side, if there is a session. With the lock held, so that what is said keeps its order.
+    pub fn say(&self, message: TransferMessage) {
+        if let Some(outbox) = &self.outbox {
+            outbox.say(self.number, message);
+        }
+    }
+
+    /// There may be new work for the streams.
+    pub fn work(&self) {
+        if let Some(outbox) = &self.outbox {
+            outbox.work();
+        }
+    }
+}
+
+/// Waits for threads that were told to stop, but not for who waits.
+pub(super) fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
+    let threads = std::mem::take(&mut *threads.lock().unwrap_or_else(|p| p.into_inner()));
+    for thread in threads {
+        if thread.thread().id() != std::thread::current().id() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What a stream sends: chunks, packs of small files, digests to compare; and how it looks at a source again that was read.
+
+use super::{SendLane, SendRun};
+use crate::endpoint::SourceFile;
+use crate::failure::{self, Failure, FailureKind};
+use crate::run::party::Party;
+use crate::stage::read::{self, ChunkReader, Pack, Segment};
+use crate::stage::send::Outlet;
+use crate::stage::turn::Turn;
+use crate::stage::{Stage, Stopwatch};
+use crate::transfer::Copy;
+use crate::transfer::sender::Retry;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use thalweg_wire::digest::chunk_length;
+use thalweg_wire::frame::{Encoding, FrameKind, Inner};
+use thalweg_wire::message::VerifyLevel;
+use thalweg_wire::{Digest, Entry, EntryId};
+
+impl SendRun {
+    pub(super) fn send_chunk(
+        &self,
+        lane: &mut SendLane,
+        outlet: &mut dyn Outlet,
+        entry: &Arc<Entry>,
+        (chunk, copy): (u64, Copy),
+        mut turn: Option<Turn<'_>>,
+    ) -> io::Result<()> {
+        let mut watch = Stopwatch::start(&self.common.accounts);
+        let Some(mut reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
+        let mut digests = Vec::new();
+        // Of a chunk that was broken off.
+        lane.ahead.forget();
+        if let Some(turn) = &turn {
+            turn.issue();
+        }
+        while let Some(offset) = reader.next_offset() {
+            let segment = match reader.read_ahead(&mut lane.buffer, &mut lane.ahead) {
+                Ok(segment) => segment,
+                // The receiver drops the beginning of the chunk when the next one starts.
+                Err(failure) => {
+                    self.unreadable(lane, entry, failure);
+                    return Ok(());
+                }
+            };
+            if reader.next_offset().is_none() {
+                // Its last read ended.
+                drop(turn.take());
+            }
+            let (kind, raw, digest) = match segment {
+                Segment::Data(bytes) => {
+                    watch.lap(Stage::Read, bytes as u64);
+                    let digest = reader.rule.segment(offset, &lane.buffer.payload_mut()[..bytes]);
+                    (FrameKind::Segment, bytes, digest)
+                }
+                Segment::Zeros(bytes) => (FrameKind::Zeros, bytes as usize, reader.rule.zeros(offset, bytes)),
+            };
+            let Some(digest) = digest else {
+                let failure =
+                    Failure::new(FailureKind::Internal, "digest", "a segment that the file does not have");
+                self.unreadable(lane, entry, failure);
+                return Ok(());
+            };
+            digests.push(digest);
+            watch.lap(Stage::Digest, raw as u64);
+            let mut inner = Inner {
+                kind,
+                encoding: Encoding::Raw,
+                transfer: self.number,
+                raw_bytes: raw as u32,
+                entry: entry.id,
+                offset,
+                digest,
+                is_again: copy == Copy::Again,
+            };
+            let payload = if kind == FrameKind::Zeros { 0 } else { raw };
+            let payload = self.compress(lane, payload, &mut inner, &mut watch);
+            self.put(lane, outlet, payload, &inner, &mut watch, raw as u64)?;
+        }
+        let mut state = self.lock();
+        state.machine.chunk_sent(lane.stream, entry.id, chunk, reader.join(&digests));
+        self.pump(&mut state);
+        Ok(())
+    }
+
+    /// Tells the digest of a chunk that the receiver may have.
+    pub(super) fn compare_chunk(
+        &self,
+        lane: &mut SendLane,
+        outlet: &mut dyn Outlet,
+        entry: &Arc<Entry>,
+        chunk: u64,
+        turn: Option<Turn<'_>>,
+    ) -> io::Result<()> {
+        let mut watch = Stopwatch::start(&self.common.accounts);
+        let Some(reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
+        if let Some(turn) = &turn {
+            turn.issue();
+        }
+        let digest = match reader.digest(lane.buffer.payload_mut()) {
+            Ok(digest) => digest,
+            Err(failure) => {
+                self.unreadable(lane, entry, failure);
+                return Ok(());
+            }
+        };
+        drop(turn);
+        let inner = Inner {
+            kind: FrameKind::Compare,
+            encoding: Encoding::Raw,
+            transfer: self.number,
+            raw_bytes: 0,
+            entry: entry.id,
+            offset: chunk * self.common.terms.chunk_bytes,
+            digest,
+            is_again: false,
+        };
+        watch.lap(Stage::Read, chunk_length(chunk, entry.evidence.size, self.common.terms.chunk_bytes));
+        self.put(lane, outlet, 0, &inner, &mut watch, 0)?;
+        let mut state = self.lock();
+        state.machine.chunk_told(lane.stream, entry.id, chunk, digest);
+        self.pump(&mut state);
+        Ok(())
+    }
+
+    /// A chunk ready to be read; `None` if it cannot be, or lies in a marked hole, which the machine was told.
+    fn open_chunk(&self, lane: &mut SendLane, entry: &Arc<Entry>, chunk: u64) -> Option<ChunkReader> {
+        let opened = lane.files.get(entry, &*self.source).and_then(|file| {
+            let reader = ChunkReader::new(file, entry, chunk, &self.common.terms);
+            let hole =
+                reader.marked_hole(&self.common.terms).map_err(|error| failure::of_io("read", &error))?;
+            Ok((reader, hole))
+        });
+        match opened {
+            Ok((reader, None)) => Some(reader),
+            Ok((_, Some(run))) => {
+                let mut state = self.lock();
+                state.machine.chunks_are_holes(lane.stream, entry.id, chunk, run);
+                self.pump(&mut state);
+                None
+            }
+            Err(failure) => {
+                self.unreadable(lane, entry, failure);
+                None
+            }
+        }
+    }
+
+    pub(super) fn send_pack(
+        &self,
+        lane: &mut SendLane,
+        outlet: &mut dyn Outlet,
+        entries: &[Arc<Entry>],
+    ) -> io::Result<()> {
+        let asked: Vec<EntryId> = entries.iter().map(|entry| entry.id).collect();
+        let (pack, packed) = Pack::read(
+            entries,
+            &*self.source,
+            lane.buffer.payload_mut(),
+            self.common.terms.verify,
+            &self.common.accounts,
+        );
+        let content_bytes = pack.bytes as u64;
+        // Before it goes out: the receiver may have the last word on it before we are back here.
+        self.lock().machine.small_read(pack.digests());
+        let (raw, files) = pack.close(lane.buffer.payload_mut());
+        if files > 0 {
+            let mut watch = Stopwatch::start(&self.common.accounts);
+            let mut inner = Inner {
+                kind: FrameKind::Pack,
+                encoding: Encoding::Raw,
+                transfer: self.number,
+                raw_bytes: raw as u32,
+                entry: EntryId(files),
+                offset: 0,
+                digest: Digest::default(),
+                is_again: false,
+            };
+            let payload = self.compress(lane, raw, &mut inner, &mut watch);
+            self.put(lane, outlet, payload, &inner, &mut watch, content_bytes)?;
+        }
+        let mut state = self.lock();
+        state.machine.pack_sent(lane.stream, &asked, &packed.sent);
+        for (id, failure) in packed.failed {
+            state.machine.failed(id, failure);
+        }
+        self.pump(&mut state);
+        drop(state);
+        for entry in packed.changed {
+            self.changed(&entry);
+        }
+        Ok(())
+    }
+
+    fn compress(&self, lane: &mut SendLane, raw: usize, inner: &mut Inner, watch: &mut Stopwatch) -> usize {
+        let Some(packer) = lane.packer.as_mut().filter(|_| raw > 0) else { return raw };
+        let packed = packer.pack(lane.buffer.payload_mut(), raw);
+        watch.lap(Stage::Compress, raw as u64);
+        match packed {
+            Some(packed) => {
+                inner.encoding = Encoding::Zstd;
+                packed
+            }
+            None => raw,
+        }
+    }
+
+    /// Sends a frame that carries so many bytes of content, no faster than asked.
+    fn put(
+        &self,
+        lane: &mut SendLane,
+        outlet: &mut dyn Outlet,
+        payload: usize,
+        inner: &Inner,
+        watch: &mut Stopwatch,
+        content_bytes: u64,
+    ) -> io::Result<()> {
+        let began = lane.packer.is_some().then(Instant::now);
+        if self.common.terms.rate_bytes_per_s.is_some() && payload > 0 {
+            self.pace.wait(payload as u64, || self.ended().is_none());
+            watch.lap(Stage::Pace, content_bytes);
+        }
+        outlet.put(&mut lane.buffer, payload, inner)?;
+        match outlet.books_itself() {
+            true => watch.skip(),
+            false => watch.lap_out(Stage::Send, content_bytes),
+        }
+        if let (Some(packer), Some(began)) = (&mut lane.packer, began) {
+            packer.sent(payload, began.elapsed());
+        }
+        Ok(())
+    }
+
+    pub(super) fn check(&self, lane: &mut SendLane, entry: &Arc<Entry>) {
+        let evidence = lane.files.get(entry, &*self.source).and_then(|file| {
+            if self.common.terms.verify == VerifyLevel::Paranoid {
+                self.read_again(&file, lane.buffer.payload_mut(), entry)?;
+            }
+            file.evidence().map_err(|error| failure::of_io("read", &error))
+        });
+        lane.files.forget(entry.id);
+        match evidence {
+            Ok(evidence) => {
+                let mut state = self.lock();
+                let retry = state.machine.checked(lane.stream, entry.id, evidence);
+                self.pump(&mut state);
+                drop(state);
+                if retry == Retry::LookAgain {
+                    self.look_again(entry);
+                }
+            }
+            Err(failure) => self.unreadable(lane, entry, failure),
+        }
+    }
+
+    fn read_again(
+        &self,
+        file: &Arc<dyn SourceFile>,
+        buffer: &mut [u8],
+        entry: &Arc<Entry>,
+    ) -> failure::Result<()> {
+        let mut watch = Stopwatch::start(&self.common.accounts);
+        let second = read::digest_again(file, entry, &self.common.terms, buffer)?;
+        watch.lap(Stage::Read, entry.evidence.size);
+        let first = self.lock().machine.digest_read(entry.id);
+        // A file that changed between the two is told apart by its evidence, looked at next.
+        let is_same_moment = file.evidence().is_ok_and(|now| now == entry.evidence);
+        if first.is_some() && first != second && is_same_moment {
+            Err(read::read_differently())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn unreadable(&self, lane: &mut SendLane, entry: &Arc<Entry>, failure: Failure) {
+        lane.files.forget(entry.id);
+        if failure.kind == FailureKind::Changed {
+            self.changed(entry);
+        } else {
+            let mut state = self.lock();
+            state.machine.failed(entry.id, failure);
+            self.pump(&mut state);
+        }
+    }
+
+    fn changed(&self, entry: &Arc<Entry>) {
+        let mut state = self.lock();
+        let retry = state.machine.changed(entry.id);
+        self.pump(&mut state);
+        drop(state);
+        if retry == Retry::LookAgain {
+            self.look_again(entry);
+        }
+    }
+
+    fn look_again(&self, entry: &Entry) {
+        let now = self.source.look_again(entry);
+        let mut state = self.lock();
+        state.machine.offer_again(entry.id, now);
+        // The old number will never settle, unless it was given up.
+        state.end.skipped(entry.id);
+        self.pump(&mut state);
+    }
+}

@@ -1,0 +1,301 @@
+//! Transfers of files as a server opens them, and sees them to their end.
+
+use super::{Host, in_thread};
+use crate::published::Served;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use thalweg_mover::endpoint::local::destination::{DestinationPlace, LocalDestination};
+use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+use thalweg_mover::endpoint::sparing::SparingSource;
+use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
+use thalweg_mover::endpoint::{Destination, Source};
+use thalweg_mover::event;
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::run::Ended;
+use thalweg_mover::run::agree;
+use thalweg_mover::run::party::Party;
+use thalweg_mover::run::receiver::ReceiveRun;
+use thalweg_mover::run::sender::SendRun;
+use thalweg_mover::run::session::{Session, Transfer, check_memory};
+use thalweg_mover::transfer::{receiver, sender};
+use thalweg_wire::account::SideAccounts;
+use thalweg_wire::message::{Direction, Heartbeat, Message, Open, Opened, SourceForm, Trial};
+
+/// A client that said nothing for three heartbeats and is said to have begun anew is gone.
+const SILENCE: Duration = Duration::from_secs(3);
+/// What is heard later was not on its way before.
+const IN_FLIGHT: Duration = Duration::from_millis(500);
+/// Time between two tellings of where a transfer's time goes.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// Time for a session that ends, here or in a mover that ends, to put away what it received: on a slow disk a sync takes long.
+const CLOSING: Duration = Duration::from_secs(30);
+
+impl Host {
+    pub(super) fn open(&self, session: &Arc<Session>, open: Open) {
+        let number = open.transfer;
+        let form = open.source.clone();
+        let instance = self.instances.fetch_add(1, Ordering::Relaxed);
+        // Before anything is made at the place.
+        let has_memory = check_memory(&open.terms);
+        if let (Some(frames), Ok(())) = (open.frames.clone(), &has_memory) {
+            return self.open_frames(session, open, &frames);
+        }
+        let opened = has_memory.and_then(|()| match (open.direction, open.flow.clone()) {
+            (Direction::Push, None) => self.open_push(session, open).map(|()| form.clone()),
+            (Direction::Pull, None) => self.open_pull(session, open),
+            (Direction::Push, Some(flow)) => self.receive_flows(session, open, flow).map(|()| form.clone()),
+            (Direction::Pull, Some(flow)) => self.send_flows(session, open, flow),
+        });
+        let (source, refused) = match opened {
+            Ok(source) => (source, None),
+            Err(failure) => {
+                // What the client says to it now crossed our answer.
+                session.remove(number);
+                (form, Some(failure))
+            }
+        };
+        let starts = refused.is_none();
+        let said = session.say(Message::Opened(Opened { transfer: number, source, instance, refused }));
+        if let Err(failure) = said {
+            tracing::info!(%failure, "the client is gone before its transfer began");
+        }
+        if starts
+            && let Some(Transfer::Send(run)) = session
+                .transfers()
+                .into_iter()
+                .find(|t| matches!(t, Transfer::Send(run) if run.number() == number))
+            && let Err(error) = run.start()
+        {
+            run.abort(failure::of_io("start", &error));
+        }
+    }
+
+    fn open_push(&self, session: &Arc<Session>, open: Open) -> Result<()> {
+        let is_trial = open.trial.is_some();
+        let destination: Arc<dyn Destination> = match open.trial {
+            None => Arc::new(self.open_destination(session, &open)?),
+            Some(Trial::Scratch { bytes_max }) => {
+                let place = self.exports.resolve(&open.places[0], true)?;
+                let place = DestinationPlace { path: path_of(place.path), below: place.below };
+                let terms = open.terms.clone();
+                Arc::new(LocalDestination::open_scratch(&place, &open.source, terms, bytes_max)?)
+            }
+            Some(_) => {
+                // Nothing is written; who may not even name the place shall not measure either.
+                self.exports.resolve(&open.places[0], false)?;
+                Arc::new(NullDestination::default())
+            }
+        };
+        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
+        let run = ReceiveRun::start(
+            open.transfer,
+            destination,
+            open.terms,
+            receiver::Limits::default(),
+            session.outbox(),
+            event::nobody(),
+        )
+        .map_err(|error| failure::of_io("start", &error))?;
+        self.receive(session, Transfer::Receive(run.clone()), (told, is_trial), run, |run| run.progress())
+    }
+
+    fn open_destination(&self, session: &Arc<Session>, open: &Open) -> Result<LocalDestination> {
+        self.when_free(session, &open.terms.job_key, || {
+            let place = self.exports.resolve(&open.places[0], !open.terms.dry_run)?;
+            LocalDestination::open(
+                DestinationPlace { path: path_of(place.path), below: place.below },
+                &open.source,
+                place.trailing_slash,
+                open.terms.clone(),
+                self.state.clone(),
+                Filter::new(open.filter.clone())?,
+            )
+        })
+    }
+
+    /// Where the job's lock is held by an older session of the same client that was cut off, this is that client
+    /// again under the same command: the older session ends, what it made durable stays.
+    pub(crate) fn when_free<T>(
+        &self,
+        session: &Arc<Session>,
+        job_key: &[u8; 16],
+        open: impl Fn() -> Result<T>,
+    ) -> Result<T> {
+        let since = Instant::now();
+        loop {
+            let busy = match open() {
+                Err(failure) if failure.kind == FailureKind::Busy => failure,
+                other => return other,
+            };
+            match self.holder(session, job_key) {
+                Some(holder) if holder.lost_since().is_some() || is_silent(&holder) => {
+                    tracing::info!("a client begins its job anew; its older session ends");
+                    let cause = "the same client began the job anew";
+                    holder.close(Some(Failure::new(FailureKind::Connection, "serve", cause)));
+                }
+                // It lives: what it says now was not on its way when we began to ask.
+                Some(holder) if holder.heard_at().is_some_and(|at| at > since + IN_FLIGHT) => {
+                    return Err(busy);
+                }
+                // Nobody's, or one that is just closing.
+                None if since.elapsed() > CLOSING => return Err(busy),
+                _ => {}
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Another session of the same client that receives for this job.
+    fn holder(&self, session: &Arc<Session>, job_key: &[u8; 16]) -> Option<Arc<Session>> {
+        let others: Vec<_> = self.sessions().values().cloned().collect();
+        others.into_iter().find(|other| {
+            !Arc::ptr_eq(other, session)
+                && other.peer.matches(&session.peer)
+                && other.transfers().iter().any(|transfer| transfer.writes_for(job_key))
+        })
+    }
+
+    fn open_pull(&self, session: &Arc<Session>, open: Open) -> Result<SourceForm> {
+        if let Some(name) = &open.terms.congestion {
+            check_congestion(name)?;
+        }
+        let roots = open
+            .places
+            .iter()
+            .map(|place| {
+                let place = self.exports.resolve(place, false)?;
+                Ok(SourceRoot {
+                    path: path_of(place.path),
+                    contents: place.trailing_slash,
+                    below: place.below,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let options = ScanOptions {
+            filter: Filter::new(open.filter.clone())?,
+            only: open.only.clone(),
+            preserve: open.terms.preserve,
+            one_file_system: false,
+            follow_links: false,
+            direct: open.terms.disk.source.direct,
+        };
+        let is_trial = open.trial.is_some();
+        let (source, form): (Arc<dyn Source>, SourceForm) = match open.trial {
+            Some(Trial::Noise { bytes, file_bytes }) => {
+                (Arc::new(NoiseSource { bytes, file_bytes }), SourceForm::Many)
+            }
+            trial => {
+                let source = LocalSource::open(roots, options)?;
+                let form = source.form();
+                match trial {
+                    Some(Trial::Source { bytes_max }) => {
+                        (Arc::new(SparingSource::new(Arc::new(source), bytes_max)), form)
+                    }
+                    _ => (Arc::new(source), form),
+                }
+            }
+        };
+        let limits = sender::Limits::for_terms(&open.terms);
+        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
+        let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), event::nobody());
+        session.add(open.transfer, Transfer::Send(run.clone()))?;
+        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
+        in_thread("transfer", move || {
+            let _work = work;
+            let seen = || (run.progress().entries_settled, run.own_accounts(), run.peer_accounts());
+            if let Some(ended) = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen) {
+                match agree::totals_of(ended).and_then(|totals| {
+                    agree::as_sender(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
+                }) {
+                    Ok(agreed) => tracing::info!(root = %agreed.sender.statement.root, "sent"),
+                    Err(failure) => tracing::warn!(%failure, "transfer failed"),
+                }
+            }
+            session.remove(run.number());
+        })?;
+        Ok(form)
+    }
+
+    /// Adds a receiving side to its session, and sees it to its end, on a thread of its own.
+    pub(crate) fn receive<R: Party + Send + Sync + 'static>(
+        &self,
+        session: &Arc<Session>,
+        transfer: Transfer,
+        (told, is_trial): (Option<Served>, bool),
+        run: Arc<R>,
+        progress: impl Fn(&R) -> Heartbeat + Send + 'static,
+    ) -> Result<()> {
+        if let Err(failure) = session.add(run.number(), transfer) {
+            run.close();
+            return Err(failure);
+        }
+        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
+        in_thread("transfer", move || {
+            let _work = work;
+            let seen = || (progress(&run).settled_entries, run.peer_accounts(), run.own_accounts());
+            if let Some(ended) = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen) {
+                match agree::totals_of(ended).and_then(|totals| {
+                    agree::as_receiver(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
+                }) {
+                    Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
+                    Err(failure) => tracing::warn!(%failure, "transfer failed"),
+                }
+            }
+            run.close();
+            session.remove(run.number());
+        })
+    }
+}
+
+/// Only what everybody on this machine may choose: on a client's word no module is loaded.
+pub(crate) fn check_congestion(name: &str) -> Result<()> {
+    let allowed = thalweg_sys::socket::allowed_congestion().unwrap_or_default();
+    if allowed.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let cause =
+        format!("the congestion control `{name}` is not permitted here; permitted: {}", allowed.join(", "));
+    Err(Failure::new(FailureKind::Unsupported, "open", cause))
+}
+
+fn is_silent(session: &Session) -> bool {
+    session.heard_at().is_some_and(|at| at.elapsed() > SILENCE)
+}
+
+pub(crate) fn path_of(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// Waits until a transfer has ended, or its session, and tells meanwhile what is `seen`: entries settled, and where the
+/// time goes at the sending and at the receiving side.
+pub(crate) fn watch(
+    told: Option<&Served>,
+    session: &Session,
+    is_trial: bool,
+    wait: impl Fn(Duration) -> Option<Ended>,
+    seen: impl Fn() -> (u64, SideAccounts, SideAccounts),
+) -> Option<Ended> {
+    let tell = || {
+        if let Some(told) = told {
+            let (entries, sender, receiver) = seen();
+            told.tell(session.streams().len(), entries, sender, receiver);
+        }
+    };
+    let ended = loop {
+        match wait(TELL_EVERY) {
+            // Nobody comes back for a measurement.
+            None if is_trial && session.lost_since().is_some() => break None,
+            None if !session.is_closed() => tell(),
+            ended => break ended,
+        }
+    };
+    tell();
+    if let Some(told) = told {
+        told.end(matches!(ended, Some(Ended::Finished(_))));
+    }
+    ended
+}
