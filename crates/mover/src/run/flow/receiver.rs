@@ -514,7 +514,7 @@ mod tests {
         let flow = FlowWishes::new(Until::default()).terms;
         assert_eq!(flow.mark_every_ms, MARK_EVERY_MS);
         let terms = Terms::of(4 << 20, 1 << 20);
-        let run = FlowReceive::start(Arc::new(Slow(Mutex::new(told))), terms, flow, events).unwrap();
+        let run = FlowReceive::start(Arc::new(Slow(Mutex::new(told))), terms, &flow, events).unwrap();
         let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
         let begin =
             FlowBegin { flow: thalweg_wire::EntryId(0), path, origin: Origin::default(), mode: 0o644 };
