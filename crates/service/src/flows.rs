@@ -27,13 +27,12 @@ impl Host {
         let run = FlowReceive::start(Arc::new(destination), open.terms, &flow, event::nobody())?;
         run.attach(open.transfer, session.outbox(), None);
         let host = self.strong()?;
-        let progress = move |run: &FlowReceive| {
+        self.receive(session, Transfer::ReceiveFlows(run.clone()), (told, false), run, move |run| {
             if let Some((slots, took)) = host.slots.as_ref().zip(run.take_longest_round()) {
                 slots.note_settled(took, Instant::now());
             }
             run.progress()
-        };
-        self.receive(session, Transfer::ReceiveFlows(run.clone()), (told, false), run, progress)
+        })
     }
 
     pub(crate) fn send_flows(

@@ -38,7 +38,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{
-    Check, Direction, FlowTerms, Open, Place, Rhythm, SourceForm, Terms, Totals, TransferNumber, Until, WaitingFor,
+    Check, Direction, FlowTerms, Open, Place, Rhythm, SourceForm, Terms, Totals, TransferNumber, Until,
+    WaitingFor,
 };
 use thalweg_wire::{Digest, RelativePath, limits};
 
