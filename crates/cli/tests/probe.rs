@@ -182,7 +182,7 @@ fn a_thin_link_is_the_narrowest_of_both_directions() {
     cable.limit("20mbit");
     let mut command = probe_for(&scratch, "4s");
     command.arg("--ticket").arg(&daemon.ticket).arg(scratch.path("file")).arg(far("to/"));
-    let answer = answer(&start(cable.enter_a(&command)));
+    let answer = whole(cable.enter_a(&command));
     assert_eq!(answer["narrowest"], "network", "{answer}");
     let ways = ["without_ends", "without_destination", "without_source", "full"];
     let rates = ways.map(|name| rate(&answer, name));
