@@ -36,13 +36,13 @@ mod yard;
 
 mod peers;
 
-mod record;
+pub mod record;
 
 mod network;
 
 mod copies;
 
-mod suite;
+pub mod suite;
 
 pub mod table;
 

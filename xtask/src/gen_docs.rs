@@ -87,7 +87,9 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     let results = tools::root().join(RESULTS);
     if results.exists() {
-        let table = bench::table::table(&results)?;
+        let large = bench::record::Results::read("large")?;
+        let large = large.map(|results| bench::suite::large::in_short(&results)).unwrap_or_default();
+        let table = large + &bench::table::table(&results)?;
         files.insert("README.md".into(), tools::with_results("README.md", &table)?.into_bytes());
     }
     files.extend(figures::files()?);

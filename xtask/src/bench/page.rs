@@ -142,7 +142,8 @@ pub fn ratio_median(above: &Series, below: &Series) -> f64 {
     statistics::median(&statistics::ratios(above, below))
 }
 
-fn shown(values: &[f64]) -> String {
+/// Median of these with its interval.
+pub fn shown(values: &[f64]) -> String {
     let median = statistics::median(values);
     match statistics::median_interval(values) {
         Some(interval) => {

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 mod limit;
 
-mod large;
+pub mod large;
 
 mod small;
 
