@@ -220,7 +220,7 @@ fn a_link_is_said_to_be_as_wide_as_the_kernel_saw_it_and_not_as_its_threads_wait
     let verdict = verdict(&evidence);
     assert_eq!(verdict.narrowest.cause, Cause::Link);
     assert!((verdict.narrowest.bytes_per_s * 8.0 / 40e6 - 1.0).abs() < 0.01, "{}", verdict.sentence);
-    assert!(verdict.sentence.contains("40.0 Mb/s"), "{}", verdict.sentence);
+    assert!(verdict.sentence.contains("40.0 Mbit/s"), "{}", verdict.sentence);
     let drawn = width::widths(&evidence).into_iter().find(|width| width.stage == "path").expect("a path");
     assert_eq!(drawn.bytes_per_s, verdict.narrowest.bytes_per_s);
 }

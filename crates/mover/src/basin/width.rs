@@ -38,13 +38,15 @@ pub fn widths(evidence: &Evidence) -> Vec<Width> {
     let after = Stage::ALL.iter().filter(|&&stage| stage > Stage::Send);
     let mut all: Vec<Width> =
         before.filter_map(|&stage| width(evidence, &evidence.sender, stage, Place::Source)).collect();
-    // Where it is the narrowest, as wide as that is said to be.
+    // As wide as it is said to be where it is the narrowest, or next.
     let narrowest = super::narrowest_of(evidence, &need::needs(evidence));
-    let path = narrowest.filter(|need| need.place == Place::Path).or_else(|| path::need(evidence));
+    let narrowest = narrowest.filter(|need| need.place == Place::Path);
+    let waited_s = narrowest.or_else(|| path::need(evidence)).map_or(0.0, |need| need.seconds);
+    let path = narrowest.or_else(|| path::need_behind(evidence));
     all.extend(path.filter(|need| need.seconds > 0.0).map(|need| Width {
         stage: "path",
         place: Place::Path,
-        busy: need.seconds / evidence.seconds().max(1e-9),
+        busy: waited_s / evidence.seconds().max(1e-9),
         input: 0.0,
         output: 0.0,
         cpu_s: 0.0,
