@@ -60,8 +60,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     copies::compete(bench, &export, &scenario, &tools)
 }
 
-/// The best other tool of each kind that ran: what it is, the goal, its name and how many times its time was ours.
-fn best(results: &Results) -> Vec<(&'static str, f64, Option<(&'static str, Vec<f64>)>)> {
+/// A tool, and how many times our time it took, round by round.
+type Against = (&'static str, Vec<f64>);
+
+/// What the best other tools of each kind are, the goal, and the best that ran.
+fn best(results: &Results) -> Vec<(&'static str, f64, Option<Against>)> {
     let wall = |tool: &str| results.series(SCENARIO, tool, |sample| sample.wall_s);
     let best_of = |names: &[&'static str]| {
         let ran = names.iter().copied().filter(|name| !wall(name).is_empty());
