@@ -53,6 +53,9 @@ pub struct Evidence {
     /// Whether what is moved is still being made: a pipe, files that grow.
     #[serde(default)]
     pub is_flow: bool,
+    /// Whether it gives way to others on the path.
+    #[serde(default)]
+    pub yields: bool,
     /// Whether there is a link between the sides; without one both are one process.
     pub is_linked: bool,
     /// Streams that were planned.

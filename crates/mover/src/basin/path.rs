@@ -33,7 +33,9 @@ pub(super) fn need(evidence: &Evidence) -> Option<Need> {
     let wait = |nanos: u64, threads: f64| nanos as f64 / 1e9 / threads;
     let (sender, receiver) = (&evidence.sender, &evidence.receiver);
     let sending = sender.stage(Stage::Send as u8);
-    let sent = wait(sending.output_nanos, evidence.stream_threads(sender, Stage::Read));
+    // Who gives way waits for the path at its own pace.
+    let paced = if evidence.yields { sender.stage(Stage::Pace as u8).busy_nanos } else { 0 };
+    let sent = wait(sending.output_nanos + paced, evidence.stream_threads(sender, Stage::Read));
     let receiving = receiver.stage(Stage::Receive as u8);
     let received = wait(receiving.input_nanos, evidence.stream_threads(receiver, Stage::Receive));
     let seconds = match receiving.threads {

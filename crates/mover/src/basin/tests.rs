@@ -206,6 +206,19 @@ fn a_full_link_a_lossy_one_and_small_windows() {
     expect(&evidence, Cause::Window, Place::Path, without);
 }
 
+#[test]
+fn who_gives_way_waits_for_the_path_at_its_own_pace() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    row(&mut evidence.sender, Stage::Send).output_nanos = 0;
+    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    works(&mut evidence.receiver, Stage::Write, 3_000, 1_000);
+    evidence.yields = true;
+    let said = verdict(&evidence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+    assert!(said.sentence.contains("others leave"), "{}", said.sentence);
+}
+
 /// 40 Mbit/s behind a long queue: the first megabytes went into buffers, and the last wait of each thread is not over.
 #[test]
 fn a_link_is_said_to_be_as_wide_as_the_kernel_saw_it_and_not_as_its_threads_waited() {

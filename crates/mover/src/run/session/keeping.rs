@@ -149,14 +149,17 @@ impl Session {
         if yielding.is_empty() {
             return false;
         }
-        let sample = {
+        let (sample, has_streams) = {
             let mut state = self.lock();
             let State { streams, sampled, .. } = &mut *state;
             sampled.retain(|stream, _| streams.contains_key(stream));
-            sample_of(streams, sampled)
+            (sample_of(streams, sampled), !streams.is_empty())
         };
-        if let Some(sample) = sample {
-            yielding.iter().for_each(|run| run.leave_room(&sample));
+        match sample {
+            Some(sample) => yielding.iter().for_each(|run| run.leave_room(&sample)),
+            // They ride in something else than TCP of ours: who carries them gives way, or nobody.
+            None if has_streams => yielding.iter().for_each(|run| run.leave_all()),
+            None => {}
         }
         true
     }
