@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use thalweg_sys::{Dir, Pool};
 use thalweg_wire::digest::Rule;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
-use thalweg_wire::message::{Terms, TransferNumber};
+use thalweg_wire::message::{Disk, Terms, TransferNumber};
 use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
 
 const SEGMENT: usize = 64 << 10;
