@@ -86,7 +86,10 @@ fn the_unit_s_own_command_serves_as_a_user_of_its_own_who_may_write_nothing_else
     std::fs::write(scratch.path("config.toml"), config).unwrap();
     open(&scratch.path("config.toml")).unwrap();
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"];
-    let can_run = Command::new("setpriv").args(nobody).arg(&program).arg("--version").output();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut try_it = Command::new("setpriv");
+    try_it.args(nobody).arg(&program).arg("--version").env_clear().env("PATH", &path).env("HOME", STATE);
+    let can_run = try_it.output();
     if !can_run.is_ok_and(|out| out.status.success()) {
         return skipped(row, "the scratch directory is not one that everybody may enter");
     }
@@ -95,7 +98,7 @@ fn the_unit_s_own_command_serves_as_a_user_of_its_own_who_may_write_nothing_else
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", script, "sh"]).args([&state, &export]).args(nobody).arg(&program);
     command.args(words[1..].iter().map(|word| here(word)));
-    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", STATE);
+    command.env_clear().env("PATH", path).env("HOME", STATE);
     command.env("THALWEG_CONFIG", scratch.path("config.toml")).env("THALWEG_LOG", "info");
     let log = std::fs::File::create(scratch.path("log")).unwrap();
     let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
@@ -121,8 +124,10 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    /// Pushes a file; `copied`, or what went wrong.
+    /// Pushes a file, with a copy of the ticket: a secret that is somebody else's file is not taken. `copied`, or what went wrong.
     fn copy(&self, content: &[u8]) -> String {
+        let own = self.scratch.path("own-ticket");
+        std::fs::copy(self.ticket, &own).unwrap();
         std::fs::write(self.scratch.path("file"), content).unwrap();
         let text = std::fs::read_to_string(self.ticket).unwrap();
         let at = text.find("127.0.0.1:").expect("an address in the ticket");
@@ -131,7 +136,7 @@ impl Ends<'_> {
         let out = self.scratch.run([
             "cp".into(),
             "--ticket".into(),
-            self.ticket.clone(),
+            own,
             self.scratch.path("file"),
             PathBuf::from(format!("tw://{address}/data/")),
         ]);

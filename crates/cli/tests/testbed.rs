@@ -544,7 +544,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (&["--name", "../x"], "name"),
         (&["--sysctl", "kernel.panic=1"], "network namespace"),
         (&["--rtt", "1ms", "--jitter", "1s"], "jitter"),
-        (&["--framing", "4294967295"], "framing is at most"),
+        (&["--framing", "4294967295"], "1024"),
         (&["--late-by", "61s"], "late by 60 s at most"),
         (&["--preset", "folklore"], "continental"),
     ] {

@@ -49,8 +49,8 @@ pub struct Spec {
 /// Limits of one direction: refused before anything is made.
 pub const DELAY_NS_MAX: u64 = 60_000_000_000;
 
-/// What a line may add to each packet: more than any does (tunnels in tunnels), and far from what counts overflow at.
-pub const FRAMING_BYTES_MAX: u32 = 4096;
+/// What a line may add to each packet: more than any does, tunnels in tunnels too.
+pub const FRAMING_BYTES_MAX: u32 = 1024;
 
 impl Spec {
     /// What is wrong with it, in words.
