@@ -318,9 +318,23 @@ fn a_change_takes_effect_while_programs_run() {
         "before"
     );
     testbed.set(&["--rtt", "60ms"]);
+    let listed = String::from_utf8_lossy(&testbed.do_it("list", &[]).stdout).into_owned();
+    assert!(listed.contains("round trip 60 ms"), "as it is now: {listed}");
     assert_eq!(times.filter(|time| *time > earliest(60.0)).take(5).count(), 5, "after");
     kill(Pid::from_raw(ping.id() as i32), Signal::SIGTERM).unwrap();
     let _ = ping.wait();
+}
+
+#[test]
+fn a_check_says_what_it_could_not_measure() {
+    let Some(testbed) =
+        Testbed::up("check", &["--rtt", "4ms", "--rate", "100Mbit/s", "--forward-loss", "1%"])
+    else {
+        return;
+    };
+    let told = String::from_utf8_lossy(&testbed.do_it("check", &[]).stdout).into_owned();
+    assert!(told.contains("--  forward: rate: where packets are lost"), "{told}");
+    assert!(told.contains(" back: ") && !told.contains("--  back:") && told.contains("CPU-s/GB"), "{told}");
 }
 
 #[test]
