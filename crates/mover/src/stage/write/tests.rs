@@ -10,7 +10,7 @@ use crate::transfer::receiver::{Finished, RoundResult};
 use std::sync::Mutex;
 use thalweg_sys::{Dir, Pool};
 use thalweg_wire::digest::Rule;
-use thalweg_wire::message::Terms;
+use thalweg_wire::message::{Disk, Terms};
 use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
 
 const SEGMENT: usize = 64 << 10;
