@@ -5,7 +5,7 @@
 //! own first bytes again, and goes on only if their digest is the receiver's. A pipe can be rewound as long as nothing
 //! of it was read.
 
-use super::{DAMAGED_MAX, digest_of_nothing, protocol};
+use super::{DAMAGED_MAX, PIECE_BESIDE_BYTES, digest_of_nothing, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -135,6 +135,13 @@ pub struct Progress {
     pub kept_bytes: u64,
 }
 
+impl Progress {
+    /// Whether nothing that was read waits to be marked. What was read of a flow that failed never will be.
+    pub fn is_at_rest(&self) -> bool {
+        self.kept_bytes == 0
+    }
+}
+
 /// See the module.
 pub struct Sender {
     window_bytes: usize,
@@ -142,6 +149,7 @@ pub struct Sender {
     next_flow: u64,
     ready: VecDeque<(EntryId, u64)>,
     kept_bytes: usize,
+    kept_pieces: usize,
     progress: Progress,
     is_linked: bool,
     is_last_told: bool,
@@ -151,7 +159,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Keeps at most so many bytes (and one piece more).
+    /// Keeps at most so many bytes (and one piece more), with what is kept beside each piece.
     pub fn new(window_bytes: u64) -> Sender {
         Sender {
             window_bytes: usize::try_from(window_bytes).unwrap_or(usize::MAX),
@@ -159,6 +167,7 @@ impl Sender {
             next_flow: 0,
             ready: VecDeque::new(),
             kept_bytes: 0,
+            kept_pieces: 0,
             progress: Progress::default(),
             is_linked: false,
             is_last_told: false,
@@ -230,7 +239,7 @@ impl Sender {
 
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
-        self.kept_bytes < self.window_bytes
+        self.kept_bytes + self.kept_pieces * PIECE_BESIDE_BYTES < self.window_bytes
     }
 
     /// Where the source goes on. `None`: not now.
@@ -249,6 +258,7 @@ impl Sender {
         }
         let Some(flow) = self.flows.get_mut(&piece.flow) else { return Err(Elsewhere) };
         self.kept_bytes += piece.bytes.len();
+        self.kept_pieces += 1;
         self.progress.read_bytes += piece.bytes.len() as u64;
         self.ready.push_back((piece.flow, piece.offset));
         flow.kept.push_back(Kept { piece: Arc::new(piece), carrier: Carrier::Waiting, damaged: 0 });
@@ -426,6 +436,7 @@ impl Sender {
                 self.give_up(at.flow, failure);
             }
             None => {
+                self.kept_pieces -= flow.kept.len();
                 let dropped: usize = flow.kept.drain(..).map(|kept| kept.piece.bytes.len()).sum();
                 self.kept_bytes -= dropped;
                 flow.phase = Phase::Rewinding(at);
@@ -458,6 +469,7 @@ impl Sender {
         while flow.kept.front().is_some_and(|kept| kept.piece.end() <= mark.bytes) {
             if let Some(kept) = flow.kept.pop_front() {
                 self.kept_bytes -= kept.piece.bytes.len();
+                self.kept_pieces -= 1;
             }
         }
         flow.from = (mark.bytes, mark.digest);
@@ -513,6 +525,7 @@ impl Sender {
         // What was read stays known for the receipt.
         known.from = known.end();
         known.marked = known.marked.max(if is_done { known.from.0 } else { 0 });
+        self.kept_pieces -= known.kept.len();
         let dropped: usize = known.kept.drain(..).map(|kept| kept.piece.bytes.len()).sum();
         self.kept_bytes -= dropped;
         self.progress.settled += 1;
@@ -538,4 +551,56 @@ impl Sender {
 fn differs(bytes: u64) -> Failure {
     let cause = "the destination's first bytes have another digest than the source's";
     Failure::new(FailureKind::Damage, "compare the stream", cause).in_range(0, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(bytes: u64, digest: Digest) -> FlowMark {
+        FlowMark { flow: EntryId(0), bytes, digest }
+    }
+
+    /// A flow that goes on at nothing.
+    fn open(window_bytes: u64) -> Sender {
+        let mut sender = Sender::new(window_bytes);
+        sender.link_up();
+        let path = RelativePath::new(b"x".to_vec()).unwrap();
+        sender.begin(path, Origin::default(), 0o644).unwrap();
+        let at = mark(0, digest_of_nothing());
+        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+        sender.hear(TransferMessage::Flow(stand)).unwrap();
+        sender
+    }
+
+    fn push_byte(sender: &mut Sender, offset: u64) {
+        let digest = Digest([offset as u8; 32]);
+        let piece = Piece { flow: EntryId(0), offset, bytes: vec![1], digest, prefix: digest };
+        sender.push(piece).unwrap();
+    }
+
+    #[test]
+    fn a_byte_in_a_piece_of_its_own_counts_with_what_is_kept_beside_it() {
+        let mut sender = open(64 << 10);
+        let mut pieces = 0;
+        while sender.has_room() {
+            push_byte(&mut sender, pieces);
+            pieces += 1;
+        }
+        assert_eq!(pieces, (64 << 10) / (PIECE_BESIDE_BYTES as u64 + 1) + 1);
+        let marks = FlowMessage::Mark(vec![mark(pieces, Digest([(pieces - 1) as u8; 32]))]);
+        sender.hear(TransferMessage::Flow(marks)).unwrap();
+        assert!(sender.has_room() && sender.progress().is_at_rest());
+    }
+
+    #[test]
+    fn what_was_read_of_a_flow_that_failed_is_not_waited_for() {
+        let mut sender = open(64 << 10);
+        push_byte(&mut sender, 0);
+        assert!(!sender.progress().is_at_rest());
+        sender.give_up(EntryId(0), Failure::new(FailureKind::Io, "read", "the disk is gone"));
+        let progress = sender.progress();
+        assert!(progress.is_at_rest() && progress.marked_bytes < progress.read_bytes, "{progress:?}");
+        assert!(sender.has_room());
+    }
 }
