@@ -121,6 +121,7 @@ pub struct Receiver {
     /// Written and not marked.
     dirty: BTreeSet<Slot>,
     dirty_bytes: u64,
+    dirty_pieces: usize,
     due: Option<Duration>,
     is_syncing: bool,
     is_last: bool,
@@ -147,6 +148,7 @@ impl Receiver {
             settled: 0,
             dirty: BTreeSet::new(),
             dirty_bytes: 0,
+            dirty_pieces: 0,
             due: None,
             is_syncing: false,
             is_last: false,
@@ -454,6 +456,7 @@ impl Receiver {
         self.kept_bytes -= cost(grown as usize);
         flow.handed_pieces -= 1;
         self.dirty_bytes += grown;
+        self.dirty_pieces += 1;
         self.dirty.insert(slot);
         self.due.get_or_insert(now + self.mark_every);
         self.stand(slot);
@@ -464,14 +467,15 @@ impl Receiver {
     /// Time passed: call often enough that marks are not late.
     pub fn tick(&mut self, now: Duration) {
         // By a quarter of the window the sender has the rest to go on with.
-        let is_pressed = self.dirty_bytes >= self.window_bytes as u64 / 4;
+        let dirty = self.dirty_bytes + (self.dirty_pieces * PIECE_BESIDE_BYTES) as u64;
+        let is_pressed = dirty >= self.window_bytes as u64 / 4;
         let is_due = self.due.is_some_and(|due| now >= due) || is_pressed;
         if self.is_syncing || self.dirty.is_empty() || !is_due {
             return;
         }
         self.is_syncing = true;
         self.due = None;
-        self.dirty_bytes = 0;
+        (self.dirty_bytes, self.dirty_pieces) = (0, 0);
         let slots = std::mem::take(&mut self.dirty);
         let marks = slots.iter().filter_map(|slot| {
             let (bytes, digest) = self.flows.get(slot)?.written;

@@ -29,7 +29,7 @@ use thalweg_wire::{Digest, EntryId, RelativePath};
 const STREAMS: u16 = 3;
 /// Steps in which faults may strike, and after which everything must have ended.
 const FAULTY_STEPS: u64 = 600;
-const STEPS_MAX: u64 = 400_000;
+const STEPS_MAX: u64 = 2_000_000;
 /// Classes of faults.
 const CLASSES: u64 = 7;
 
@@ -106,7 +106,7 @@ impl World {
         let count = if is_pipe { 1 } else { random.within(1, 4) };
         let terms = FlowTerms {
             until: Until::default(),
-            window_bytes: random.pick(&[64, 1_000, 9_000, 200_000]),
+            window_bytes: random.pick(&[1_000, 3_000, 9_000, 200_000]),
             mark_every_ms: random.pick(&[0, 10, 100, 1000]),
         };
         let piece_max = random.pick(&[1usize, 16, 100, 1000]);
