@@ -194,18 +194,6 @@ impl Teller {
                 }
                 return;
             }
-            Event::Aside(path, outcome @ Outcome::Failed(failure)) => {
-                self.failed.lock().unwrap_or_else(|p| p.into_inner()).push(failure.kind);
-                show::lines(failure).iter().for_each(|line| self.line(line));
-                let event = Value::Object(events::settled(None, path, outcome));
-                if let Some(report) = &self.report {
-                    report.file.line(&event);
-                }
-                if self.json {
-                    tell(self.is_stdout, &event);
-                }
-                return;
-            }
             Event::Slot(held) if self.json => return tell(self.is_stdout, &slots::taken_event(held)),
             Event::Slot(held) => ("slot", slots::taken_line(held)),
             Event::LinkLost(why) => ("link-lost", format!("link lost: {why}; trying again")),

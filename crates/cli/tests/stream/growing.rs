@@ -286,22 +286,30 @@ fn what_cannot_be_read_costs_exit_0_and_whose_file_it_is_does_not() {
     }
     mode(&from.join("secret"), 0);
     mode(&from.join("locked"), 0);
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &from)], &[], &as_nobody);
     let run = |from: &str, to: &Path| {
         let mut job = command(&scratch);
-        job.args(["--until-marker", "DONE"]).arg(scratch.path(from)).arg(to);
+        job.args(["--until-marker", "DONE", "--json"]).arg(from).arg(to);
         Running::start(as_nobody(job)).end(LIMIT)
     };
     // Who writes a file of somebody else cannot be told: it is complete when the directory is.
-    let ran = run("from/", &to).expect(2);
-    for name in ["secret", "locked"] {
-        assert!(ran.stderr.contains(&format!("`{name}`")), "{name}: {}", ran.stderr);
+    for (number, place) in [format!("{}/", from.display()), daemon.place("data", "")].iter().enumerate() {
+        let to = to.join(format!("{number}"));
+        let ran = run(place, &to).expect(2);
+        for name in ["secret", "locked"] {
+            assert!(ran.stderr.contains(&format!("`{name}`")), "{name}: {}", ran.stderr);
+        }
+        assert!(ran.stderr.contains("Permission denied"), "{}", ran.stderr);
+        assert_eq!(ran.number("failed"), 2);
+        assert!(std::fs::read(to.join("good")).unwrap() == noise(1, 5000));
+        assert!(!to.join("secret").exists() && !to.join("locked").exists());
     }
-    assert!(ran.stderr.contains("Permission denied"), "{}", ran.stderr);
-    assert!(std::fs::read(to.join("good")).unwrap() == noise(1, 5000));
-    assert!(!to.join("secret").exists() && !to.join("locked").exists());
     // Alone it is waited for no longer than it takes to see.
-    let ran = run("from/secret", &to.join("x")).expect(3);
-    assert!(ran.stderr.contains("Permission denied"), "{}", ran.stderr);
+    let secret = from.join("secret").display().to_string();
+    for place in [secret, daemon.place("data", "secret")] {
+        let ran = run(&place, &to.join("x")).expect(3);
+        assert!(ran.stderr.contains("Permission denied"), "{}", ran.stderr);
+    }
     mode(&from.join("locked"), 0o755);
 }
 

@@ -9,7 +9,7 @@ use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use thalweg_wire::message::{
-    FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, Outcome, Totals, TransferMessage,
+    FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Outcome, Totals, TransferMessage,
 };
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
 
@@ -249,6 +249,9 @@ impl Receiver {
                     self.settle(slot, Outcome::Failed(failure), false);
                 }
             }
+            TransferMessage::Aside(asides) => {
+                asides.into_iter().try_for_each(|aside| self.aside(aside))?;
+            }
             _ => return Err(protocol("the sender of flows said what it cannot say")),
         }
         self.conclude();
@@ -260,8 +263,32 @@ impl Receiver {
     }
 
     fn begin(&mut self, begin: FlowBegin) -> Result<()> {
+        if self.is_known(&begin)? {
+            return Ok(());
+        }
+        if self.flows.len() - self.settled >= limits::FLOWS_MAX {
+            return Err(protocol("too many flows at the same time"));
+        }
+        let slot = self.insert(begin.clone());
+        self.actions.push_back(Action::Open(slot, begin));
+        Ok(())
+    }
+
+    /// A name that the sender could not read.
+    fn aside(&mut self, (flow, path, outcome): (EntryId, RelativePath, Outcome)) -> Result<()> {
+        let Outcome::Failed(_) = outcome else { return Err(protocol("a name aside that did not fail")) };
+        let begin = FlowBegin { flow, path, origin: Origin::default(), mode: 0 };
+        if !self.is_known(&begin)? {
+            let slot = self.insert(begin);
+            self.settle(slot, outcome, true);
+        }
+        Ok(())
+    }
+
+    /// Whether it began before, with this sender or another: then that is gone on with.
+    fn is_known(&mut self, begin: &FlowBegin) -> Result<bool> {
         if let Some(slot) = self.numbers.get(&begin.flow).copied() {
-            return self.begin_again(slot, begin);
+            return self.begin_again(slot, begin).map(|()| true);
         }
         // One that this sender began under another number is over for it: the file has grown since, and goes on anew.
         let numbers = &self.numbers;
@@ -282,15 +309,15 @@ impl Receiver {
             if let Some(flow) = self.flows.get_mut(&slot) {
                 flow.begin = begin.clone();
             }
-            return self.begin_again(slot, begin);
+            return self.begin_again(slot, begin).map(|()| true);
         }
-        if self.flows.len() - self.settled >= limits::FLOWS_MAX {
-            return Err(protocol("too many flows at the same time"));
-        }
+        Ok(false)
+    }
+
+    fn insert(&mut self, begin: FlowBegin) -> Slot {
         let slot = Slot(self.next_slot);
         self.next_slot += 1;
         self.numbers.insert(begin.flow, slot);
-        self.actions.push_back(Action::Open(slot, begin.clone()));
         let written = (0, digest_of_nothing());
         self.flows.insert(
             slot,
@@ -309,12 +336,12 @@ impl Receiver {
                 is_stated: false,
             },
         );
-        Ok(())
+        slot
     }
 
-    fn begin_again(&mut self, slot: Slot, begin: FlowBegin) -> Result<()> {
+    fn begin_again(&mut self, slot: Slot, begin: &FlowBegin) -> Result<()> {
         let Some(flow) = self.flows.get_mut(&slot) else { return Ok(()) };
-        if flow.begin != begin {
+        if flow.begin != *begin {
             return Err(protocol("a flow began again as another"));
         }
         flow.is_bound = true;

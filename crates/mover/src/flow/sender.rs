@@ -83,6 +83,8 @@ struct Kept {
 
 struct Flow {
     begin: FlowBegin,
+    /// It is none: why it could not be read.
+    missed: Option<Failure>,
     /// Its name at the destination, if that is another.
     name: Option<RelativePath>,
     phase: Phase,
@@ -97,6 +99,27 @@ struct Flow {
 }
 
 impl Flow {
+    fn new(begin: FlowBegin, missed: Option<Failure>) -> Flow {
+        let (kept, from) = (VecDeque::new(), (0, digest_of_nothing()));
+        Flow {
+            begin,
+            missed,
+            name: None,
+            phase: Phase::Asked,
+            marked: 0,
+            resumed: 0,
+            from,
+            kept,
+            is_ended: false,
+        }
+    }
+
+    /// What is said of one that could not be read.
+    fn aside(&self) -> Option<TransferMessage> {
+        let outcome = Outcome::Failed(self.missed.clone()?);
+        Some(TransferMessage::Aside(vec![(self.begin.flow, self.begin.path.clone(), outcome)]))
+    }
+
     /// Bytes read so far, and their digest.
     fn end(&self) -> (u64, Digest) {
         self.kept.back().map_or(self.from, |kept| (kept.piece.end(), kept.piece.prefix))
@@ -214,13 +237,20 @@ impl Sender {
         if self.is_linked {
             self.say(FlowMessage::Begin(vec![begin.clone()]));
         }
-        let from = (0, digest_of_nothing());
-        let (kept, is_ended) = (VecDeque::new(), false);
-        self.flows.insert(
-            flow,
-            Flow { begin, name: None, phase: Phase::Asked, marked: 0, resumed: 0, from, kept, is_ended },
-        );
+        self.flows.insert(flow, Flow::new(begin, None));
         Ok(flow)
+    }
+
+    /// A name that is no flow because it could not be read: the receiver counts it, and both have it in their receipts. No
+    /// file is made for it.
+    pub fn missed(&mut self, path: RelativePath, failure: Failure) {
+        let flow = EntryId(self.next_flow);
+        self.next_flow += 1;
+        self.progress.flows += 1;
+        let known = Flow::new(FlowBegin { flow, path, origin: Origin::default(), mode: 0 }, Some(failure));
+        let aside = known.aside().filter(|_| self.is_linked);
+        self.flows.insert(flow, known);
+        self.actions.extend(aside.map(Action::Say));
     }
 
     /// The source has compared its first bytes, as [`Action::Rewind`] asked: it goes on behind them, or cannot.
@@ -323,11 +353,14 @@ impl Sender {
         self.unlink();
         self.is_linked = true;
         self.is_last_told = false;
-        let open = self.flows.values().filter(|flow| !flow.is_settled());
-        let begins: Vec<FlowBegin> = open.map(|flow| flow.begin.clone()).collect();
+        let open = || self.flows.values().filter(|flow| !flow.is_settled());
+        let begins: Vec<FlowBegin> =
+            open().filter(|flow| flow.missed.is_none()).map(|flow| flow.begin.clone()).collect();
+        let asides: Vec<Action> = open().filter_map(Flow::aside).map(Action::Say).collect();
         for batch in begins.chunks(limits::OFFER_ENTRIES_MAX) {
             self.say(FlowMessage::Begin(batch.to_vec()));
         }
+        self.actions.extend(asides);
         self.tell_last();
     }
 
@@ -403,6 +436,9 @@ impl Sender {
         let Some(flow) = self.flows.get_mut(&at.flow) else {
             return Err(protocol("the receiver stands with a flow that there is not"));
         };
+        if flow.missed.is_some() {
+            return Err(protocol("the receiver stands with what is no flow"));
+        }
         if flow.phase != Phase::Asked {
             // It crossed our word that the flow is over.
             return match flow.phase {
@@ -602,5 +638,29 @@ mod tests {
         let progress = sender.progress();
         assert!(progress.is_at_rest() && progress.marked_bytes < progress.read_bytes, "{progress:?}");
         assert!(sender.has_room());
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_said_aside_until_the_receiver_has_counted_it() {
+        let mut sender = open(64 << 10);
+        let said = |sender: &mut Sender| {
+            let actions = std::iter::from_fn(|| sender.take_action());
+            actions.filter(|action| matches!(action, Action::Say(TransferMessage::Aside(_)))).count()
+        };
+        let failure = Failure::new(FailureKind::Permission, "open", "Permission denied");
+        sender.missed(RelativePath::new(b"secret".to_vec()).unwrap(), failure.clone());
+        assert!(sender.awaits_peer());
+        assert_eq!(said(&mut sender), 1);
+        sender.link_up();
+        assert_eq!(said(&mut sender), 1);
+        let stand = FlowStand {
+            at: FlowMark { flow: EntryId(1), ..mark(0, digest_of_nothing()) },
+            is_ours: true,
+            name: None,
+        };
+        assert!(sender.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).is_err());
+        sender.hear(TransferMessage::Settled(vec![(EntryId(1), Outcome::Failed(failure))])).unwrap();
+        sender.link_up();
+        assert_eq!(said(&mut sender), 0);
     }
 }

@@ -212,7 +212,7 @@ impl FilesFeed {
                     let cause = format!("{}: No such file", Escaped(&name));
                     return Err(Failure::new(FailureKind::NotFound, "open", cause));
                 }
-                if self.files.is_empty() && self.done.is_empty() {
+                if self.files.is_empty() && self.done.is_empty() && !self.spec.until.wait {
                     // There is nothing else to wait for.
                     self.unread.pop_first().map_or(Ok(()), |(_, failure)| Err(failure))?;
                 }

@@ -1,7 +1,7 @@
 //! What the simulator does not come by: flows that fail, senders that know others, pieces without end.
 
 use super::*;
-use thalweg_wire::message::{Origin, Until};
+use thalweg_wire::message::Until;
 
 const PIECE_MAX: usize = 1000;
 const NOW: Duration = Duration::ZERO;
@@ -149,4 +149,27 @@ fn what_fails_between_two_senders_is_not_told_under_a_number_that_may_be_another
     let said = actions(&mut receiver);
     assert!(is_told(&said, 0), "{said:?}");
     assert!(said.iter().any(|action| matches!(action, Action::Settled(..))), "{said:?}");
+}
+
+#[test]
+fn what_could_not_be_read_is_counted_and_stated_and_nothing_is_opened_for_it() {
+    let mut receiver = receiver(64 << 10);
+    let path = RelativePath::new(b"secret".to_vec()).unwrap();
+    let aside =
+        |flow| TransferMessage::Aside(vec![(EntryId(flow), path.clone(), Outcome::Failed(failure()))]);
+    receiver.hear(aside(0), NOW).unwrap();
+    let said = actions(&mut receiver);
+    assert!(is_told(&said, 0) && said.iter().any(|action| matches!(action, Action::Settled(..))), "{said:?}");
+    assert!(!said.iter().any(|action| matches!(action, Action::Open(..))), "{said:?}");
+    // Its word was lost with the link; then another sender finds the same.
+    receiver.link_up();
+    receiver.hear(aside(0), NOW).unwrap();
+    assert!(is_told(&actions(&mut receiver), 0));
+    receiver.rebind();
+    receiver.hear(aside(7), NOW).unwrap();
+    let said = actions(&mut receiver);
+    assert!(is_told(&said, 7) && said.iter().any(|action| matches!(action, Action::Settled(..))), "{said:?}");
+    assert_eq!(receiver.totals().failed, 1);
+    let done = Outcome::Done { digest: None, losses: Vec::new() };
+    assert!(receiver.hear(TransferMessage::Aside(vec![(EntryId(8), path, done)]), NOW).is_err());
 }

@@ -254,8 +254,12 @@ impl FlowReceive {
                 continue;
             }
             let opened = self.look_at(slot, &begin);
-            if self.lock().end.is_closed {
+            let mut state = self.lock();
+            if state.end.is_closed {
                 return;
+            }
+            if !state.machine.is_opening(slot) {
+                continue;
             }
             let standing = match opened {
                 Ok(Standing { number, bytes, hasher, is_ours, file, name, renamed }) => {
@@ -271,7 +275,6 @@ impl FlowReceive {
                 }
                 Err(failure) => Err(failure),
             };
-            let mut state = self.lock();
             state.machine.opened(slot, standing);
             self.pump(&mut state);
         }

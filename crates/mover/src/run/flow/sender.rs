@@ -471,7 +471,9 @@ impl Taker for FlowSend {
     }
 
     fn missed(&self, path: RelativePath, failure: Failure) {
-        (self.events)(Event::Aside(path, Outcome::Failed(failure)));
+        let mut state = self.lock();
+        state.machine.missed(path, failure);
+        self.pump(&mut state);
     }
 
     fn note(&self, text: String) {
