@@ -24,10 +24,6 @@ use thalweg_wire::Digest;
 /// Times that one piece may come damaged before the flow is given up.
 pub const DAMAGED_MAX: u8 = 8;
 
-/// What is kept of a piece beside its bytes counts as so many: a producer that says a byte at a time, or a hostile one, does
-/// not take a hundred times the memory that its bytes are allowed.
-pub const PIECE_BESIDE_BYTES: usize = 256;
-
 /// BLAKE3 of no bytes: where every flow begins.
 pub fn digest_of_nothing() -> Digest {
     Digest(*blake3::hash(b"").as_bytes())

@@ -4,7 +4,7 @@
 //! noted, the sender hears of it. The memory for pieces that came early has the sender's window as its bound, each with what
 //! is kept beside it: a sender that does not keep to it breaks the protocol.
 
-use super::{PIECE_BESIDE_BYTES, digest_of_nothing, protocol};
+use super::{digest_of_nothing, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -100,7 +100,7 @@ impl Flow {
 
 /// What a piece of so many bytes takes.
 fn cost(bytes: usize) -> usize {
-    bytes + PIECE_BESIDE_BYTES
+    bytes + limits::FLOW_PIECE_BESIDE_BYTES
 }
 
 /// See the module.
@@ -494,7 +494,7 @@ impl Receiver {
     /// Time passed: call often enough that marks are not late.
     pub fn tick(&mut self, now: Duration) {
         // By a quarter of the window the sender has the rest to go on with.
-        let dirty = self.dirty_bytes + (self.dirty_pieces * PIECE_BESIDE_BYTES) as u64;
+        let dirty = self.dirty_bytes + (self.dirty_pieces * limits::FLOW_PIECE_BESIDE_BYTES) as u64;
         let is_pressed = dirty >= self.window_bytes as u64 / 4;
         let is_due = self.due.is_some_and(|due| now >= due) || is_pressed;
         if self.is_syncing || self.dirty.is_empty() || !is_due {

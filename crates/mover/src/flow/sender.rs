@@ -5,7 +5,7 @@
 //! own first bytes again, and goes on only if their digest is the receiver's. A pipe can be rewound as long as nothing
 //! of it was read.
 
-use super::{DAMAGED_MAX, PIECE_BESIDE_BYTES, digest_of_nothing, protocol};
+use super::{DAMAGED_MAX, digest_of_nothing, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -269,7 +269,7 @@ impl Sender {
 
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
-        self.kept_bytes + self.kept_pieces * PIECE_BESIDE_BYTES < self.window_bytes
+        self.kept_bytes + self.kept_pieces * limits::FLOW_PIECE_BESIDE_BYTES < self.window_bytes
     }
 
     /// Where the source goes on. `None`: not now.
@@ -623,7 +623,7 @@ mod tests {
             push_byte(&mut sender, pieces);
             pieces += 1;
         }
-        assert_eq!(pieces, (64 << 10) / (PIECE_BESIDE_BYTES as u64 + 1) + 1);
+        assert_eq!(pieces, (64 << 10) / (limits::FLOW_PIECE_BESIDE_BYTES as u64 + 1) + 1);
         let marks = FlowMessage::Mark(vec![mark(pieces, Digest([(pieces - 1) as u8; 32]))]);
         sender.hear(TransferMessage::Flow(marks)).unwrap();
         assert!(sender.has_room() && sender.progress().is_at_rest());

@@ -51,7 +51,7 @@ fn failure() -> Failure {
 
 #[test]
 fn what_was_handed_out_of_a_flow_that_failed_takes_no_room_from_the_others() {
-    let window = 10 * (PIECE_MAX + PIECE_BESIDE_BYTES) as u64;
+    let window = 10 * (PIECE_MAX + limits::FLOW_PIECE_BESIDE_BYTES) as u64;
     let mut receiver = receiver(window);
     for round in 0..20u64 {
         let slot = stands(&mut receiver, round, &format!("flow-{round}"));
@@ -71,7 +71,7 @@ fn what_was_handed_out_of_a_flow_that_failed_takes_no_room_from_the_others() {
 
 #[test]
 fn who_begins_flows_and_gives_them_up_waits_for_who_writes() {
-    let window = 10 * (PIECE_MAX + PIECE_BESIDE_BYTES) as u64;
+    let window = 10 * (PIECE_MAX + limits::FLOW_PIECE_BESIDE_BYTES) as u64;
     let mut receiver = receiver(window);
     let mut taken = 0;
     while !receiver.is_behind() {
