@@ -3,19 +3,19 @@
 
 use crate::support::chance::{Random, strikes, struck};
 use crate::support::job::{Running, with};
-use crate::support::noise;
+use crate::support::{noise, wait_until};
 use crate::{LIMIT, by, command, content, push_all, receiver, sender, stand};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_client::frames::{Delivery, FramePolicy, Receiver, SenderWishes};
 
 const BYTES: usize = 2_000;
 
 /// Takes everything until the end. Each time the producer begins, it says the same frames from the first on; its sequence goes
-/// on. How many came, and how often it began.
-fn take_runs(receiver: &Receiver, said: &[u8]) -> (u64, u64) {
+/// on. How many `came`, and how often it began.
+fn take_runs(receiver: &Receiver, said: &[u8], came: &AtomicU64) -> (u64, u64) {
     let frames: Vec<&[u8]> = said.chunks(BYTES).collect();
     let until = Instant::now() + LIMIT * 2;
     let (mut next, mut due, mut begun) = (0, 0, 0);
@@ -35,6 +35,7 @@ fn take_runs(receiver: &Receiver, said: &[u8]) -> (u64, u64) {
                 }
                 due += 1;
                 next += 1;
+                came.store(next, Ordering::Release);
             }
             Some(Delivery::End(report)) => {
                 assert!(report.producers_gone.is_empty());
@@ -51,23 +52,29 @@ fn a_producer_killed_at_any_moment_leaves_whole_frames_and_goes_on_in_turn() {
     let mut random = Random::new("frames producer");
     let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
-    let said = noise(1, 150 * BYTES);
+    // More than is said before any of the kills.
+    let said = noise(1, 5000 * BYTES);
     let input = scratch.path("in");
     std::fs::write(&input, &said).unwrap();
-    let push = || {
+    let push = |rate: &str| {
         let job = with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "2000"]);
-        Running::start(with(job, ["--producer", "cam", "--frames-per-s", "500"]))
+        Running::start(with(job, ["--producer", "cam", "--frames-per-s", rate]))
     };
     let taker = receiver(&scratch, &place, by(FramePolicy::Block));
-    let strikes = strikes(5);
+    let (strikes, came) = (strikes(5), AtomicU64::new(0));
     let (frames, begun) = std::thread::scope(|scope| {
-        let taken = scope.spawn(|| take_runs(&taker, &said));
-        for _ in 0..strikes {
-            let job = push();
-            std::thread::sleep(Duration::from_millis(random.below(400)));
+        let taken = scope.spawn(|| take_runs(&taker, &said, &came));
+        for strike in 0..strikes {
+            let (before, job) = (came.load(Ordering::Acquire), push("500"));
+            // Some before they say anything, most in the middle of it, however long they take to begin.
+            if strike % 4 > 0 {
+                let some = 1 + random.below(100);
+                assert!(wait_until(LIMIT, || came.load(Ordering::Acquire) >= before + some), "nothing comes");
+            }
+            std::thread::sleep(Duration::from_millis(random.below(200)));
             job.kill();
         }
-        push().end(LIMIT).expect(0);
+        push("100000").end(LIMIT).expect(0);
         taken.join().expect("no panic")
     });
     struck(&format!(

@@ -572,7 +572,8 @@ impl Session {
             stop.stop();
         }
         self.transfers().iter().for_each(|transfer| transfer.stream_lost(stream));
-        if self.is_closed() {
+        // With the session its streams end.
+        if self.is_closed() || self.failure().is_some() {
             return;
         }
         (self.events)(Event::StreamLost(stream, why.clone()));
