@@ -302,7 +302,7 @@ fn what_cannot_be_read_costs_exit_0_and_whose_file_it_is_does_not() {
             assert!(ran.stderr.contains(&format!("`{name}`")), "{name}: {}", ran.stderr);
         }
         assert!(ran.stderr.contains("Permission denied"), "{}", ran.stderr);
-        assert_eq!(ran.number("failed"), 2);
+        assert_eq!(ran.number("files_failed"), 2);
         assert!(std::fs::read(to.join("good")).unwrap() == noise(1, 5000));
         assert!(!to.join("secret").exists() && !to.join("locked").exists());
     }
