@@ -65,7 +65,7 @@ struct Test {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut tests = tests(args.only.as_deref())?;
+    let mut tests = tests(args.only.as_deref(), args.kills.is_some())?;
     if args.kills.is_some() {
         // By the names of modules, too.
         let is_one = |test: &Test, (suite, name): &(&str, &str)| {
@@ -145,11 +145,11 @@ fn one(test: &Test, seed: u64, args: &Args, tally: &mut Tally) -> anyhow::Result
     Ok(())
 }
 
-/// Builds the suites and lists their tests.
-fn tests(only: Option<&str>) -> anyhow::Result<Vec<Test>> {
+/// Builds the suites, or those that kill, and lists their tests.
+fn tests(only: Option<&str>, only_kills: bool) -> anyhow::Result<Vec<Test>> {
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["test", "--locked", "-p", "thalweg", "--no-run", "--message-format=json"]);
-    for suite in SUITES {
+    for suite in SUITES.iter().filter(|suite| !only_kills || KILLS.iter().any(|(kills, _)| kills == *suite)) {
         build.args(["--test", suite]);
     }
     let built = build.stderr(Stdio::inherit()).output().context("build the tests")?;
