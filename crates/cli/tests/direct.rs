@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 use support::job::{Ran, Running, journal_bytes, with};
+use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, noise, wait_until};
 
 const MIB: usize = 1 << 20;
@@ -95,6 +96,31 @@ fn a_copy_past_the_page_cache_resumes_after_a_kill() {
     let ran = copy(&scratch, false, &["--direct", "on"], "to").expect(0);
     assert_files_same(&scratch.path("from"), &to);
     assert_no_litter(&to);
+    assert!(ran.number("bytes_resumed") > 0, "{}", ran.finished());
+}
+
+/// On a memory stick: what is durable there is not sent again, though nothing can be taken out of a file.
+#[test]
+fn a_copy_resumes_where_no_hole_can_be_punched() {
+    if !can_mount("no holes") {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    large(&scratch.path("from").join("x"), 48 * MIB + 333);
+    let Some(volume) = Volume::exfat(scratch.root(), "no-holes", 160) else { return };
+    let to = volume.path.join("to");
+    let from = format!("{}/", scratch.path("from").display());
+    let cp = |more: &[&str]| {
+        let words =
+            ["cp", "--json", "--quiet", "--chunk", "1MiB"].iter().chain(more).map(|word| (*word).to_owned());
+        Running::start(with(scratch.thalweg(), words.chain([from.clone(), to.display().to_string()])))
+    };
+    let mut running = cp(&["--bwlimit", "2MB/s"]);
+    assert!(wait_until(PATIENCE, || journal_bytes(&to) > 300 || running.is_over()) && !running.is_over());
+    running.kill();
+    let ran = cp(&[]).end(PATIENCE).expect(0);
+    assert_files_same(&scratch.path("from"), &to);
     assert!(ran.number("bytes_resumed") > 0, "{}", ran.finished());
 }
 

@@ -39,6 +39,13 @@ pub const ENTRIES_UNHEARD_MAX: usize = 256 << 10;
 /// Bytes of paths, link targets and attributes that those entries may hold together.
 pub const ENTRY_BYTES_IN_FLIGHT_MAX: usize = 48 << 20;
 
+/// Bytes of receipt lines that a sender lets wait for entries before them in their blocks: beyond it nothing more is offered
+/// until some of those are settled.
+pub const RECEIPT_BYTES_WAITING_MAX: usize = 32 << 20;
+/// The same as a receiver bears it: the sender's, with all that may be in flight, names escaped.
+pub const RECEIPT_BYTES_HELD_MAX: usize =
+    RECEIPT_BYTES_WAITING_MAX + 4 * ENTRY_BYTES_IN_FLIGHT_MAX + ENTRIES_IN_FLIGHT_MAX * 256;
+
 /// Smallest and largest chunk: the unit of order, digest, journal, acknowledgement and repair.
 pub const CHUNK_BYTES_MIN: u64 = 64 << 10;
 /// See [`CHUNK_BYTES_MIN`].

@@ -9,6 +9,8 @@ mod support;
 /// From program to program, and from files to files.
 mod passing;
 
+mod beside;
+
 /// Consumers that are slow.
 mod policies;
 

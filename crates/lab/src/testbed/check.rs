@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_sys::namespace::NetworkNamespace;
+use thalweg_sys::socket;
 
 /// Round trips that are measured.
 const ECHOES: usize = 50;
@@ -31,7 +32,14 @@ const COUNTED_PACKETS_PER_S: f64 = 10_000.0;
 const COUNTING_TIME: Duration = Duration::from_secs(4);
 
 /// Streams of the measurement of rate, so that the window of one is not the limit.
-const STREAMS: usize = 4;
+const STREAMS: Streams = Streams { count: 4, window_bytes: None };
+
+/// The kernel keeps so much beside each byte of a window, at most.
+const BUFFER_FOR_WINDOW: usize = 8;
+
+/// A connection is asked for again after 1, 3 and 7 s; what a measurement before left in the path's queue may have
+/// dropped it.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The streams may take so many round trips to fill the path, and at least [`WARM_UP_MIN`].
 const WARM_UP_RTTS: u32 = 30;
@@ -128,7 +136,7 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
                 "{direction}: rate: where packets are lost, TCP's says more of TCP than of the line; `set --loss 0` first"
             )),
             Some(rate) => {
-                let measured = tcp_rate(from, to, rtt, STREAMS, RATE_TIME)?;
+                let measured = tcp_rate(from, to, rtt, &STREAMS, RATE_TIME)?;
                 lines.push(rate_line(direction, rate as f64, path.framing_bytes, mtu_bytes, measured));
             }
             None => {}
@@ -153,19 +161,27 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
 /// # Errors
 /// As [`measure`].
 pub fn rate_of_one_stream(place: &Place, name: &str, time: Duration) -> Result<f64> {
-    rate_of_streams(place, name, 1, time)
+    rate_of_streams(place, name, &Streams { count: 1, window_bytes: None }, time)
 }
 
-/// The same of so many connections together, 1 to 1000.
+/// Connections that are measured together.
+#[derive(Debug, Clone, Copy)]
+pub struct Streams {
+    /// How many, 1 to 1000.
+    pub count: u32,
+    /// The window of each; the kernel's choice if `None`.
+    pub window_bytes: Option<u32>,
+}
+
+/// The same of several connections together.
 ///
 /// # Errors
 /// As [`measure`].
-pub fn rate_of_streams(place: &Place, name: &str, streams: u32, time: Duration) -> Result<f64> {
+pub fn rate_of_streams(place: &Place, name: &str, streams: &Streams, time: Duration) -> Result<f64> {
     let record = place.running(name)?;
     // The record says what it was once; the path may have been changed since.
     let status = place.ask(name, &Request::Status)?;
     let (left, right) = (End::of(&record, "left")?, End::of(&record, "right")?);
-    let streams = streams.clamp(1, 1000) as usize;
     tcp_rate(&left, &right, Duration::from_nanos(status.spec.paths.rtt_ns()), streams, time)
 }
 
@@ -383,16 +399,28 @@ fn binomial_tolerance(draws: u64, share: f64) -> f64 {
     4.0 * (draws as f64 * share * (1.0 - share)).sqrt() + 1.0
 }
 
-/// Payload of `streams` connections together, in bits per second, once they fill the path.
-fn tcp_rate(from: &End, to: &End, rtt: Duration, streams: usize, time: Duration) -> Result<f64> {
+/// The window of what is accepted here, exactly: the kernel's own tuning would make it wider.
+fn fix_window(listener: &TcpListener, bytes: u32) -> io::Result<()> {
+    socket::set_receive_buffer_force(listener, bytes as usize * BUFFER_FOR_WINDOW)?;
+    socket::set_window_clamp(listener, bytes)
+}
+
+/// Payload of `streams` together, in bits per second, once they fill the path.
+fn tcp_rate(from: &End, to: &End, rtt: Duration, streams: &Streams, time: Duration) -> Result<f64> {
     let failed = |error: io::Error| of_io("measure the rate", &error);
     let listener = to.namespace.inside(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).map_err(failed)?;
+    if let Some(bytes) = streams.window_bytes {
+        fix_window(&listener, bytes).map_err(failed)?;
+    }
     let target = to.at(listener.local_addr().map_err(failed)?.port());
     let mut pairs = Vec::new();
-    for _ in 0..streams {
-        let connect = || TcpStream::connect_timeout(&target.into(), rtt * 4 + PATIENCE);
+    for _ in 0..streams.count.clamp(1, 1000) {
+        let connect = || TcpStream::connect_timeout(&target.into(), rtt * 4 + CONNECT_PATIENCE);
         let sends = from.namespace.inside(connect).map_err(failed)?;
         let (receives, _) = listener.accept().map_err(failed)?;
+        // What is not sent when it is over would fill the path for whoever comes next.
+        rustix::net::sockopt::set_socket_linger(&sends, Some(Duration::ZERO))
+            .map_err(|error| failed(error.into()))?;
         for stream in [&sends, &receives] {
             stream.set_read_timeout(Some(Duration::from_millis(100))).map_err(failed)?;
             stream.set_write_timeout(Some(Duration::from_millis(100))).map_err(failed)?;
@@ -437,7 +465,7 @@ fn rate_line(direction: &str, rate: f64, framing_bytes: u32, mtu_bytes: u32, mea
         measured: measured / 1e6,
         tolerance: expected * 0.02,
         unit: "Mbit/s",
-        note: format!("{STREAMS} streams, {RATE_TIME:?}"),
+        note: format!("{} streams, {RATE_TIME:?}", STREAMS.count),
     }
 }
 

@@ -4,6 +4,9 @@
 //! partial files, makes them durable, and gives them their names. Neither chooses an order, retries, or
 //! waits for a peer: that is the transfer's work.
 
+#[cfg(doc)]
+use self::together::TOGETHER_MAX;
+use self::together::Together;
 use crate::failure::{self, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
@@ -21,6 +24,9 @@ pub mod reread;
 
 pub mod local;
 
+/// Small files on their way to the disk at once.
+pub mod together;
+
 pub mod content;
 
 pub mod synthetic;
@@ -31,6 +37,15 @@ pub mod simulated;
 
 /// A source that is read for a measurement.
 pub mod sparing;
+
+/// A small file as it came: whole, its digest compared.
+#[derive(Clone, Copy)]
+pub struct Small<'a> {
+    /// What it is.
+    pub entry: &'a Entry,
+    /// All of its bytes.
+    pub content: &'a [u8],
+}
 
 /// Where a transfer reads.
 pub trait Source: Send + Sync {
@@ -273,11 +288,12 @@ pub trait Destination: Send + Sync {
     /// Gives it the entry's metadata. [`Decision::Fresh`] if something else stands there by now.
     fn keep(&self, entry: &Entry, digest: Digest) -> Decision;
 
-    /// Writes a whole small file with its metadata into staging. `lane` is the calling stream's own.
+    /// Writes whole small files, each with its metadata, into staging; at most [`TOGETHER_MAX`]. `lane` and `together` are the
+    /// calling stream's own. One answer for each, in their order.
     ///
     /// # Errors
     /// `Space`, `Permission`, `Io`.
-    fn stage(&self, lane: u32, entry: &Entry, content: &[u8]) -> Result<Staged>;
+    fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>>;
 
     /// Makes durable everything that was written to `partials`, staged, or named before the call. An error
     /// is final: nothing of it may be believed, now or later.

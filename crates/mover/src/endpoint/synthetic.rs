@@ -3,8 +3,9 @@
 //! (002, section VI-C).
 
 use crate::endpoint::simulated::SimulatedDisk;
+use crate::endpoint::together::Together;
 use crate::endpoint::{
-    Conclusion, Decision, Destination, PartialFile, Ready, ScanSink, Source, SourceFile, Staged,
+    Conclusion, Decision, Destination, PartialFile, Ready, ScanSink, Small, Source, SourceFile, Staged,
 };
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
@@ -193,11 +194,14 @@ impl Destination for NullDestination {
         Ok(Arc::new(Nothing { number, disk: self.disk.clone(), start: self.allocate(entry) }))
     }
 
-    fn stage(&self, lane: u32, entry: &Entry, content: &[u8]) -> Result<Staged> {
-        if let Some(disk) = &self.disk {
-            disk.request(self.allocate(entry), content.len() as u64);
-        }
-        Ok(Staged { lane, number: 0, losses: Vec::new() })
+    fn stage(&self, lane: u32, files: &[Small<'_>], _: &mut Together) -> Vec<Result<Staged>> {
+        let stage = |file: &Small<'_>| {
+            if let Some(disk) = &self.disk {
+                disk.request(self.allocate(file.entry), file.content.len() as u64);
+            }
+            Ok(Staged { lane, number: 0, losses: Vec::new() })
+        };
+        files.iter().map(stage).collect()
     }
 
     fn sync(&self, _: &[Arc<dyn PartialFile>]) -> Result<()> {

@@ -364,6 +364,11 @@ impl Session {
         self.lock().streams.keys().copied().collect()
     }
 
+    /// Number of the link that stands: each one that comes or goes has a higher one.
+    pub fn epoch(&self) -> u64 {
+        self.lock().epoch
+    }
+
     /// Since when there is no link, if there is none.
     pub fn lost_since(&self) -> Option<Instant> {
         self.lock().lost_at

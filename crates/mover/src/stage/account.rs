@@ -160,8 +160,13 @@ impl<'a> Stopwatch<'a> {
 
     /// Books a small piece of work on `stage`, without its CPU time: the next [`Stopwatch::close`] brings that.
     pub fn quick(&mut self, stage: Stage, bytes: u64) {
+        self.quick_many(stage, bytes, 1);
+    }
+
+    /// The same of so many pieces.
+    pub fn quick_many(&mut self, stage: Stage, bytes: u64, items: u64) {
         let busy = self.wall();
-        self.accounts.book(stage, Booking { busy, bytes, items: 1, ..Booking::default() });
+        self.accounts.book(stage, Booking { busy, bytes, items, ..Booking::default() });
     }
 
     /// Books a small piece of work that only computes: its time is CPU time.

@@ -4,8 +4,8 @@
 //! memory of what is read is swapped with the frame's, so nothing is copied.
 
 use crate::endpoint::SourceFile;
+use crate::endpoint::together::{depth_of, queue_for};
 use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
-use crate::stage::write::queue_for;
 use std::io;
 use std::sync::Arc;
 use thalweg_sys::queue::Operation;
@@ -58,7 +58,7 @@ impl Ahead {
                     && at.is_multiple_of(unit as u64)
                     && PAYLOAD_ALIGNMENT.is_multiple_of(alignment.memory as usize);
                 if self.queue.is_none() {
-                    self.queue = queue_for(&self.disk);
+                    self.queue = queue_for(&self.disk, depth_of(&self.disk));
                 }
                 let Some(queue) = &mut self.queue else { return Ok(()) };
                 if !fits || queue.in_flight() + self.ended.len() >= queue.depth() {

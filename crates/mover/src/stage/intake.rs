@@ -4,7 +4,8 @@
 //! partial file where a record could name it. A chunk counts when all of its segments came, in order, on
 //! this stream.
 
-use crate::endpoint::SourceFile;
+use crate::endpoint::together::{TOGETHER_MAX, Together};
+use crate::endpoint::{Small, SourceFile};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::FrameBuffer;
 use crate::stage::compress::Unpacker;
@@ -17,8 +18,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_wire::digest;
-use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
-use thalweg_wire::{Digest, EntryId};
+use thalweg_wire::frame::{Encoding, FrameKind, Inner, PACK_ITEM_BYTES, PackItem};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, limits};
 
 /// The receiving stages of one stream for one transfer.
 pub struct Intake {
@@ -30,6 +31,7 @@ pub struct Intake {
     file: Option<OpenPartial>,
     chunk: Option<Chunk>,
     writes: Writes,
+    together: Together,
     /// The file at the destination that was compared last.
     existing: Option<(EntryId, Arc<dyn SourceFile>)>,
     /// A segment of it.
@@ -52,6 +54,7 @@ impl Intake {
         run.accounts().enter(Stage::Receive);
         Intake {
             writes: Writes::new(run.clone(), writer),
+            together: Together::new(&run.terms().disk),
             run,
             lane,
             writer,
@@ -73,6 +76,10 @@ impl Intake {
         let run = self.run.clone();
         let mut watch = Stopwatch::start(run.accounts());
         let raw = inner.raw_bytes as usize;
+        // Before there is memory for it: what is compressed may claim to be more than any frame of this transfer.
+        if raw > run.terms().segment_bytes as usize + limits::PACK_FILES_MAX * PACK_ITEM_BYTES {
+            return Err(protocol("more in a frame than a segment has"));
+        }
         // Taken out so that the expanded bytes may be borrowed while `self` is used; put back below.
         let mut unpacker = self.unpacker.take();
         let result = (|| {
@@ -107,6 +114,10 @@ impl Intake {
         let chunk_bytes = self.run.terms().chunk_bytes;
         let bytes = u64::from(inner.raw_bytes);
         let is_zeros = inner.kind == FrameKind::Zeros;
+        if is_zeros && !matches!(file.entry.kind, Kind::File { sparse, marked } if sparse || marked) {
+            // They are not written.
+            return Err(protocol("holes in a file that has none"));
+        }
         let digest = if is_zeros {
             file.rule.zeros(inner.offset, bytes)
         } else {
@@ -219,6 +230,7 @@ impl Intake {
         let ids: Vec<EntryId> = items.iter().map(|(item, _)| item.entry).collect();
         let wanted = self.run.small_wanted(&ids)?;
         let mut staged = Vec::with_capacity(items.len());
+        let mut batch = Vec::with_capacity(TOGETHER_MAX);
         for ((item, content), entry) in items.into_iter().zip(wanted) {
             let Some(entry) = entry else { continue };
             if u64::from(item.bytes) != entry.evidence.size {
@@ -230,15 +242,34 @@ impl Intake {
                 self.run.damaged(item.entry, 0);
                 continue;
             }
-            match self.run.destination().stage(self.lane, &entry, content) {
-                Ok(file) => staged.push(StagedFile { entry, digest, staged: file }),
-                Err(failure) => self.run.write_failed(entry.id, failure),
+            batch.push((entry, content, digest));
+            if batch.len() == TOGETHER_MAX {
+                self.stage(&mut batch, &mut staged, watch);
             }
-            watch.quick(Stage::Create, content.len() as u64);
         }
+        self.stage(&mut batch, &mut staged, watch);
         watch.close(Stage::Create);
         self.run.files_staged(staged);
         Ok(())
+    }
+
+    /// Writes files that were verified, and forgets them.
+    fn stage(
+        &mut self,
+        batch: &mut Vec<(Arc<Entry>, &[u8], Digest)>,
+        staged: &mut Vec<StagedFile>,
+        watch: &mut Stopwatch,
+    ) {
+        let files: Vec<_> = batch.iter().map(|(entry, content, _)| Small { entry, content }).collect();
+        let bytes = files.iter().map(|file| file.content.len() as u64).sum();
+        let results = self.run.destination().stage(self.lane, &files, &mut self.together);
+        watch.quick_many(Stage::Create, bytes, batch.len() as u64);
+        for ((entry, _, digest), result) in batch.drain(..).zip(results) {
+            match result {
+                Ok(file) => staged.push(StagedFile { entry, digest, staged: file }),
+                Err(failure) => self.run.write_failed(entry.id, failure),
+            }
+        }
     }
 }
 

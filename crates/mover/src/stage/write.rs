@@ -12,9 +12,9 @@
 //! Whoever owns a [`Writes`] must see to it that what ended is noticed: [`Writes::notice`] when its descriptor is
 //! readable, [`Writes::settle`] before it waits for anything else.
 
+use crate::endpoint::together::{depth_of, queue_for};
 use crate::failure;
 use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
-use crate::plan;
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::turn::Gate;
 use crate::transfer::Copy;
@@ -23,9 +23,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_sys::queue::Operation;
-use thalweg_sys::{DirectAlignment, Done, Engine, File, Memory, PooledBuffer, Queue, Request};
+use thalweg_sys::{DirectAlignment, Done, File, Memory, PooledBuffer, Queue, Request};
 use thalweg_wire::Digest;
-use thalweg_wire::message::{Disk, Order};
+use thalweg_wire::message::Order;
 
 /// Where the bytes of a segment are.
 pub enum Bytes<'a> {
@@ -211,7 +211,8 @@ impl Writes {
             return None;
         }
         if self.queue.is_none() {
-            self.queue = queue_for(&self.run.terms().disk);
+            let disk = &self.run.terms().disk;
+            self.queue = queue_for(disk, depth_of(disk));
         }
         while self.queue.as_ref()?.is_full() {
             self.wait_for_one();
@@ -306,18 +307,6 @@ impl Drop for Writes {
     fn drop(&mut self) {
         self.settle();
     }
-}
-
-/// As the transfer wants it, found out by trying. `None` if there is neither a ring nor a thread to be had.
-pub(super) fn queue_for(disk: &Disk) -> Option<Queue> {
-    let depth = usize::from(disk.depth.unwrap_or(plan::IO_DEPTH));
-    let ring = match disk.no_io_uring {
-        true => None,
-        false => Queue::new(Engine::IoUring, depth)
-            .inspect_err(|error| tracing::debug!(%error, "no io_uring"))
-            .ok(),
-    };
-    ring.or_else(|| Queue::new(Engine::Threads, depth).ok())
 }
 
 /// What a write in flight takes.

@@ -55,37 +55,6 @@ fn it_works_on_every_file_system_here() {
     }
 }
 
-/// A file system of its own in a file, gone at the end.
-struct Mount {
-    path: PathBuf,
-    _scratch: tempfile::TempDir,
-}
-
-impl Mount {
-    fn new(make: &str, kind: &str) -> Option<Mount> {
-        let scratch = tempfile::tempdir().ok()?;
-        let (image, path) = (scratch.path().join("image"), scratch.path().join("mount"));
-        fs::create_dir(&path).ok()?;
-        let run = |command: String| {
-            let status = std::process::Command::new("sh").arg("-c").arg(command).output().ok()?.status;
-            status.success().then_some(())
-        };
-        if kind == "tmpfs" {
-            run(format!("mount -t tmpfs none {}", path.display()))?;
-        } else {
-            fs::File::create(&image).ok()?.set_len(400 << 20).ok()?;
-            run(format!("{make} {0} && mount -o loop {0} {1}", image.display(), path.display()))?;
-        }
-        Some(Mount { path, _scratch: scratch })
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.path).status();
-    }
-}
-
 #[test]
 fn a_mount_below_the_root_gets_a_staging_directory_of_its_own() {
     if !is_root() {

@@ -11,17 +11,24 @@ use thalweg_mover::FailureKind;
 use thalweg_mover::endpoint::local::{
     DestinationPlace, LocalDestination, LocalSource, STAGING_NAME, ScanOptions, SourceRoot,
 };
-use thalweg_mover::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, ScanSink, Source};
+use thalweg_mover::endpoint::together::Together;
+use thalweg_mover::endpoint::{
+    Conclusion, Decision, Destination, PartialFile, Ready, ScanSink, Small, Source, Staged,
+};
 use thalweg_mover::manifest::Filter;
 use thalweg_sys::usage::thread_cpu;
 use thalweg_sys::{Dir, Links};
 use thalweg_wire::digest::{self, Rule, Tree};
-use thalweg_wire::message::{Failure, FilterRule, Outcome, Preserve, ScanTotals, SourceForm, Terms};
+use thalweg_wire::message::{
+    Direct, Disk, DiskSide, Failure, FilterRule, Outcome, Preserve, ScanTotals, SourceForm, Terms,
+};
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath};
 
 mod scanning;
 
 mod copying;
+
+mod staging;
 
 mod resuming;
 
@@ -256,7 +263,7 @@ fn try_move_file(
         let mut buffer = vec![0; size as usize];
         source.read_small(entry, &mut buffer)?;
         let digest = Digest(*blake3::hash(&buffer).as_bytes());
-        let staged = destination.stage(3, entry, &buffer)?;
+        let staged = stage(destination, entry, &buffer)?;
         destination.sync(&[])?;
         assert_eq!(destination.read_staged_back(&staged, size).unwrap(), digest);
         before(entry);
@@ -269,6 +276,11 @@ fn try_move_file(
     let losses = destination.finish(entry, Ready::Partial(partial), digest.unwrap())?;
     destination.sync(&[])?;
     Ok(done(digest, losses))
+}
+
+/// Stages one small file.
+fn stage(destination: &LocalDestination, entry: &Entry, content: &[u8]) -> Result<Staged, Failure> {
+    destination.stage(3, &[Small { entry, content }], &mut Together::new(&Disk::default())).remove(0)
 }
 
 /// Writes, syncs and records up to `chunks_max` missing chunks.
@@ -452,4 +464,35 @@ fn what_a_user_may_not_keep_is_a_loss_and_takes_the_set_id_bits_with_it() {
         assert_eq!(fs::metadata(trees.target.join(name)).unwrap().mode() & 0o7777, 0o755);
     }
     destination.close(true);
+}
+
+/// A file system of its own in a file, gone at the end.
+struct Mount {
+    path: PathBuf,
+    _scratch: tempfile::TempDir,
+}
+
+impl Mount {
+    fn new(make: &str, kind: &str) -> Option<Mount> {
+        let scratch = tempfile::tempdir().ok()?;
+        let (image, path) = (scratch.path().join("image"), scratch.path().join("mount"));
+        fs::create_dir(&path).ok()?;
+        let run = |command: String| {
+            let status = std::process::Command::new("sh").arg("-c").arg(command).output().ok()?.status;
+            status.success().then_some(())
+        };
+        if kind == "tmpfs" {
+            run(format!("mount -t tmpfs none {}", path.display()))?;
+        } else {
+            fs::File::create(&image).ok()?.set_len(400 << 20).ok()?;
+            run(format!("{make} {0} && mount -o loop {0} {1}", image.display(), path.display()))?;
+        }
+        Some(Mount { path, _scratch: scratch })
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.path).status();
+    }
 }

@@ -53,12 +53,10 @@ fn rtts(wishes: &Wishes) -> Vec<Duration> {
     loops.map(|preset| Duration::from_nanos(preset.rtt_ns)).collect()
 }
 
-/// Of the receiver's buffer half is window (see `latency`); the sender's is never the narrower one.
-fn sysctls(window_bytes: u64) -> [(&'static str, String); 4] {
-    let most = 2 * window_bytes;
+/// The sender's buffer is never the narrower one.
+fn sysctls(window_bytes: u64) -> [(&'static str, String); 3] {
     [
-        ("net.ipv4.tcp_rmem", format!("4096 131072 {most}")),
-        ("net.ipv4.tcp_wmem", format!("4096 16384 {}", 2 * most)),
+        ("net.ipv4.tcp_wmem", format!("4096 16384 {}", 4 * window_bytes)),
         ("net.ipv4.tcp_congestion_control", "cubic".to_owned()),
         ("net.ipv4.tcp_mtu_probing", "0".to_owned()),
     ]
@@ -116,7 +114,9 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let path = PathWish { rtt: case.rtt, ..first };
         testbed.set(&path)?;
         let sample = super::over(&testbed, || {
-            let rate = check::rate_of_streams(&testbed.place, testbed.name(), case.streams, time)?;
+            let window_bytes = u32::try_from(window_bytes(rate_bits_per_s)).ok();
+            let streams = check::Streams { count: case.streams, window_bytes };
+            let rate = check::rate_of_streams(&testbed.place, testbed.name(), &streams, time)?;
             let wall_s = time.as_secs_f64();
             let bytes = (rate * wall_s / 8.0) as u64;
             let sample = Sample { series: "TCP".to_owned(), bytes, wall_s, ..Sample::default() };

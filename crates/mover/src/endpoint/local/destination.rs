@@ -19,7 +19,8 @@ use super::spool::Spool;
 use super::staging::{Staging, Territory, TerritoryKey, key_of};
 use super::way::Replaced;
 use super::{STAGING_NAME, at_words, conflict, durable, errno, failed, failed_at_words, is_errno, lock};
-use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, SourceFile, Staged};
+use crate::endpoint::together::Together;
+use crate::endpoint::{Conclusion, Decision, Destination, PartialFile, Ready, Small, SourceFile, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::Journal;
 use crate::journal::catalogue::{Catalogue, OnDiskSet};
@@ -409,11 +410,8 @@ impl Destination for LocalDestination {
         self.begin_partial(entry)
     }
 
-    fn stage(&self, lane: u32, entry: &Entry, content: &[u8]) -> Result<Staged> {
-        if self.terms.dry_run {
-            return Err(Failure::new(FailureKind::Internal, "stage", "a dry run writes nothing"));
-        }
-        self.stage_file(lane, entry, content)
+    fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>> {
+        self.stage_files(lane, files, together)
     }
 
     fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {

@@ -2,7 +2,8 @@
 
 use super::destination::{LocalDestination, Place, Seen};
 use super::metadata::{Has, Named, Wanted, apply, look_what_stayed};
-use super::partial::{LocalPartial, read_back_whole, write_with_holes};
+use super::partial::{LocalPartial, read_back_whole};
+use super::small::remove_staged;
 use super::staging::{Staging, partial_name};
 use super::{conflict, evidence_of, failed, is_no_room, lock};
 use crate::endpoint::{PartialFile, Ready, Staged};
@@ -79,65 +80,14 @@ impl LocalDestination {
         Ok(partial)
     }
 
-    pub(super) fn stage_file(&self, stream: u32, entry: &Entry, content: &[u8]) -> Result<Staged> {
-        let _open = self.while_open()?;
-        self.check_sound()?;
-        let of_io = |error: io::Error| failed("write", &entry.path, &error);
-        let (place, _) = self.parent_of(&entry.path)?;
-        let staging = self.staging_at(&place).map_err(of_io)?;
-        let (lane, dir) = self.with_descriptors(|| staging.next_lane(stream)).map_err(of_io)?;
-        let number = self.new_number();
-        let name = number.to_string().into_bytes();
-        let (mode, has_mode) = self.mode_at_first(entry, &staging);
-        let file = self.with_descriptors(|| dir.create_new(&name, mode)).map_err(|error| {
-            staging.left_lane(lane);
-            of_io(error)
-        })?;
-        let file = Arc::new(file);
-        let written = self.fill(&file, entry, content).and_then(|()| {
-            let mut has = Has {
-                uid: self.rights.uid,
-                gid: self.rights.gid,
-                mode: has_mode,
-                mtime: None,
-                may_have_xattrs: false,
-            };
-            if let Some((uid, gid)) = staging.abilities().owner {
-                (has.uid, has.gid) = (uid, gid);
-            }
-            self.dress(&file, &has, entry, &place)
-        });
-        self.changed_file(&file, &place.territory);
-        match written {
-            Ok(losses) => Ok(Staged { lane, number, losses }),
-            Err(error) => {
-                remove_staged(&staging, lane, &dir, &name);
-                Err(of_io(error))
-            }
-        }
-    }
-
-    /// The mode to create a small file with, and whether that is then its final one.
-    fn mode_at_first(&self, entry: &Entry, staging: &Staging) -> (u32, Option<u32>) {
-        if !self.terms.preserve.mode {
-            // Here the umask decides, as for every new file.
-            return (entry.mode & 0o777, Some(entry.mode & 0o777));
-        }
-        // Attributes can be set only while the file may be written.
-        let mode = if entry.xattrs.is_empty() { entry.mode & 0o777 } else { entry.mode & 0o777 | 0o600 };
-        (mode, staging.abilities().mode_is_exact.then_some(mode))
-    }
-
-    fn fill(&self, file: &File, entry: &Entry, content: &[u8]) -> io::Result<()> {
-        if !self.is_sparse(entry) {
-            return file.write_all_at(content, 0);
-        }
-        file.truncate(content.len() as u64)?;
-        write_with_holes(file, content)
-    }
-
     /// Owner, attributes, mode and times of a file that is still hidden.
-    fn dress(&self, file: &File, has: &Has, entry: &Entry, place: &Place) -> io::Result<Vec<Loss>> {
+    pub(super) fn dress(
+        &self,
+        file: &File,
+        has: &Has,
+        entry: &Entry,
+        place: &Place,
+    ) -> io::Result<Vec<Loss>> {
         let preserve = &self.terms.preserve;
         if let (false, Some(gid)) = (preserve.owner, place.gid) {
             // What is made in this directory gets its group.
@@ -427,12 +377,5 @@ impl LocalDestination {
                 tracing::warn!(%error, "the catalogue cannot be written");
             }
         }
-    }
-}
-
-/// Removes a staged file, if it is here. A lane whose file cannot be removed stays as full as it is.
-fn remove_staged(staging: &Staging, lane: u32, dir: &Dir, name: &[u8]) {
-    if dir.remove_file(name).is_ok() {
-        staging.left_lane(lane);
     }
 }

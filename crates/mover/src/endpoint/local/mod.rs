@@ -51,6 +51,8 @@ mod resume;
 
 pub mod flows;
 
+mod small;
+
 mod finish;
 
 mod durable;

@@ -21,7 +21,7 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use thalweg_sys::{Dir, File, FileSystemKind, Kind, Links, Stat, Time, usage};
+use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Kind, Links, Stat, Time, usage};
 
 /// One file system below the root, as far as renames reach.
 pub(super) struct Territory {
@@ -156,6 +156,8 @@ pub(super) struct Staging {
 pub(super) struct Abilities {
     /// Which one it is, for what cannot be tried: what pays.
     pub(super) kind: FileSystemKind,
+    /// What direct I/O must be aligned to, where there is any.
+    pub(super) direct: Option<DirectAlignment>,
     /// Files get the mode they are created with: no umask, no default ACL.
     pub(super) mode_is_exact: bool,
     /// Names that differ in case only are one name.
@@ -174,6 +176,7 @@ impl Default for Abilities {
     fn default() -> Self {
         Abilities {
             kind: FileSystemKind::Other(0),
+            direct: None,
             is_forgetful: false,
             mode_is_exact: false,
             folds_case: false,
@@ -341,6 +344,7 @@ impl Staging {
         let stat = file.stat()?;
         let mut abilities = Abilities {
             kind: self.dir.file_system()?.kind,
+            direct: file.direct_alignment()?,
             mode_is_exact: stat.mode == 0o777,
             folds_case: self.dir.stat(b"PROBE-CASE").is_ok(),
             grain: Grain::FINEST,

@@ -551,6 +551,7 @@ impl Job<'_> {
         let settings = Settings {
             is_linked: plan.streams.value > 0,
             is_flow: true,
+            yields: false,
             streams: plan.streams.value,
             concurrency: 1,
             depth: None,
