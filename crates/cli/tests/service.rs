@@ -147,3 +147,22 @@ impl Ends<'_> {
         }
     }
 }
+
+#[test]
+fn a_daemon_serves_though_nobody_reads_what_it_prints() {
+    let scratch = Scratch::new();
+    let ticket = scratch.path("ticket");
+    std::fs::create_dir(scratch.path("srv")).unwrap();
+    let mut command = scratch.thalweg();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--ticket-file"]).arg(&ticket).arg("--export");
+    command.arg(format!("data={}", scratch.path("srv").display())).env("THALWEG_STATE", scratch.path("far"));
+    let mut daemon =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(daemon.stdout.take());
+    let is_there = wait_until(Duration::from_secs(60), || ticket.exists());
+    let came = is_there.then(|| Ends { scratch: &scratch, ticket: &ticket }.copy(b"some bytes"));
+    let is_alive = matches!(daemon.try_wait(), Ok(None));
+    let _ = daemon.kill();
+    let _ = daemon.wait();
+    assert_eq!((came.as_deref(), is_alive), (Some("copied"), true));
+}

@@ -67,6 +67,9 @@ pub const PACK_FILES_MAX: usize = 4096;
 pub const FLOW_WINDOW_BYTES_MIN: u64 = 64 << 10;
 /// See [`FLOW_WINDOW_BYTES_MIN`]. Fills 20 Gbit/s over 100 ms; a client can have a server hold it once for each transfer.
 pub const FLOW_WINDOW_BYTES_MAX: u64 = 256 << 20;
+/// A piece of a flow counts as so many bytes more than it has: what is kept beside it. So a producer that says a byte at a time,
+/// or a hostile one, does not take a hundred times the memory that its bytes are allowed.
+pub const FLOW_PIECE_BESIDE_BYTES: usize = 256;
 /// Flows of one transfer that are not settled: each holds a file open at both sides.
 pub const FLOWS_MAX: usize = 16 << 10;
 /// Longest time between two marks that may be asked for.

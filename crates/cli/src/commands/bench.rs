@@ -86,7 +86,8 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
     let is_quiet = args.quiet || args.json;
     let mut hear = |line: &str| {
         if !is_quiet {
-            eprintln!("{}", json::inert(line));
+            // Nobody who listens any more is no reason to stop measuring.
+            crate::show::line(&json::inert(line));
         }
     };
     let results = run(suite, &wishes, &out_file, &mut hear).map_err(|mut failure| {

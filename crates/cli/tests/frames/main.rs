@@ -17,6 +17,9 @@ mod policies;
 /// Kills, cuts and restarts.
 mod breaks;
 
+/// Producers and consumers that are killed.
+mod kills;
+
 /// Power cuts, and disks that are gone.
 mod disks;
 

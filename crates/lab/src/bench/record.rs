@@ -113,7 +113,8 @@ pub enum PathKind {
 
 impl fmt::Display for PathKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |rtt_s: &f64| format!("{} ms", rtt_s * 1e3);
+        // To the microsecond: what is behind that is of the arithmetic.
+        let ms = |rtt_s: &f64| format!("{} ms", (rtt_s * 1e6).round() / 1e3);
         match self {
             PathKind::Loopback => f.write_str("loopback"),
             PathKind::Disk => f.write_str("disk"),

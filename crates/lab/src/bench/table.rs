@@ -21,12 +21,13 @@ pub fn of(results: &Results) -> String {
     let machine = &about.machine;
     // Writing to a string does not fail.
     let _ = writeln!(out, "{}: {}", about.suite, about.question);
-    let _ = writeln!(out, "{}, {}, {} runs, {}", about.date, about.path, about.iterations, about.program);
-    let _ = writeln!(
-        out,
-        "{}, {} cores, {}, {}",
-        machine.cpu, machine.cores, machine.kernel, machine.file_system
-    );
+    let runs = format!("{} run{}", about.iterations, if about.iterations == 1 { "" } else { "s" });
+    let _ = writeln!(out, "{}, {}, {runs}, {}", about.date, about.path, about.program);
+    // Of a foreign result little is known.
+    let cores = if machine.cores == 0 { String::new() } else { format!("{} cores", machine.cores) };
+    let known = [&machine.cpu, &cores, &machine.kernel, &machine.file_system];
+    let known: Vec<&str> = known.into_iter().filter(|word| !word.is_empty()).map(String::as_str).collect();
+    let _ = writeln!(out, "{}", known.join(", "));
     let _ = writeln!(out, "encryption: {}; verification: {}", about.encryption, about.verification);
     for change in &about.scaling.changes {
         let _ = writeln!(out, "made smaller: {}: {} -> {}", change.what, change.from, change.to);

@@ -219,6 +219,10 @@ impl Owner for ClientOwner {
         self.mail.knock_now();
     }
 
+    fn on_goodbye(&self, _: &Arc<Session>, _: Option<&Failure>) {
+        self.mail.knock_now();
+    }
+
     fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
         self.connect.stream_lost(stream);
         // Our own; what the peer lacks it has said.
