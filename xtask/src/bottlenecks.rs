@@ -116,7 +116,7 @@ fn stage_of(scenario: &Scenario) -> Option<&'static str> {
     let is_of_the_copy = |throttle: &Throttle| {
         matches!(throttle, Throttle::Args(_) | Throttle::SlowStream { .. } | Throttle::TwoCards(..))
     };
-    // Without a rate limit large files are written by an io_uring, which strace cannot delay.
+    // A probe writes large files by an io_uring, which strace cannot delay.
     let is_delayed_write = |throttle: &Throttle| matches!(throttle, Throttle::Calls(_, "pwrite64", _));
     let is_not_probed = |throttle: &Throttle| is_of_the_copy(throttle) || is_delayed_write(throttle);
     if scenario.narrow.iter().any(is_not_probed) || scenario.is_there_already {

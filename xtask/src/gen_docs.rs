@@ -89,7 +89,10 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     if results.exists() {
         let large = bench::record::Results::read("large")?;
         let large = large.map(|results| bench::suite::large::in_short(&results)).unwrap_or_default();
-        let table = large + &bench::table::table(&results)?;
+        let frames = bench::record::Results::read(bench::suite::beside_zeromq::NAME)?;
+        let frames =
+            frames.map(|results| bench::suite::beside_zeromq::in_short(&results)).unwrap_or_default();
+        let table = large + &frames + &bench::table::table(&results)?;
         files.insert("README.md".into(), tools::with_results("README.md", &table)?.into_bytes());
     }
     files.extend(figures::files()?);

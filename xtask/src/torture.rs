@@ -1,6 +1,9 @@
 //! `cargo xtask torture`: the tests of faults on real processes in their long form, again and again, each time with
 //! another seed, and a table of rows at the end.
 //!
+//! `--kills` is one part of it by itself: of streams and of frames, each side and the link killed or cut so many times at random
+//! moments, with what held told for each.
+//!
 //! A row is a row of the test catalogue; a test belongs to the row that its name begins with (`c1_…` is C-1), else to its suite. What a
 //! test skips for want of a privilege is counted as skipped, never as passed. A failure prints the seed that repeats it.
 
@@ -11,6 +14,21 @@ use std::time::{Duration, Instant};
 
 /// The test binaries of `crates/cli` that torture.
 const SUITES: [&str; 8] = ["crash", "disk", "frames", "network", "races", "names", "stream", "watch"];
+
+/// What strikes at random moments: producers, consumers, movers at both sides, links.
+const KILLS: [(&str, &str); 11] = [
+    ("stream", "a_growing_file_outlives_kills_of_either_side_and_cuts_of_the_link"),
+    ("stream", "a_file_that_grows_far_away_outlives_kills_of_either_side_and_cuts_of_the_link"),
+    ("stream", "a_pipe_outlives_cuts_and_restarts_of_the_daemon"),
+    ("stream", "a_consumer_outlives_restarts_of_the_daemon_that_it_pulls_from"),
+    ("stream", "a_producer_killed_at_any_moment_leaves_the_beginning_of_what_the_next_one_says"),
+    ("stream", "a_consumer_killed_at_any_moment_got_the_beginning_and_the_next_gets_the_whole"),
+    ("frames", "durable_frames_outlive_kills_of_their_hub_and_come_exactly_once"),
+    ("frames", "frames_in_the_memory_of_a_hub_that_is_killed_are_delivered_or_named"),
+    ("frames", "cuts_of_the_link_lose_nothing_and_double_nothing"),
+    ("frames", "a_producer_killed_at_any_moment_leaves_whole_frames_and_goes_on_in_turn"),
+    ("frames", "a_consumer_killed_at_any_moment_goes_on_and_misses_no_more_than_it_had_in_hand"),
+];
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -26,6 +44,9 @@ pub struct Args {
     /// The short forms, as in every run of the tests
     #[arg(long)]
     quick: bool,
+    /// Only what kills and cuts streams and frames at random moments: each so many times, in one round
+    #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "50", conflicts_with = "quick")]
+    kills: Option<u64>,
 }
 
 #[derive(Default)]
@@ -37,13 +58,24 @@ struct Tally {
 }
 
 struct Test {
+    suite: &'static str,
     binary: String,
     name: String,
     row: String,
 }
 
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let tests = tests(args.only.as_deref())?;
+    let mut tests = tests(args.only.as_deref(), args.kills.is_some())?;
+    if args.kills.is_some() {
+        // By the names of modules, too.
+        let is_one = |test: &Test, (suite, name): &(&str, &str)| {
+            test.suite == *suite && test.name.rsplit("::").next() == Some(name)
+        };
+        tests.retain(|test| KILLS.iter().any(|kill| is_one(test, kill)));
+        let is_there = |kill: &&(&str, &str)| tests.iter().any(|test| is_one(test, kill));
+        let missing = KILLS.iter().find(|kill| args.only.is_none() && !is_there(kill));
+        ensure!(missing.is_none(), "there is no such test: {missing:?}");
+    }
     ensure!(!tests.is_empty(), "no test of that row");
     let until = Instant::now() + Duration::from_secs(args.minutes * 60);
     let clock =
@@ -57,9 +89,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             if round > 0 && Instant::now() >= until {
                 break 'rounds;
             }
-            one(test, seed, args.quick, rows.entry(test.row.clone()).or_default())?;
+            one(test, seed, args, rows.entry(test.row.clone()).or_default())?;
         }
-        if args.seed.is_some() || Instant::now() >= until {
+        if args.seed.is_some() || args.kills.is_some() || Instant::now() >= until {
             break;
         }
     }
@@ -76,13 +108,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn one(test: &Test, seed: u64, quick: bool, tally: &mut Tally) -> anyhow::Result<()> {
+fn one(test: &Test, seed: u64, args: &Args, tally: &mut Tally) -> anyhow::Result<()> {
     let since = Instant::now();
     let mut command = Command::new(&test.binary);
     command.args([&test.name, "--exact", "--test-threads", "1"]).current_dir("crates/cli");
     command.env("THALWEG_SEED", seed.to_string()).stdin(Stdio::null());
-    if !quick {
+    if !args.quick {
         command.env("THALWEG_TORTURE", "1");
+    }
+    if let Some(times) = args.kills {
+        command.env("THALWEG_STRIKES", times.to_string());
     }
     let output = command.output().with_context(|| format!("start {}", test.binary))?;
     let text =
@@ -98,20 +133,23 @@ fn one(test: &Test, seed: u64, quick: bool, tally: &mut Tally) -> anyhow::Result
     } else {
         "ok"
     };
-    println!("{:<6} {} ... {word} after {:.1} s", test.row, test.name, since.elapsed().as_secs_f64());
+    let seconds = since.elapsed().as_secs_f64();
+    println!("{:<6} {} ... {word} after {seconds:.1} s, seed {seed}", test.row, test.name);
+    text.lines().filter(|line| line.starts_with("struck: ")).for_each(|line| println!("       {line}"));
     if word == "FAILED" {
-        println!("{text}\nrepeat: cargo xtask torture --only {} --seed {seed}", test.name);
+        let kills = args.kills.map_or(String::new(), |times| format!(" --kills {times}"));
+        println!("{text}\nrepeat: cargo xtask torture{kills} --only {} --seed {seed}", test.name);
     } else if word == "skipped" {
         text.lines().filter(|line| line.contains("skipped: ")).for_each(|line| println!("       {line}"));
     }
     Ok(())
 }
 
-/// Builds the suites and lists their tests.
-fn tests(only: Option<&str>) -> anyhow::Result<Vec<Test>> {
+/// Builds the suites, or those that kill, and lists their tests.
+fn tests(only: Option<&str>, only_kills: bool) -> anyhow::Result<Vec<Test>> {
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build.args(["test", "--locked", "-p", "thalweg", "--no-run", "--message-format=json"]);
-    for suite in SUITES {
+    for suite in SUITES.iter().filter(|suite| !only_kills || KILLS.iter().any(|(kills, _)| kills == *suite)) {
         build.args(["--test", suite]);
     }
     let built = build.stderr(Stdio::inherit()).output().context("build the tests")?;
@@ -125,7 +163,7 @@ fn tests(only: Option<&str>) -> anyhow::Result<Vec<Test>> {
         {
             let row = row_of(name, suite);
             if only.is_none_or(|only| row.eq_ignore_ascii_case(only) || name.contains(only)) {
-                tests.push(Test { binary: binary.clone(), name: name.to_owned(), row });
+                tests.push(Test { suite, binary: binary.clone(), name: name.to_owned(), row });
             }
         }
     }

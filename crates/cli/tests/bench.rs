@@ -6,7 +6,7 @@ mod support;
 use serde_json::Value;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 use support::chance::{is_root, skipped};
 use support::{Scratch, finish, wait_until};
@@ -57,6 +57,19 @@ fn measured(scratch: &Scratch, words: &[&str]) -> Vec<Value> {
 
 fn number(sample: &Value, group: &str, name: &str) -> f64 {
     sample[group][name]["value"].as_f64().unwrap_or_else(|| panic!("no {name} in {sample}"))
+}
+
+/// Nobody who looks on is no reason to stop measuring.
+#[test]
+fn a_suite_comes_to_its_end_though_nobody_reads_what_it_tells() {
+    let scratch = Scratch::new();
+    let mut command = scratch.thalweg();
+    command.args(["bench", "storage", "--budget", "64KiB", "--runs", "1", "--out", "result.jsonl"]);
+    command.current_dir(scratch.path("")).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("start");
+    drop(child.stderr.take());
+    assert_eq!(finish(child).status.code(), Some(0));
+    assert!(lines(&scratch.path("result.jsonl")).len() > 10);
 }
 
 #[test]

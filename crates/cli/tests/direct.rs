@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 use support::job::{Ran, Running, journal_bytes, with};
+use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, noise, wait_until};
 
 const MIB: usize = 1 << 20;
@@ -98,6 +99,31 @@ fn a_copy_past_the_page_cache_resumes_after_a_kill() {
     assert!(ran.number("bytes_resumed") > 0, "{}", ran.finished());
 }
 
+/// On a memory stick: what is durable there is not sent again, though nothing can be taken out of a file.
+#[test]
+fn a_copy_resumes_where_no_hole_can_be_punched() {
+    if !can_mount("no holes") {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    large(&scratch.path("from").join("x"), 48 * MIB + 333);
+    let Some(volume) = Volume::exfat(scratch.root(), "no-holes", 160) else { return };
+    let to = volume.path.join("to");
+    let from = format!("{}/", scratch.path("from").display());
+    let cp = |more: &[&str]| {
+        let words =
+            ["cp", "--json", "--quiet", "--chunk", "1MiB"].iter().chain(more).map(|word| (*word).to_owned());
+        Running::start(with(scratch.thalweg(), words.chain([from.clone(), to.display().to_string()])))
+    };
+    let mut running = cp(&["--bwlimit", "2MB/s"]);
+    assert!(wait_until(PATIENCE, || journal_bytes(&to) > 300 || running.is_over()) && !running.is_over());
+    running.kill();
+    let ran = cp(&[]).end(PATIENCE).expect(0);
+    assert_files_same(&scratch.path("from"), &to);
+    assert!(ran.number("bytes_resumed") > 0, "{}", ran.finished());
+}
+
 #[test]
 fn holes_stay_holes_past_the_page_cache() {
     let scratch = Scratch::new();
@@ -159,6 +185,30 @@ fn bad_options_of_disks_are_refused_with_what_is_good() {
         assert_eq!(output.status.code(), Some(1), "{options:?}: {told}");
         assert!(told.contains(good), "{options:?}: {told}");
     }
+}
+
+/// Asked for by layout, where nobody says where bytes lie: read by offset, and that is told once, with the reason.
+#[test]
+fn a_layout_that_cannot_be_read_is_told_and_the_usual_way_is_taken() {
+    let scratch = Scratch::in_memory();
+    let place = thalweg_sys::Dir::open(scratch.root()).and_then(|root| root.file_system()).unwrap();
+    if place.kind != thalweg_sys::FileSystemKind::Tmpfs {
+        return support::chance::skipped("a layout that cannot be read", "needs a tmpfs in /dev/shm");
+    }
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for name in ["a", "b"] {
+        std::fs::write(scratch.path("from").join(name), support::noise(1, 9 * MIB)).unwrap();
+    }
+    let from = format!("{}/", scratch.path("from").display());
+    let out = scratch.run(["cp", "--order", "layout", &from, &scratch.path("to").display().to_string()]);
+    let told = String::from_utf8_lossy(&out.stderr).into_owned() + &String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.code(), Some(0), "{told}");
+    assert_eq!(
+        told.matches("order layout: by offset instead: look up the layout failed").count(),
+        1,
+        "{told}"
+    );
+    support::assert_same(&scratch.path("from"), &scratch.path("to"));
 }
 
 #[test]

@@ -147,6 +147,19 @@ impl Fars {
         Named::parse(text, &self.how.places)
     }
 
+    /// The ticket for a daemon; `None` if there is none, or it is reached by ssh.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn ticket(&self, whom: &Whom) -> Result<Option<Ticket>> {
+        match whom {
+            Whom::Daemon(_, ticket) => {
+                ticket.as_ref().or(self.how.ticket.as_ref()).map(|path| Ticket::read(path)).transpose()
+            }
+            Whom::Ssh(..) => Ok(None),
+        }
+    }
+
     /// The far mover there. By ssh it is started, the first time; its user may be asked for a password, so this comes
     /// before anything that draws on the terminal.
     ///
@@ -157,9 +170,7 @@ impl Fars {
             return Ok(reached.clone());
         }
         let reached = match whom {
-            Whom::Daemon(address, ticket) => {
-                daemon(address, ticket.as_deref().or(self.how.ticket.as_deref()), &self.how)?
-            }
+            Whom::Daemon(address, _) => daemon(address, self.ticket(whom)?, &self.how)?,
             Whom::Ssh(host, port) => {
                 if self.how.via.iter().any(|via| via == TICKET) {
                     let cause = "`--via ticket` is for daemons: by ssh there is no ticket";
@@ -186,13 +197,12 @@ impl Drop for Fars {
 /// In `--via`: all addresses of the ticket.
 const TICKET: &str = "ticket";
 
-fn daemon(address: &str, ticket: Option<&Path>, how: &How) -> Result<Reached> {
-    let path = ticket.ok_or_else(|| {
+fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
+    let ticket = ticket.ok_or_else(|| {
         let cause =
             "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
         Failure::new(FailureKind::Permission, "connect", cause)
     })?;
-    let ticket = Ticket::read(path)?;
     let identity = ticket.identity()?;
     let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;
     let connect = Arc::new(TcpConnect { addresses: vec![address.to_owned()] });

@@ -5,11 +5,16 @@ use crate::host::{Host, check_congestion, in_thread};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::frames::ChannelWishes;
+use thalweg_mover::plan;
 use thalweg_mover::run::frames::StorePlace;
+use thalweg_mover::run::frames::consume::ConsumeRun;
 use thalweg_mover::run::frames::hub::{Attached, ChannelKey};
+use thalweg_mover::run::frames::job::{self, ConsumeWishes, Keeper};
 use thalweg_mover::run::session::{Session, Transfer};
 use thalweg_wire::message::{
     ChannelStatus, Direction, FramePolicy, FrameRole, FrameTerms, Message, Open, Opened, Place, SourceForm,
+    Terms,
 };
 
 /// Between two looks whether a client is still there.
@@ -96,6 +101,24 @@ impl Host {
         })?;
         tracing::info!(is_producer, "frames");
         Ok(attached)
+    }
+
+    /// Attaches a consumer of this process to a channel, and begins. `kept`: how the channel is kept, if this is the first
+    /// to open it; `window_bytes`: what may be under way, as over a link.
+    ///
+    /// # Errors
+    /// Why it cannot begin, as over a link.
+    pub fn consume_within(
+        &self,
+        place: &Place,
+        wishes: ConsumeWishes,
+        (window_bytes, kept): (u64, ChannelWishes),
+    ) -> Result<(Arc<ConsumeRun>, Keeper)> {
+        let writes = kept.is_recorded || wishes.policy == FramePolicy::Spill;
+        let (key, store) = channel_at(&self.exports, place, writes)?;
+        let channel = self.hub.channel(&key, &kept, store)?;
+        let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
+        job::consume_within(channel, wishes, (window_bytes, kept), terms)
     }
 
     pub(crate) fn channel_status(&self, place: &Place) -> Result<ChannelStatus> {

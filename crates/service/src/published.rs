@@ -167,6 +167,7 @@ impl Served {
         let settings = Settings {
             is_linked: true,
             is_flow: self.is_flow,
+            yields: self.terms.yields,
             streams: u16::try_from(streams).unwrap_or(u16::MAX),
             concurrency: self.terms.concurrency.unwrap_or(plan::CONCURRENCY),
             depth: self.terms.depth,

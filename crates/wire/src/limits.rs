@@ -39,6 +39,13 @@ pub const ENTRIES_UNHEARD_MAX: usize = 256 << 10;
 /// Bytes of paths, link targets and attributes that those entries may hold together.
 pub const ENTRY_BYTES_IN_FLIGHT_MAX: usize = 48 << 20;
 
+/// Bytes of receipt lines that a sender lets wait for entries before them in their blocks: beyond it nothing more is offered
+/// until some of those are settled.
+pub const RECEIPT_BYTES_WAITING_MAX: usize = 32 << 20;
+/// The same as a receiver bears it: the sender's, with all that may be in flight, names escaped.
+pub const RECEIPT_BYTES_HELD_MAX: usize =
+    RECEIPT_BYTES_WAITING_MAX + 4 * ENTRY_BYTES_IN_FLIGHT_MAX + ENTRIES_IN_FLIGHT_MAX * 256;
+
 /// Smallest and largest chunk: the unit of order, digest, journal, acknowledgement and repair.
 pub const CHUNK_BYTES_MIN: u64 = 64 << 10;
 /// See [`CHUNK_BYTES_MIN`].
@@ -60,6 +67,9 @@ pub const PACK_FILES_MAX: usize = 4096;
 pub const FLOW_WINDOW_BYTES_MIN: u64 = 64 << 10;
 /// See [`FLOW_WINDOW_BYTES_MIN`]. Fills 20 Gbit/s over 100 ms; a client can have a server hold it once for each transfer.
 pub const FLOW_WINDOW_BYTES_MAX: u64 = 256 << 20;
+/// A piece of a flow counts as so many bytes more than it has: what is kept beside it. So a producer that says a byte at a time,
+/// or a hostile one, does not take a hundred times the memory that its bytes are allowed.
+pub const FLOW_PIECE_BESIDE_BYTES: usize = 256;
 /// Flows of one transfer that are not settled: each holds a file open at both sides.
 pub const FLOWS_MAX: usize = 16 << 10;
 /// Longest time between two marks that may be asked for.

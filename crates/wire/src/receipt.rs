@@ -11,6 +11,7 @@ use crate::message::{Check, Outcome, Totals, VerifyLevel};
 use crate::{DecodeError, RelativePath};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Place;
 
 /// The line of an entry in a receipt: what its root is computed over. `None` for entries that were not
 /// copied and are not there.
@@ -73,7 +74,8 @@ pub fn root_of(blocks: impl IntoIterator<Item = Digest>) -> Digest {
 /// Computes the root while entries settle in any order.
 ///
 /// Holds the lines of blocks in which an entry is not settled, and a digest for each complete block behind those: one
-/// entry that takes for ever keeps [`BLOCK_ENTRIES`] lines, however many settle after it. Numbers that will never settle
+/// entry that takes for ever keeps [`BLOCK_ENTRIES`] lines, however many settle after it. One in each block that does keeps
+/// them all: whoever hands out numbers looks at [`RootHasher::held_bytes`] and waits. Numbers that will never settle
 /// (withdrawn) must be [skipped](RootHasher::skip).
 #[derive(Default)]
 pub struct RootHasher {
@@ -84,7 +86,14 @@ pub struct RootHasher {
     /// Complete, and behind one that is not; without a digest if they have no lines.
     closed: BTreeMap<u64, Option<Digest>>,
     entries: u64,
+    /// Of the lines in open blocks.
+    line_bytes: usize,
 }
+
+/// Memory of a line that is held, beside its text, and of a block that is.
+const LINE_MORE_BYTES: usize = 64;
+/// See [`LINE_MORE_BYTES`].
+const CLOSED_BYTES: usize = 64;
 
 impl RootHasher {
     /// An entry settled with this line, if it has one. Returns the block that is complete now. An entry that was
@@ -95,7 +104,10 @@ impl RootHasher {
             return None;
         }
         let lines = self.open.entry(number).or_default();
-        lines.entry(id.0).or_insert(line);
+        if let Place::Vacant(place) = lines.entry(id.0) {
+            self.line_bytes += bytes_of(&line);
+            place.insert(line);
+        }
         if (lines.len() as u64) < BLOCK_ENTRIES {
             return None;
         }
@@ -112,9 +124,9 @@ impl RootHasher {
         self.settled(id, None)
     }
 
-    /// Lines and digests that are held.
-    pub fn held(&self) -> usize {
-        self.closed.len() + self.open.values().map(BTreeMap::len).sum::<usize>()
+    /// Memory that is held until blocks are complete, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        self.line_bytes + self.closed.len() * CLOSED_BYTES
     }
 
     /// Root over all lines so far, how many there were, and the blocks that were not complete.
@@ -128,7 +140,9 @@ impl RootHasher {
     }
 
     fn close(&mut self, number: u64) -> Option<Block> {
-        let lines: Vec<String> = self.open.remove(&number)?.into_values().flatten().collect();
+        let lines = self.open.remove(&number)?;
+        self.line_bytes -= lines.values().map(bytes_of).sum::<usize>();
+        let lines: Vec<String> = lines.into_values().flatten().collect();
         self.entries += lines.len() as u64;
         let block = (!lines.is_empty()).then_some(Block { number, lines });
         self.closed.insert(number, block.as_ref().map(Block::digest));
@@ -140,6 +154,10 @@ impl RootHasher {
             self.hasher.update(&digest.0);
         }
     }
+}
+
+fn bytes_of(line: &Option<String>) -> usize {
+    LINE_MORE_BYTES + line.as_ref().map_or(0, String::len)
 }
 
 /// First bytes of what is signed, so that no other signature of the same key passes for one of these.
@@ -302,8 +320,28 @@ mod tests {
         let mut hasher = RootHasher::default();
         for id in 1..1000 * BLOCK_ENTRIES {
             hasher.settled(EntryId(id), line_of(id));
-            assert!(hasher.held() <= 2 * BLOCK_ENTRIES as usize + 1000);
+            assert!(hasher.held_bytes() <= (2 * BLOCK_ENTRIES as usize + 1000) * 128);
         }
+    }
+
+    #[test]
+    fn what_is_held_is_counted_until_the_blocks_are_complete() {
+        let mut hasher = RootHasher::default();
+        // One of each block is missing.
+        for id in (0..8 * BLOCK_ENTRIES).filter(|id| !id.is_multiple_of(BLOCK_ENTRIES)) {
+            (0..2).for_each(|_| drop(hasher.settled(EntryId(id), Some("x".repeat(100)))));
+        }
+        let lines = 8 * (BLOCK_ENTRIES as usize - 1);
+        assert_eq!(hasher.held_bytes(), lines * (100 + LINE_MORE_BYTES));
+        for block in (1..8).rev() {
+            hasher.skip(EntryId(block * BLOCK_ENTRIES));
+            assert!(
+                hasher.held_bytes()
+                    <= block as usize * lines * (100 + LINE_MORE_BYTES) / 8 + 8 * CLOSED_BYTES
+            );
+        }
+        hasher.skip(EntryId(0));
+        assert_eq!(hasher.held_bytes(), 0);
     }
 
     #[test]

@@ -191,7 +191,8 @@ impl Stand {
         let (from, to) = (format!("{from}{slash}"), format!("{to}{slash}"));
         let ticket = ticket.display().to_string();
         let mut words = match deed {
-            Deed::Copy => vec!["cp", "-q", "--ticket", &ticket],
+            // Both runs by one plan: the longer one would be tuned, the other not.
+            Deed::Copy => vec!["cp", "-q", "--no-tune", "--ticket", &ticket],
             Deed::Probe => vec!["probe", "--json", "--no-profile", "--seconds", "10s", "--ticket", &ticket],
         };
         if deed == Deed::Copy {

@@ -86,7 +86,8 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
     let is_quiet = args.quiet || args.json;
     let mut hear = |line: &str| {
         if !is_quiet {
-            eprintln!("{}", json::inert(line));
+            // Nobody who listens any more is no reason to stop measuring.
+            crate::show::line(&json::inert(line));
         }
     };
     let results = run(suite, &wishes, &out_file, &mut hear).map_err(|mut failure| {
@@ -145,6 +146,7 @@ fn described(results: &Results, written: Option<&Path>) -> Value {
             json!({
                 "series": case[0].series, "parameters": case[0].parameters,
                 "rate_bits_per_s": of(|sample| sample.rate_bits_per_s()), "wall_s": of(|sample| sample.wall_s),
+                "void": case.iter().filter(|sample| sample.is_void()).count(),
             })
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
-use crate::{identity, units};
+use crate::{identity, out, units};
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -53,13 +53,13 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
             Ticket { addresses: addresses.clone(), server: fingerprint, identity_pem: client.to_pem() };
         ticket.write(path)?;
     }
-    println!("listening at {}, fingerprint {fingerprint}", addresses.join(", "));
+    out::tell(&format!("listening at {}, fingerprint {fingerprint}", addresses.join(", ")));
     if let Some(bits) = slots_bits_per_s {
-        println!(
+        out::tell(&format!(
             "slots of a way that carries {}; what arrives is durable {} later",
             units::bit_rate(bits as f64),
             units::time(settle.as_secs_f64())
-        );
+        ));
     }
     wait_for_signal()?;
     listening.stop();

@@ -1,6 +1,6 @@
 //! Kills, cuts and restarts at random moments: each frame is delivered once, or named once.
 
-use crate::support::chance::{Random, quick_or_torture};
+use crate::support::chance::{Random, strikes, struck};
 use crate::support::job::{Running, with};
 use crate::support::proxy::Proxy;
 use crate::support::{Daemon, Scratch, noise, wait_until};
@@ -59,17 +59,22 @@ fn strike(
 fn durable_frames_outlive_kills_of_their_hub_and_come_exactly_once() {
     let channel = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
     let wishes = SenderWishes { channel, level: HeldLevel::Durable, ..SenderWishes::default() };
-    let strikes = quick_or_torture(3, 50);
+    let strikes = strikes(3);
     let (got, frames) = through_restarts(wishes, FramePolicy::Block, "frames durable", strikes);
     assert_eq!((got.count("m"), got.lost.len()), (frames, 0));
+    struck(&format!("frames durable: {strikes} kills of the hub; {frames} frames came, each once, in order"));
 }
 
 #[test]
 fn frames_in_the_memory_of_a_hub_that_is_killed_are_delivered_or_named() {
-    let strikes = quick_or_torture(3, 50);
+    let strikes = strikes(3);
     let (got, frames) =
         through_restarts(SenderWishes::default(), FramePolicy::Block, "frames memory", strikes);
-    assert_eq!(got.count("m") + got.lost_frames(), frames);
+    let (came, lost) = (got.count("m"), got.lost_frames());
+    assert_eq!(came + lost, frames);
+    struck(&format!(
+        "frames memory: {strikes} kills of the hub; of {frames} frames {came} came, once each, and {lost} were named"
+    ));
 }
 
 #[test]
@@ -80,7 +85,7 @@ fn cuts_of_the_link_lose_nothing_and_double_nothing() {
     let place = proxy.place("data", "x");
     let taker = receiver(&scratch, &place, by(FramePolicy::Block));
     let maker = sender(&scratch, &place, "m", SenderWishes::default());
-    let strikes = quick_or_torture(6, 50);
+    let strikes = strikes(6);
     let frames = 40 * strikes;
     std::thread::scope(|scope| {
         let taken = scope.spawn(|| drain(&taker, BYTES));
@@ -99,6 +104,7 @@ fn cuts_of_the_link_lose_nothing_and_double_nothing() {
         let got = taken.join().expect("no panic");
         assert_eq!((got.count("m"), got.lost.len()), (frames, 0));
     });
+    struck(&format!("frames cuts: {strikes} cuts of the link; {frames} frames came, each once, in order"));
 }
 
 #[test]

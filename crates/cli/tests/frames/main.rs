@@ -9,11 +9,16 @@ mod support;
 /// From program to program, and from files to files.
 mod passing;
 
+mod beside;
+
 /// Consumers that are slow.
 mod policies;
 
 /// Kills, cuts and restarts.
 mod breaks;
+
+/// Producers and consumers that are killed.
+mod kills;
 
 /// Power cuts, and disks that are gone.
 mod disks;

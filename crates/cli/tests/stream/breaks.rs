@@ -1,7 +1,7 @@
 //! Kills, cuts and restarts at random moments: a mark never goes back, and in the end the whole is there, once.
 
-use crate::support::chance::{Random, quick_or_torture};
-use crate::support::job::{Running, signal, with};
+use crate::support::chance::{Random, quick_or_torture, strikes, struck};
+use crate::support::job::{Running, Strace, signal, with};
 use crate::support::proxy::Proxy;
 use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
 use crate::{LIMIT, Writer, command, mark, piped};
@@ -43,35 +43,49 @@ fn watch(scratch: &Scratch, path: &Path, content: &[u8], done: &AtomicBool) -> u
     looks
 }
 
-#[test]
-fn a_growing_file_outlives_kills_of_either_side_and_cuts_of_the_link() {
-    let mut random = Random::new("stream kills");
+/// As many of each of so many kinds, in any order.
+fn shuffled(random: &mut Random, kinds: u64, each: u64) -> Vec<u64> {
+    let mut strikes: Vec<u64> = (0..kinds * each).map(|strike| strike % kinds).collect();
+    for left in (1..strikes.len()).rev() {
+        strikes.swap(left, random.below(left as u64 + 1) as usize);
+    }
+    strikes
+}
+
+/// A file grows at one side and is streamed to the other; whoever asked, the daemon and the link are struck.
+fn through_strikes(row: &str, is_pull: bool) {
+    let mut random = Random::new(row);
     let scratch = Arc::new(Scratch::new());
-    let (from, export) = (scratch.path("from"), scratch.path("export"));
+    let (here, export) = (scratch.path("here"), scratch.path("export"));
     std::fs::create_dir(&export).unwrap();
-    let to = export.join("x");
-    // As many of each kind, in any order.
-    let each = quick_or_torture(3, 50);
-    let mut strikes: Vec<u64> = (0..3 * each).map(|strike| strike % 3).collect();
+    std::fs::create_dir(&here).unwrap();
+    let (from, to) = match is_pull {
+        true => (export.join("x"), here.join("x")),
+        false => (here.join("x"), export.join("x")),
+    };
+    let each = strikes(3);
+    let mut strikes = shuffled(&mut random, 3, each);
     let content = noise(1, 20_000 * 5 * strikes.len());
     let mut daemon = Some(scratch.daemon(&[("data", &export)]));
     let address = daemon.as_ref().unwrap().address();
     let proxy = Proxy::new(&address);
     let place = proxy.place("data", "x");
+    let local = here.join("x").display().to_string();
+    let words = if is_pull { [&place, &local] } else { [&local, &place] };
     let writer = write_slowly(&from, content.clone(), Duration::from_millis(100));
     let done = Arc::new(AtomicBool::new(false));
     let watcher = std::thread::spawn({
         let (scratch, to, content, done) = (scratch.clone(), to.clone(), content.clone(), done.clone());
         move || watch(&scratch, &to, &content, &done)
     });
-    let push = || Running::start(with(command(&scratch), [from.to_str().unwrap(), &place]));
-    let mut job = push();
-    while !strikes.is_empty() {
+    let start = || Running::start(with(command(&scratch), words));
+    let mut job = start();
+    while let Some(strike) = strikes.pop() {
         std::thread::sleep(Duration::from_millis(100 + random.below(400)));
-        match strikes.swap_remove(random.below(strikes.len() as u64) as usize) {
+        match strike {
             0 => {
                 job.kill();
-                job = push();
+                job = start();
             }
             1 => {
                 if let Some(daemon) = daemon.take() {
@@ -85,9 +99,24 @@ fn a_growing_file_outlives_kills_of_either_side_and_cuts_of_the_link() {
     writer.join().unwrap();
     job.end(LIMIT).expect(0);
     done.store(true, Ordering::Release);
-    assert!(watcher.join().unwrap() > 0, "nobody saw a mark");
+    let looks = watcher.join().unwrap();
+    assert!(looks > 0, "nobody saw a mark");
     assert!(std::fs::read(&to).unwrap() == content);
-    assert_no_litter(&export);
+    assert_no_litter(to.parent().unwrap());
+    struck(&format!(
+        "{row}: {each} kills of the mover here, {each} of the daemon, {each} cuts of the link; in {looks} looks the mark never \
+        went back and what was below it was the source's; the end is the whole"
+    ));
+}
+
+#[test]
+fn a_growing_file_outlives_kills_of_either_side_and_cuts_of_the_link() {
+    through_strikes("stream push", false);
+}
+
+#[test]
+fn a_file_that_grows_far_away_outlives_kills_of_either_side_and_cuts_of_the_link() {
+    through_strikes("stream pull", true);
 }
 
 #[test]
@@ -101,50 +130,66 @@ fn a_pipe_outlives_cuts_and_restarts_of_the_daemon() {
     let proxy = Proxy::new(&address);
     let mut child = piped(&scratch, &proxy.place("data", "x"), &["--buffer", "256KiB"]);
     let mut pipe = child.stdin.take().unwrap();
-    let content = noise(2, 3 << 20);
-    for (bytes, number) in content.chunks(64 << 10).zip(0..) {
-        pipe.write_all(bytes).unwrap();
-        if number % 8 == 3 {
-            std::thread::sleep(Duration::from_millis(random.below(200)));
-            if random.below(2) == 0 {
-                proxy.cut();
-            } else {
-                if let Some(daemon) = daemon.take() {
-                    daemon.kill();
-                }
-                daemon = Some(scratch.daemon_at(&address, &[("data", &export)], &[], |command| command));
+    let each = strikes(3);
+    let strikes = shuffled(&mut random, 2, each);
+    let content = noise(2, strikes.len() * (512 << 10));
+    for (bytes, strike) in content.chunks(512 << 10).zip(strikes) {
+        let (first, second) = bytes.split_at(200_000);
+        pipe.write_all(first).unwrap();
+        std::thread::sleep(Duration::from_millis(random.below(200)));
+        if strike == 0 {
+            proxy.cut();
+        } else {
+            if let Some(daemon) = daemon.take() {
+                daemon.kill();
             }
+            daemon = Some(scratch.daemon_at(&address, &[("data", &export)], &[], |command| command));
         }
+        pipe.write_all(second).unwrap();
     }
     drop(pipe);
     let output = finish(child);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(std::fs::read(export.join("x")).unwrap() == content);
     assert_no_litter(&export);
+    struck(&format!(
+        "stream pipe: {each} kills of the daemon, {each} cuts of the link; the end is the whole, once"
+    ));
 }
 
 #[test]
 fn a_consumer_outlives_restarts_of_the_daemon_that_it_pulls_from() {
+    let mut random = Random::new("stream to a pipe");
     let scratch = Scratch::new();
     let export = scratch.path("export");
     std::fs::create_dir(&export).unwrap();
-    let content = noise(3, 20_000 * 25);
+    let each = strikes(2);
+    let strikes = shuffled(&mut random, 2, each);
+    let content = noise(3, 20_000 * 8 * strikes.len());
     let writer = write_slowly(&export.join("x"), content.clone(), Duration::from_millis(100));
     let mut daemon = scratch.daemon(&[("data", &export)]);
     let address = daemon.address();
-    let place = daemon.place("data", "x");
+    let proxy = Proxy::new(&address);
     let mut pull = command(&scratch);
     let out = std::fs::File::create(scratch.path("out")).unwrap();
-    let child = pull.args([&place, "-"]).stdout(out).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    for _ in 0..2 {
-        std::thread::sleep(Duration::from_millis(600));
-        daemon.kill();
-        daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+    let pull = pull.args([&proxy.place("data", "x"), "-"]).stdout(out);
+    let child = pull.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    for strike in strikes {
+        std::thread::sleep(Duration::from_millis(100 + random.below(500)));
+        if strike == 0 {
+            proxy.cut();
+        } else {
+            daemon.kill();
+            daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+        }
     }
     writer.join().unwrap();
     let output = finish(child);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(std::fs::read(scratch.path("out")).unwrap() == content);
+    struck(&format!(
+        "stream to a pipe: {each} kills of the daemon, {each} cuts of the link; what came is the whole, once"
+    ));
 }
 
 #[test]
@@ -211,6 +256,38 @@ fn what_is_gone_on_with_is_told_to_be_read_again() {
     let ran = push().end(LIMIT).expect(0);
     assert!(ran.stderr.contains("reading 17825792 bytes of the source, "), "{}", ran.stderr);
     assert!(std::fs::read(&to).unwrap() == [first, b"and the rest".to_vec()].concat());
+}
+
+#[test]
+fn a_link_outlives_a_reading_again_that_takes_longer_than_a_stall_and_so_does_one_that_is_cut_meanwhile() {
+    if !Strace::available("stream reading") {
+        return;
+    }
+    for is_cut in quick_or_torture(&[false][..], &[false, true]) {
+        let scratch = Scratch::in_memory();
+        let (from, export) = (scratch.path("from"), scratch.path("export"));
+        let to = export.join("x");
+        std::fs::create_dir(&export).unwrap();
+        let content = noise(10, 16 << 20);
+        std::fs::write(&to, &content).unwrap();
+        let whole = [&content[..], b"and the rest"].concat();
+        std::fs::write(&from, &whole).unwrap();
+        // Twelve seconds at least, where five are a stall.
+        let slow = Strace::inject("pread64:delay_enter=750000").with(["-P"]).with([&to]);
+        let daemon =
+            scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &[], |command| slow.around(&command));
+        let proxy = Proxy::new(&daemon.address());
+        let words = ["--stall-timeout", "5s", from.to_str().unwrap(), &proxy.place("data", "x")];
+        let job = Running::start(with(command(&scratch), words));
+        if *is_cut {
+            std::thread::sleep(Duration::from_secs(3));
+            proxy.cut();
+        }
+        let ran = job.end(LIMIT).expect(0);
+        assert!(ran.stderr.contains("the destination reads what it has again"), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("acknowledged nothing"), "{}", ran.stderr);
+        assert!(std::fs::read(&to).unwrap() == whole);
+    }
 }
 
 #[test]

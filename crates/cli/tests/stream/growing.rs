@@ -1,8 +1,9 @@
 //! Files that somebody writes while they are streamed: as they grow, rest, come, go and are cut.
 
 use crate::support::job::Running;
-use crate::support::{Scratch, assert_no_litter, noise, wait_until};
+use crate::support::{Scratch, assert_no_litter, chance, noise, wait_until};
 use crate::{LIMIT, Writer, append, command, mark};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -189,6 +190,129 @@ fn another_file_that_stands_there_is_left_alone() {
     assert!(ran.stderr.contains("another file of 4 bytes stands there"), "{}", ran.stderr);
     assert_eq!(std::fs::read(&to).unwrap(), b"mine");
     start(&scratch, &[], &scratch.path("absent"), &to).end(LIMIT).expect(3);
+}
+
+#[test]
+fn another_file_that_stands_there_is_left_alone_however_often_it_is_tried() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    for (dir, name, bytes) in
+        [(&from, "mine", &noise(8, 1000)[..]), (&from, "other", &noise(9, 1000)), (&to, "mine", b"mine")]
+    {
+        std::fs::create_dir_all(dir).unwrap();
+        append(&dir.join(name), bytes);
+    }
+    let source = scratch.path("from/");
+    for attempt in 0..3u64 {
+        let job = start(&scratch, &["--until-marker", "DONE"], &source, &to);
+        let (first, second) = (format!("first-{attempt}"), format!("second-{attempt}"));
+        // It grows while others come: each look finds it again.
+        for name in [&first, &second] {
+            append(&from.join("mine"), b"more");
+            append(&from.join(name), b"new");
+            assert!(holds(&to.join(name), b"new"));
+        }
+        append(&from.join("DONE"), b"");
+        let ran = job.end(LIMIT).expect(2);
+        assert!(ran.stderr.contains("another file of 4 bytes stands there"), "{}", ran.stderr);
+        assert!(ran.stderr.matches("another file of 4 bytes").count() <= 3, "{}", ran.stderr);
+        std::fs::remove_file(from.join("DONE")).unwrap();
+        assert_eq!(std::fs::read(to.join("mine")).unwrap(), b"mine");
+        assert!(holds(&to.join("other"), &noise(9, 1000)));
+        assert!(!to.join("mine.~2~").exists());
+    }
+    // Nothing of ours is kept for it.
+    assert_no_litter(&to);
+    // One that begins as the source does is gone on with.
+    let whole = std::fs::read(from.join("mine")).unwrap();
+    std::fs::write(to.join("mine"), &whole[..500]).unwrap();
+    start(&scratch, &["--until-idle", "500ms"], &source, &to).end(LIMIT).expect(0);
+    assert!(std::fs::read(to.join("mine")).unwrap() == whole);
+}
+
+#[test]
+fn a_directory_with_more_files_than_may_be_open_at_once_arrives_whole() {
+    const FILES: u64 = 300;
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    for number in 0..FILES {
+        append(&from.join(format!("{number}")), &noise(number, 100));
+    }
+    append(&from.join("DONE"), b"");
+    let plain = command(&scratch);
+    let mut job = std::process::Command::new("sh");
+    job.args(["-c", "ulimit -n 200 && exec \"$0\" \"$@\""]).arg(plain.get_program()).args(plain.get_args());
+    job.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    job.args(["--until-marker", "DONE"]).arg(scratch.path("from/")).arg(&to);
+    Running::start(job).end(LIMIT).expect(0);
+    for number in 0..FILES {
+        assert!(std::fs::read(to.join(format!("{number}"))).unwrap() == noise(number, 100), "{number}");
+    }
+    assert_no_litter(&to);
+}
+
+/// Nobody, if we are root, whom no mode keeps out. `None` if nobody may not run the program here.
+fn as_nobody(scratch: &Scratch) -> Option<impl Fn(std::process::Command) -> std::process::Command> {
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    let is_root = chance::is_root();
+    let by = move |mut command: std::process::Command| {
+        if is_root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    };
+    let mut version = by(scratch.thalweg());
+    // Where tests run may be closed to others.
+    version.current_dir(scratch.root());
+    if version.arg("--version").output().is_ok_and(|output| output.status.success()) {
+        return Some(by);
+    }
+    chance::skipped("stream unreadable", "nobody may not run the program where it is");
+    None
+}
+
+#[test]
+fn what_cannot_be_read_costs_exit_0_and_whose_file_it_is_does_not() {
+    let scratch = Scratch::new();
+    let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    mode(scratch.root(), 0o777);
+    let Some(as_nobody) = as_nobody(&scratch) else { return };
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir_all(from.join("locked")).unwrap();
+    std::fs::create_dir(&to).unwrap();
+    mode(&to, 0o777);
+    for name in ["good", "secret", "DONE", "locked/file"] {
+        append(&from.join(name), &noise(1, 5000));
+    }
+    mode(&from.join("secret"), 0);
+    mode(&from.join("locked"), 0);
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &from)], &[], &as_nobody);
+    let run = |from: &str, to: &Path| {
+        let mut job = command(&scratch);
+        job.args(["--until-marker", "DONE", "--json"]).arg(from).arg(to);
+        Running::start(as_nobody(job)).end(LIMIT)
+    };
+    // Who writes a file of somebody else cannot be told: it is complete when the directory is.
+    for (number, place) in [format!("{}/", from.display()), daemon.place("data", "")].iter().enumerate() {
+        let to = to.join(format!("{number}"));
+        let ran = run(place, &to).expect(2);
+        for name in ["secret", "locked"] {
+            assert!(ran.stderr.contains(&format!("`{name}`")), "{name}: {}", ran.stderr);
+        }
+        assert!(ran.stderr.contains("Permission denied"), "{}", ran.stderr);
+        assert_eq!(ran.number("files_failed"), 2);
+        assert!(std::fs::read(to.join("good")).unwrap() == noise(1, 5000));
+        assert!(!to.join("secret").exists() && !to.join("locked").exists());
+    }
+    // Alone it is waited for no longer than it takes to see.
+    let secret = from.join("secret").display().to_string();
+    for place in [secret, daemon.place("data", "secret")] {
+        let ran = run(&place, &to.join("x")).expect(3);
+        assert!(ran.stderr.contains("Permission denied"), "{}", ran.stderr);
+    }
+    mode(&from.join("locked"), 0o755);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Programs at both ends of pipes that are killed at random moments: what was delivered is the beginning of the whole, or
 //! the whole; what was durable stays so; the next attempt goes on.
 
-use crate::command;
-use crate::support::chance::{Random, quick_or_torture};
+use crate::support::chance::{Random, strikes, struck};
 use crate::support::{Scratch, assert_no_litter, finish, noise};
+use crate::{command, mark};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -32,9 +32,10 @@ fn a_producer_killed_at_any_moment_leaves_the_beginning_of_what_the_next_one_say
     let (from, to) = (scratch.path("from"), export.join("x"));
     let content = noise(1, BYTES);
     std::fs::write(&from, &content).unwrap();
-    let mut before = 0;
-    for strike in 0..=quick_or_torture(5, 50) {
-        let is_last = strike == quick_or_torture(5, 50);
+    let (mut before, mut marked) = (0, 0);
+    let strikes = strikes(5);
+    for strike in 0..=strikes {
+        let is_last = strike == strikes;
         let mut producer = producer(&from);
         let mut stream = command(&scratch);
         stream.args(["-", &daemon.place("data", "x")]).stdin(producer.stdout.take().unwrap());
@@ -54,8 +55,18 @@ fn a_producer_killed_at_any_moment_leaves_the_beginning_of_what_the_next_one_say
             code => assert!(!is_last && matches!(code, Some(2..=5)), "{code:?}: {said}"),
         }
         before = there.len();
+        // What was told to be durable of an attempt that ended badly stays so in the next.
+        if to.exists() {
+            let (now, _) = mark(&scratch, &to);
+            assert!(now >= marked && now as usize <= there.len(), "{now} of {marked}: {said}");
+            marked = now;
+        }
         let _ = producer.wait();
     }
+    struck(&format!(
+        "stream producer: {strikes} kills; the mark never went back, what is there is the beginning of what was said, in the \
+        end the whole"
+    ));
     assert_eq!(before, BYTES);
     assert_no_litter(&export);
 }
@@ -70,7 +81,7 @@ fn a_consumer_killed_at_any_moment_got_the_beginning_and_the_next_gets_the_whole
     let content = noise(2, 4 << 20);
     std::fs::write(export.join("x"), &content).unwrap();
     let out = scratch.path("out");
-    let strikes = quick_or_torture(5, 50);
+    let strikes = strikes(5);
     for strike in 0..=strikes {
         // A slow one, but for the last.
         let read = if strike == strikes {
@@ -105,4 +116,7 @@ fn a_consumer_killed_at_any_moment_got_the_beginning_and_the_next_gets_the_whole
             assert!(content.len() - got.len() <= 1 << 20, "{} bytes: {said}", got.len());
         }
     }
+    struck(&format!(
+        "stream consumer: {strikes} kills; what each got is the beginning of the whole, the last one the whole"
+    ));
 }

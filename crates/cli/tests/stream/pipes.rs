@@ -162,3 +162,25 @@ fn a_pipe_becomes_a_file_with_the_mode_that_the_users_umask_leaves() {
         assert_eq!(std::fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o640);
     }
 }
+
+#[test]
+fn a_daemon_tells_a_session_that_ended_in_order_from_a_link_that_was_lost() {
+    let scratch = Scratch::new();
+    let to = scratch.path("to");
+    std::fs::create_dir(&to).unwrap();
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &to)], &[], |mut command| {
+        command.env("THALWEG_LOG", "info");
+        command
+    });
+    let mut child = piped(&scratch, &daemon.place("data", "x"), &[]);
+    child.stdin.take().unwrap().write_all(b"all of it").unwrap();
+    assert!(finish(child).status.success());
+    assert!(wait_until(LIMIT, || scratch.server_log().contains("session ended")), "{}", scratch.server_log());
+    assert!(!scratch.server_log().contains("link lost"), "{}", scratch.server_log());
+    let mut child = piped(&scratch, &daemon.place("data", "y"), &[]);
+    child.stdin.as_mut().unwrap().write_all(b"a part").unwrap();
+    assert!(wait_until(LIMIT, || to.join("y").exists()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(wait_until(LIMIT, || scratch.server_log().contains("link lost")), "{}", scratch.server_log());
+}

@@ -56,6 +56,18 @@ pub fn quick_or_torture<T>(quick: T, torture: T) -> T {
     if is_torture() { torture } else { quick }
 }
 
+/// How often each is killed or cut at a random moment: as `THALWEG_STRIKES` says (`cargo xtask torture --kills`), else
+/// `quick` times, or 50 in torture.
+pub fn strikes(quick: u64) -> u64 {
+    let asked = std::env::var("THALWEG_STRIKES").ok().and_then(|text| text.parse().ok());
+    asked.unwrap_or_else(|| quick_or_torture(quick, 50))
+}
+
+/// Says what was struck, and what held.
+pub fn struck(what: &str) {
+    say(&format!("struck: {what}"));
+}
+
 /// A line on the real stderr: a skipped test must not look like one that passed.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");

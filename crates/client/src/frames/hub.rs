@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::link::{ClientTrust, Identity, Ticket};
+use thalweg_mover::link::{ClientTrust, Fingerprint, Identity, Ticket};
 use thalweg_service::accept::{self, Listening};
 use thalweg_service::export::{Export, Exports};
 use thalweg_service::host::{Host, HostLimits};
@@ -38,6 +39,8 @@ impl HubWishes {
 pub struct Hub {
     listening: Option<Listening>,
     addresses: Vec<SocketAddr>,
+    /// What it proves who it is with.
+    server: Fingerprint,
 }
 
 impl Hub {
@@ -54,7 +57,7 @@ impl Hub {
             Export { name: EXPORT.to_owned(), directory: wishes.directory.clone(), read_only: false };
         let limits = HostLimits { channel_bytes_max: wishes.memory_bytes_max, ..HostLimits::default() };
         let host = Host::new(Identity::from_pem(&own.to_pem())?, Exports::open(vec![export])?, None, limits);
-        let listening = accept::listen(host, &own, &trust, &wishes.listen)?;
+        let listening = accept::listen(host.clone(), &own, &trust, &wishes.listen)?;
         let addresses = listening.addresses.clone();
         let ticket = Ticket {
             addresses: addresses.iter().map(ToString::to_string).collect(),
@@ -62,7 +65,9 @@ impl Hub {
             identity_pem: client.to_pem(),
         };
         ticket.write(&wishes.ticket)?;
-        Ok(Hub { listening: Some(listening), addresses })
+        let server = own.fingerprint();
+        lock_here().push((server, Arc::downgrade(&host)));
+        Ok(Hub { listening: Some(listening), addresses, server })
     }
 
     /// Where it listens.
@@ -88,6 +93,7 @@ impl Hub {
     }
 
     fn end(&mut self) {
+        lock_here().retain(|(server, _)| *server != self.server);
         if let Some(listening) = self.listening.take() {
             listening.stop();
         }
@@ -98,6 +104,18 @@ impl Drop for Hub {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// The hubs of this process that are not stopped, by what they prove who they are with.
+static HERE: Mutex<Vec<(Fingerprint, Weak<Host>)>> = Mutex::new(Vec::new());
+
+fn lock_here() -> MutexGuard<'static, Vec<(Fingerprint, Weak<Host>)>> {
+    HERE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The hub of this process that a ticket is for.
+pub(super) fn here(server: &Fingerprint) -> Option<Arc<Host>> {
+    lock_here().iter().find(|(known, _)| known == server).and_then(|(_, host)| host.upgrade())
 }
 
 /// Name of its export.

@@ -1,5 +1,6 @@
 //! What takes frames from a channel.
 
+use super::hub;
 use super::{ChannelWishes, ConsumerReport, Delivery, FrameFrom, FramePolicy, ReceiverFigures};
 use crate::fars::{self, Fars, How, Whom};
 use std::ffi::OsStr;
@@ -8,7 +9,6 @@ use std::time::Duration;
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::client::LinkSettings;
-use thalweg_mover::run::far::Far;
 use thalweg_mover::run::frames::consume::ConsumeRun;
 use thalweg_mover::run::frames::job::{self, ConsumeWishes, Keeper, Opening};
 use thalweg_wire::message::Place;
@@ -84,16 +84,6 @@ impl Receiver {
     /// be reached; `Unsupported` for [`FramePolicy::Spill`] where nothing can be written.
     pub fn open(place: &OsStr, how: How, wishes: ReceiverWishes) -> Result<Receiver> {
         let mut fars = Fars::new(how);
-        let (far, place) = channel(place, &mut fars)?;
-        let opening = Opening {
-            far,
-            place,
-            link: wishes.link,
-            streams: wishes.streams,
-            channel: wishes.channel,
-            window_bytes: wishes.window_bytes,
-            events: wishes.events,
-        };
         let asked = ConsumeWishes {
             policy: wishes.policy,
             group: wishes.group,
@@ -102,6 +92,21 @@ impl Receiver {
             producers: wishes.producers,
             keep: wishes.keep,
             link_bits_per_s: wishes.link_bits_per_s,
+        };
+        let (whom, place) = channel(place, &fars)?;
+        if let Some(hub) = fars.ticket(&whom).ok().flatten().and_then(|ticket| hub::here(&ticket.server)) {
+            let (run, keeper) = hub.consume_within(&place, asked, (wishes.window_bytes, wishes.channel))?;
+            return Ok(Receiver { run, keeper, _fars: fars });
+        }
+        let far = fars.reach(&whom)?.far;
+        let opening = Opening {
+            far,
+            place,
+            link: wishes.link,
+            streams: wishes.streams,
+            channel: wishes.channel,
+            window_bytes: wishes.window_bytes,
+            events: wishes.events,
         };
         let (run, keeper) = job::consume(opening, asked)?;
         Ok(Receiver { run, keeper, _fars: fars })
@@ -140,13 +145,13 @@ impl Drop for Receiver {
     }
 }
 
-/// The far mover and the place of a channel there.
-pub(super) fn channel(place: &OsStr, fars: &mut Fars) -> Result<(Arc<Far>, Place)> {
+/// The far mover that a channel is at, and its place there.
+pub(super) fn channel(place: &OsStr, fars: &Fars) -> Result<(Whom, Place)> {
     let named = fars.named(place)?;
     let Some((whom, there)) = Whom::of(&named).zip(fars::place_there(&named)) else {
         let cause =
             "a channel of frames is at a daemon, tw://HOST/EXPORT/NAME: a path of this machine is none";
         return Err(Failure::new(FailureKind::Usage, "read place", cause));
     };
-    Ok((fars.reach(&whom)?.far, there))
+    Ok((whom, there))
 }

@@ -69,7 +69,8 @@ impl Sender {
     /// can be written.
     pub fn open(place: &OsStr, how: How, wishes: SenderWishes) -> Result<Sender> {
         let mut fars = Fars::new(how);
-        let (far, place) = super::receiver::channel(place, &mut fars)?;
+        let (whom, place) = super::receiver::channel(place, &fars)?;
+        let far = fars.reach(&whom)?.far;
         let opening = Opening {
             far,
             place,

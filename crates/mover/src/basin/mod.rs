@@ -53,6 +53,9 @@ pub struct Evidence {
     /// Whether what is moved is still being made: a pipe, files that grow.
     #[serde(default)]
     pub is_flow: bool,
+    /// Whether it gives way to others on the path.
+    #[serde(default)]
+    pub yields: bool,
     /// Whether there is a link between the sides; without one both are one process.
     pub is_linked: bool,
     /// Streams that were planned.
@@ -154,7 +157,9 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     let certain = match evidence.is_linked && (!is_path || hides_link) {
         true => {
             let carried = evidence.bytes.max(1) as f64;
-            let peak = path::peak_bytes_per_s(evidence).unwrap_or(0.0) * seconds / carried;
+            // Of packets that we space the kernel sees the beginnings of bursts.
+            let peak = path::peak_bytes_per_s(evidence).filter(|_| !path::is_spaced_by_us(evidence));
+            let peak = peak.unwrap_or(0.0) * seconds / carried;
             let busy = path::busy_seconds(evidence).filter(|_| !is_path);
             let busy = busy.map_or(0.0, |busy| seconds / busy.max(1e-9));
             peak.max(busy).clamp(1.0, factor)

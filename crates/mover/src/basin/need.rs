@@ -212,7 +212,7 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
             needs.push(Need { cause: Cause::Link, seconds, ..*gone })
         }
         _ if gone.place == Place::Path => {}
-        _ => needs.extend(path::need_behind(evidence)),
+        _ => needs.extend(path::need_next(evidence)),
     }
     needs.retain(|need| need.seconds > 0.0);
     needs

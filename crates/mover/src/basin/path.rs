@@ -4,6 +4,7 @@ use super::need::{Cause, Need};
 use super::slow::{self, Slow};
 use super::{Evidence, Place};
 use crate::stage::Stage;
+use crate::stage::pace::SPACED_TIMES;
 use thalweg_wire::account::StreamAccount;
 
 /// A window is the bound if it was for this share of the time with anything to send.
@@ -33,7 +34,9 @@ pub(super) fn need(evidence: &Evidence) -> Option<Need> {
     let wait = |nanos: u64, threads: f64| nanos as f64 / 1e9 / threads;
     let (sender, receiver) = (&evidence.sender, &evidence.receiver);
     let sending = sender.stage(Stage::Send as u8);
-    let sent = wait(sending.output_nanos, evidence.stream_threads(sender, Stage::Read));
+    // Who gives way waits for the path at its own pace.
+    let paced = if evidence.yields { sender.stage(Stage::Pace as u8).busy_nanos } else { 0 };
+    let sent = wait(sending.output_nanos + paced, evidence.stream_threads(sender, Stage::Read));
     let receiving = receiver.stage(Stage::Receive as u8);
     let received = wait(receiving.input_nanos, evidence.stream_threads(receiver, Stage::Receive));
     let seconds = match receiving.threads {
@@ -121,6 +124,27 @@ pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
     };
     let seconds = need.seconds.max(seen).min(evidence.seconds());
     Some(Need { seconds, ..need })
+}
+
+/// As [`need_behind`], as far as the path is known to be no wider: where packets left no faster than we spaced them, it may be.
+pub(super) fn need_next(evidence: &Evidence) -> Option<Need> {
+    match is_spaced_by_us(evidence) {
+        true => need(evidence),
+        false => need_behind(evidence),
+    }
+}
+
+/// Whether the time in which bytes were under way is what spacing them to the rate that was asked for takes.
+pub(super) fn is_spaced_by_us(evidence: &Evidence) -> bool {
+    /// The kernel spaces all but the first packets of a burst, and counts in ticks.
+    const SLACK: f64 = 1.15;
+    let streams = &evidence.sender.streams;
+    let Some(rate) = evidence.rate_bytes_per_s.filter(|_| !streams.is_empty()) else { return false };
+    let each = rate as f64 * SPACED_TIMES as f64 / streams.len() as f64;
+    let is_spaced = |stream: &StreamAccount| {
+        stream.busy_nanos as f64 / 1e9 <= stream.acked_bytes as f64 / each.max(1.0) * SLACK
+    };
+    streams.iter().all(is_spaced)
 }
 
 /// Time in which anything was under way on any stream, if that was the path's doing: `None` where most of it is the wait

@@ -206,6 +206,38 @@ fn a_full_link_a_lossy_one_and_small_windows() {
     expect(&evidence, Cause::Window, Place::Path, without);
 }
 
+/// 12 MB/s were asked for, so packets were spaced for 24; the disk behind takes 36.
+#[test]
+fn packets_that_we_space_ourselves_say_nothing_of_how_wide_the_path_is() {
+    let mut evidence = Evidence { bytes: 120_000_000, rate_bytes_per_s: Some(12_000_000), ..evidence() };
+    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    works(&mut evidence.receiver, Stage::Sync, 3_333, 10);
+    for stream in &mut evidence.sender.streams {
+        (stream.acked_bytes, stream.rtt_nanos, stream.rtt_min_nanos) = (60_000_000, 50_000, 10_000);
+        (stream.busy_nanos, stream.delivery_bytes_per_s_max) = (5_000_000_000, 3_000_000_000);
+    }
+    let said = expect(&evidence, Cause::RateLimit, Place::Source, 3.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::DestinationDisk));
+    // That it carries what it carried while anything was under way is certain: two streams, each busy half of the time.
+    assert!(said.factor_low.is_some_and(|low| (low - 1.33).abs() < 0.01), "{:?}", said.factor_low);
+    // Busy for longer than that: the path is as wide as it was seen to be.
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.busy_nanos = 7_000_000_000);
+    assert_eq!(verdict(&evidence).next.map(|next| next.place), Some(Place::Path));
+}
+
+#[test]
+fn who_gives_way_waits_for_the_path_at_its_own_pace() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    row(&mut evidence.sender, Stage::Send).output_nanos = 0;
+    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    works(&mut evidence.receiver, Stage::Write, 3_000, 1_000);
+    evidence.yields = true;
+    let said = verdict(&evidence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+    assert!(said.sentence.contains("others leave"), "{}", said.sentence);
+}
+
 /// 40 Mbit/s behind a long queue: the first megabytes went into buffers, and the last wait of each thread is not over.
 #[test]
 fn a_link_is_said_to_be_as_wide_as_the_kernel_saw_it_and_not_as_its_threads_waited() {

@@ -59,6 +59,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
             format!("its control group may use {quota:.2} of a CPU, which is enough for {rate}")
         }
         Cause::RateLimit => format!("{rate}, as asked"),
+        Cause::Link if evidence.yields => format!("others leave {rate} of the link"),
         Cause::Link => format!("the link is full at {rate}"),
         Cause::Window => format!(
             "the receive window of {} limits each of {} to {} at {:.1} ms",

@@ -10,11 +10,12 @@ use thalweg_wire::{Digest, RelativePath};
 /// Where the flows of one transfer go.
 pub trait FlowDestination: Send + Sync {
     /// What is there of a flow; made if nothing is. Takes as long as it takes to read what is there: `reading` is told
-    /// meanwhile how many bytes are read, and of how many.
+    /// meanwhile how many bytes are read, and of how many, and says whether to go on.
     ///
     /// # Errors
-    /// `Conflict` if something else is in the way, `Busy` if another transfer writes it, `Permission`, `Space`, `Io`.
-    fn open(&self, begin: &FlowBegin, reading: &dyn Fn(u64, u64)) -> Result<Standing>;
+    /// `Conflict` if something else is in the way, `Busy` if another transfer writes it, `Stopped` if it is not to go on,
+    /// `Permission`, `Space`, `Io`.
+    fn open(&self, begin: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing>;
 
     /// Notes that these flows, by their numbers here, have so many bytes that are durable. Returns when the note is
     /// durable.
@@ -93,7 +94,7 @@ impl PipeDestination {
 }
 
 impl FlowDestination for PipeDestination {
-    fn open(&self, begin: &FlowBegin, _: &dyn Fn(u64, u64)) -> Result<Standing> {
+    fn open(&self, begin: &FlowBegin, _: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
         let mut is_open = self.is_open.lock().unwrap_or_else(|p| p.into_inner());
         if std::mem::replace(&mut *is_open, true) {
             let cause = "a pipe takes one stream: what was replaced or cut at the source cannot follow in it";
@@ -147,7 +148,7 @@ impl FlowFile for Pipe {
 pub struct NullFlows;
 
 impl FlowDestination for NullFlows {
-    fn open(&self, _: &FlowBegin, _: &dyn Fn(u64, u64)) -> Result<Standing> {
+    fn open(&self, _: &FlowBegin, _: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
         let (hasher, file) = (blake3::Hasher::new(), Arc::new(NullFlows));
         Ok(Standing { number: 0, bytes: 0, hasher, is_ours: true, file, name: None, renamed: None })
     }

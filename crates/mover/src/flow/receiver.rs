@@ -1,15 +1,15 @@
 //! The receiving side: takes pieces in any order, hands them on in theirs, and moves the mark.
 //!
 //! *Bytes, sync, record, sync, mark*: [`Action::Sync`] names how far each flow is written; only when that is durable and
-//! noted, the sender hears of it. The memory for pieces that came early has the sender's window as its bound: a sender
-//! that does not keep to it breaks the protocol.
+//! noted, the sender hears of it. The memory for pieces that came early has the sender's window as its bound, each with what
+//! is kept beside it: a sender that does not keep to it breaks the protocol.
 
 use super::{digest_of_nothing, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use thalweg_wire::message::{
-    FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, Outcome, Totals, TransferMessage,
+    FlowBegin, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Outcome, Totals, TransferMessage,
 };
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
 
@@ -32,6 +32,8 @@ pub enum Action {
     Complete(Slot, u64),
     /// It is over, this way.
     Settled(Slot, EntryId, Outcome),
+    /// It is over, this way, and the sender that stands now never knew of it: no receipt has it.
+    Forgotten(Slot, EntryId, Outcome),
     /// All flows are settled: answered by [`Receiver::concluded`].
     Conclude,
     /// Everything is durable and said.
@@ -78,7 +80,27 @@ struct Flow {
     written: (u64, Digest),
     marked: (u64, Digest),
     held: BTreeMap<u64, Vec<u8>>,
+    /// Pieces that were handed out and are not written.
+    handed_pieces: usize,
     end: Option<(u64, Digest)>,
+    /// How it ended is in the receipt that the sender which stands now hears of.
+    is_stated: bool,
+}
+
+impl Flow {
+    fn is_settled(&self) -> bool {
+        matches!(self.phase, Phase::Settled(_))
+    }
+
+    /// Drops what came early; what that took.
+    fn drop_held(&mut self) -> usize {
+        std::mem::take(&mut self.held).values().map(|bytes| cost(bytes.len())).sum()
+    }
+}
+
+/// What a piece of so many bytes takes.
+fn cost(bytes: usize) -> usize {
+    bytes + limits::FLOW_PIECE_BESIDE_BYTES
 }
 
 /// See the module.
@@ -89,11 +111,17 @@ pub struct Receiver {
     flows: BTreeMap<Slot, Flow>,
     next_slot: u64,
     numbers: BTreeMap<EntryId, Slot>,
-    /// Bytes in memory: held, or handed out and not written.
+    /// What pieces take that are held, or handed out and not written.
     kept_bytes: usize,
+    /// The same of flows that ended meanwhile: who writes has yet to come by them.
+    abandoned_bytes: usize,
+    /// Flows of another sender that the one that stands now has not begun, and flows that are over.
+    unbound: usize,
+    settled: usize,
     /// Written and not marked.
     dirty: BTreeSet<Slot>,
     dirty_bytes: u64,
+    dirty_pieces: usize,
     due: Option<Duration>,
     is_syncing: bool,
     is_last: bool,
@@ -115,8 +143,12 @@ impl Receiver {
             next_slot: 0,
             numbers: BTreeMap::new(),
             kept_bytes: 0,
+            abandoned_bytes: 0,
+            unbound: 0,
+            settled: 0,
             dirty: BTreeSet::new(),
             dirty_bytes: 0,
+            dirty_pieces: 0,
             due: None,
             is_syncing: false,
             is_last: false,
@@ -149,6 +181,16 @@ impl Receiver {
         self.flows.values().any(waits)
     }
 
+    /// Whether a flow waits for [`Receiver::opened`].
+    pub fn is_opening(&self, slot: Slot) -> bool {
+        self.flows.get(&slot).is_some_and(|flow| flow.phase == Phase::Opening)
+    }
+
+    /// Whether so much of flows that are over waits to be come by that nothing more is to be taken for now.
+    pub fn is_behind(&self) -> bool {
+        self.abandoned_bytes > self.window_bytes
+    }
+
     /// Another sender speaks from now on: what it begins is found again by name and origin.
     pub fn rebind(&mut self) {
         self.numbers.clear();
@@ -163,6 +205,8 @@ impl Receiver {
             }
             !is_done
         });
+        self.settled = self.flows.values().filter(|flow| flow.is_settled()).count();
+        self.flows.values_mut().for_each(|flow| flow.is_stated = false);
         // The other sender is to say the end again.
         let under_way = |flow: &&mut Flow| matches!(flow.phase, Phase::Open | Phase::Completing);
         for flow in self.flows.values_mut().filter(under_way) {
@@ -170,6 +214,7 @@ impl Receiver {
             flow.end = None;
         }
         self.link_up();
+        self.unbound = self.flows.len();
     }
 
     /// The link stands again: the sender will begin what is not settled.
@@ -204,6 +249,9 @@ impl Receiver {
                     self.settle(slot, Outcome::Failed(failure), false);
                 }
             }
+            TransferMessage::Aside(asides) => {
+                asides.into_iter().try_for_each(|aside| self.aside(aside))?;
+            }
             _ => return Err(protocol("the sender of flows said what it cannot say")),
         }
         self.conclude();
@@ -215,28 +263,61 @@ impl Receiver {
     }
 
     fn begin(&mut self, begin: FlowBegin) -> Result<()> {
-        if let Some(slot) = self.numbers.get(&begin.flow).copied() {
-            return self.begin_again(slot, begin);
+        if self.is_known(&begin)? {
+            return Ok(());
         }
-        let is_it = |flow: &Flow| {
-            !flow.is_bound && flow.begin.path == begin.path && flow.begin.origin == begin.origin
+        if self.flows.len() - self.settled >= limits::FLOWS_MAX {
+            return Err(protocol("too many flows at the same time"));
+        }
+        let slot = self.insert(begin.clone());
+        self.actions.push_back(Action::Open(slot, begin));
+        Ok(())
+    }
+
+    /// A name that the sender could not read.
+    fn aside(&mut self, (flow, path, outcome): (EntryId, RelativePath, Outcome)) -> Result<()> {
+        let Outcome::Failed(_) = outcome else { return Err(protocol("a name aside that did not fail")) };
+        let begin = FlowBegin { flow, path, origin: Origin::default(), mode: 0 };
+        if !self.is_known(&begin)? {
+            let slot = self.insert(begin);
+            self.settle(slot, outcome, true);
+        }
+        Ok(())
+    }
+
+    /// Whether it began before, with this sender or another: then that is gone on with.
+    fn is_known(&mut self, begin: &FlowBegin) -> Result<bool> {
+        if let Some(slot) = self.numbers.get(&begin.flow).copied() {
+            return self.begin_again(slot, begin).map(|()| true);
+        }
+        // One that this sender began under another number is over for it: the file has grown since, and goes on anew.
+        let numbers = &self.numbers;
+        let is_it = |(slot, flow): &(&Slot, &Flow)| {
+            !flow.is_bound
+                && flow.begin.path == begin.path
+                && flow.begin.origin == begin.origin
+                && numbers.get(&flow.begin.flow) != Some(*slot)
         };
-        let known = self.flows.iter().find(|(_, flow)| is_it(flow)).map(|(slot, _)| *slot);
+        // There may be many thousands: looked for only after another sender's.
+        let known = match self.unbound {
+            0 => None,
+            _ => self.flows.iter().find(is_it).map(|(slot, _)| *slot),
+        };
         if let Some(slot) = known {
+            self.unbound -= 1;
             self.numbers.insert(begin.flow, slot);
             if let Some(flow) = self.flows.get_mut(&slot) {
                 flow.begin = begin.clone();
             }
-            return self.begin_again(slot, begin);
+            return self.begin_again(slot, begin).map(|()| true);
         }
-        let open = self.flows.values().filter(|flow| !matches!(flow.phase, Phase::Settled(_))).count();
-        if open >= limits::FLOWS_MAX {
-            return Err(protocol("too many flows at the same time"));
-        }
+        Ok(false)
+    }
+
+    fn insert(&mut self, begin: FlowBegin) -> Slot {
         let slot = Slot(self.next_slot);
         self.next_slot += 1;
         self.numbers.insert(begin.flow, slot);
-        self.actions.push_back(Action::Open(slot, begin.clone()));
         let written = (0, digest_of_nothing());
         self.flows.insert(
             slot,
@@ -250,15 +331,17 @@ impl Receiver {
                 written,
                 marked: written,
                 held: BTreeMap::new(),
+                handed_pieces: 0,
                 end: None,
+                is_stated: false,
             },
         );
-        Ok(())
+        slot
     }
 
-    fn begin_again(&mut self, slot: Slot, begin: FlowBegin) -> Result<()> {
+    fn begin_again(&mut self, slot: Slot, begin: &FlowBegin) -> Result<()> {
         let Some(flow) = self.flows.get_mut(&slot) else { return Ok(()) };
-        if flow.begin != begin {
+        if flow.begin != *begin {
             return Err(protocol("a flow began again as another"));
         }
         flow.is_bound = true;
@@ -266,12 +349,17 @@ impl Receiver {
             Phase::Opening => {}
             Phase::Completing => {}
             Phase::Settled(outcome) => {
-                let told = vec![(flow.begin.flow, outcome.clone())];
+                let (number, outcome) = (flow.begin.flow, outcome.clone());
+                // Another sender than it ended with states it in its receipt; so do we.
+                let is_stated = std::mem::replace(&mut flow.is_stated, true);
+                let told = vec![(number, outcome.clone())];
                 self.actions.push_back(Action::Say(TransferMessage::Settled(told)));
+                if !is_stated {
+                    self.actions.push_back(Action::Settled(slot, number, outcome));
+                }
             }
             Phase::Standing | Phase::Open => {
-                let dropped: usize = std::mem::take(&mut flow.held).values().map(Vec::len).sum();
-                self.kept_bytes -= dropped;
+                self.kept_bytes -= flow.drop_held();
                 flow.phase = Phase::Standing;
                 flow.end = None;
                 self.stand(slot);
@@ -345,10 +433,10 @@ impl Receiver {
         if flow.held.contains_key(&offset) {
             return Ok(());
         }
-        if self.kept_bytes + bytes.len() > self.window_bytes + self.piece_bytes_max {
+        if self.kept_bytes + cost(bytes.len()) > self.window_bytes + cost(self.piece_bytes_max) {
             return Err(protocol("more than the window was sent"));
         }
-        self.kept_bytes += bytes.len();
+        self.kept_bytes += cost(bytes.len());
         flow.held.insert(offset, bytes);
         while let Some(entry) = flow.held.first_entry() {
             let at = *entry.key();
@@ -360,9 +448,12 @@ impl Receiver {
             let known = ((flow.handed - at) as usize).min(bytes.len());
             bytes.drain(..known);
             self.kept_bytes -= known;
-            if !bytes.is_empty() {
+            if bytes.is_empty() {
+                self.kept_bytes -= cost(0);
+            } else {
                 let offset = flow.handed;
                 flow.handed += bytes.len() as u64;
+                flow.handed_pieces += 1;
                 self.actions.push_back(Action::Write(slot, offset, bytes));
             }
         }
@@ -376,16 +467,23 @@ impl Receiver {
         self.actions.push_back(Action::Say(TransferMessage::Flow(again)));
     }
 
-    /// What was handed out is written up to `bytes`, with this digest of all of it.
+    /// What was handed out of a flow that was over by then was not written.
+    pub fn skipped(&mut self, bytes: usize) {
+        self.abandoned_bytes = self.abandoned_bytes.saturating_sub(cost(bytes));
+    }
+
+    /// One more piece that was handed out is written, up to `bytes`, with this digest of all of the flow.
     pub fn written(&mut self, slot: Slot, bytes: u64, digest: Digest, now: Duration) {
         let Some(flow) = self.flows.get_mut(&slot) else { return };
         let grown = bytes - flow.written.0;
-        self.kept_bytes -= grown as usize;
         flow.written = (bytes, digest);
-        if matches!(flow.phase, Phase::Settled(_)) {
-            return;
+        if flow.is_settled() {
+            return self.skipped(grown as usize);
         }
+        self.kept_bytes -= cost(grown as usize);
+        flow.handed_pieces -= 1;
         self.dirty_bytes += grown;
+        self.dirty_pieces += 1;
         self.dirty.insert(slot);
         self.due.get_or_insert(now + self.mark_every);
         self.stand(slot);
@@ -396,14 +494,15 @@ impl Receiver {
     /// Time passed: call often enough that marks are not late.
     pub fn tick(&mut self, now: Duration) {
         // By a quarter of the window the sender has the rest to go on with.
-        let is_pressed = self.dirty_bytes >= self.window_bytes as u64 / 4;
+        let dirty = self.dirty_bytes + (self.dirty_pieces * limits::FLOW_PIECE_BESIDE_BYTES) as u64;
+        let is_pressed = dirty >= self.window_bytes as u64 / 4;
         let is_due = self.due.is_some_and(|due| now >= due) || is_pressed;
         if self.is_syncing || self.dirty.is_empty() || !is_due {
             return;
         }
         self.is_syncing = true;
         self.due = None;
-        self.dirty_bytes = 0;
+        (self.dirty_bytes, self.dirty_pieces) = (0, 0);
         let slots = std::mem::take(&mut self.dirty);
         let marks = slots.iter().filter_map(|slot| {
             let (bytes, digest) = self.flows.get(slot)?.written;
@@ -489,7 +588,7 @@ impl Receiver {
 
     fn settle(&mut self, slot: Slot, outcome: Outcome, tell: bool) {
         let Some(flow) = self.flows.get_mut(&slot) else { return };
-        if matches!(flow.phase, Phase::Settled(_)) {
+        if flow.is_settled() {
             return;
         }
         let outcome = match outcome {
@@ -498,9 +597,16 @@ impl Receiver {
             }
             outcome => outcome,
         };
-        let dropped: usize = std::mem::take(&mut flow.held).values().map(Vec::len).sum();
-        self.kept_bytes -= dropped;
+        // The sender has its room again as soon as it hears of it, whether or not it is written by then.
+        let handed = (flow.handed - flow.written.0) as usize + flow.handed_pieces * cost(0);
+        self.kept_bytes -= flow.drop_held() + handed;
+        self.abandoned_bytes += handed;
+        self.settled += 1;
         flow.phase = Phase::Settled(outcome.clone());
+        // Another sender may give the number to another flow; if it begins this one, it hears of it then.
+        let number = flow.begin.flow;
+        let is_known = self.numbers.get(&number) == Some(&slot);
+        flow.is_stated = is_known;
         match &outcome {
             Outcome::Done { .. } => {
                 self.totals.done += 1;
@@ -508,11 +614,14 @@ impl Receiver {
             }
             _ => self.totals.failed += 1,
         }
-        if tell {
-            let told = vec![(flow.begin.flow, outcome.clone())];
+        if tell && is_known {
+            let told = vec![(number, outcome.clone())];
             self.actions.push_back(Action::Say(TransferMessage::Settled(told)));
         }
-        self.actions.push_back(Action::Settled(slot, flow.begin.flow, outcome));
+        self.actions.push_back(match is_known {
+            true => Action::Settled(slot, number, outcome),
+            false => Action::Forgotten(slot, number, outcome),
+        });
     }
 
     fn conclude(&mut self) {
@@ -520,14 +629,14 @@ impl Receiver {
             return;
         }
         // The sender gave them up, and its word was lost with the link.
-        let is_given_up = |flow: &Flow| !flow.is_bound && !matches!(flow.phase, Phase::Settled(_));
+        let is_given_up = |flow: &Flow| !flow.is_bound && !flow.is_settled();
         let given_up: Vec<Slot> =
             self.flows.iter().filter(|(_, flow)| is_given_up(flow)).map(|(slot, _)| *slot).collect();
         for slot in given_up {
             let failure = Failure::new(FailureKind::Changed, "stream", "the sender gave it up");
             self.settle(slot, Outcome::Failed(failure), false);
         }
-        if self.flows.values().all(|flow| matches!(flow.phase, Phase::Settled(_))) {
+        if self.settled == self.flows.len() {
             self.end.0 = true;
             self.actions.push_back(Action::Conclude);
         }
@@ -546,3 +655,7 @@ impl Receiver {
         self.flows.get(&slot).map(|flow| (&flow.begin, flow.name.as_ref(), flow.written.0))
     }
 }
+
+#[cfg(test)]
+#[path = "receiver/tests.rs"]
+mod tests;

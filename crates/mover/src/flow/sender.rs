@@ -83,6 +83,8 @@ struct Kept {
 
 struct Flow {
     begin: FlowBegin,
+    /// It is none: why it could not be read.
+    missed: Option<Failure>,
     /// Its name at the destination, if that is another.
     name: Option<RelativePath>,
     phase: Phase,
@@ -97,6 +99,27 @@ struct Flow {
 }
 
 impl Flow {
+    fn new(begin: FlowBegin, missed: Option<Failure>) -> Flow {
+        let (kept, from) = (VecDeque::new(), (0, digest_of_nothing()));
+        Flow {
+            begin,
+            missed,
+            name: None,
+            phase: Phase::Asked,
+            marked: 0,
+            resumed: 0,
+            from,
+            kept,
+            is_ended: false,
+        }
+    }
+
+    /// What is said of one that could not be read.
+    fn aside(&self) -> Option<TransferMessage> {
+        let outcome = Outcome::Failed(self.missed.clone()?);
+        Some(TransferMessage::Aside(vec![(self.begin.flow, self.begin.path.clone(), outcome)]))
+    }
+
     /// Bytes read so far, and their digest.
     fn end(&self) -> (u64, Digest) {
         self.kept.back().map_or(self.from, |kept| (kept.piece.end(), kept.piece.prefix))
@@ -135,6 +158,13 @@ pub struct Progress {
     pub kept_bytes: u64,
 }
 
+impl Progress {
+    /// Whether nothing that was read waits to be marked. What was read of a flow that failed never will be.
+    pub fn is_at_rest(&self) -> bool {
+        self.kept_bytes == 0
+    }
+}
+
 /// See the module.
 pub struct Sender {
     window_bytes: usize,
@@ -142,6 +172,7 @@ pub struct Sender {
     next_flow: u64,
     ready: VecDeque<(EntryId, u64)>,
     kept_bytes: usize,
+    kept_pieces: usize,
     progress: Progress,
     is_linked: bool,
     is_last_told: bool,
@@ -151,7 +182,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Keeps at most so many bytes (and one piece more).
+    /// Keeps at most so many bytes (and one piece more), with what is kept beside each piece.
     pub fn new(window_bytes: u64) -> Sender {
         Sender {
             window_bytes: usize::try_from(window_bytes).unwrap_or(usize::MAX),
@@ -159,6 +190,7 @@ impl Sender {
             next_flow: 0,
             ready: VecDeque::new(),
             kept_bytes: 0,
+            kept_pieces: 0,
             progress: Progress::default(),
             is_linked: false,
             is_last_told: false,
@@ -205,13 +237,20 @@ impl Sender {
         if self.is_linked {
             self.say(FlowMessage::Begin(vec![begin.clone()]));
         }
-        let from = (0, digest_of_nothing());
-        let (kept, is_ended) = (VecDeque::new(), false);
-        self.flows.insert(
-            flow,
-            Flow { begin, name: None, phase: Phase::Asked, marked: 0, resumed: 0, from, kept, is_ended },
-        );
+        self.flows.insert(flow, Flow::new(begin, None));
         Ok(flow)
+    }
+
+    /// A name that is no flow because it could not be read: the receiver counts it, and both have it in their receipts. No
+    /// file is made for it.
+    pub fn missed(&mut self, path: RelativePath, failure: Failure) {
+        let flow = EntryId(self.next_flow);
+        self.next_flow += 1;
+        self.progress.flows += 1;
+        let known = Flow::new(FlowBegin { flow, path, origin: Origin::default(), mode: 0 }, Some(failure));
+        let aside = known.aside().filter(|_| self.is_linked);
+        self.flows.insert(flow, known);
+        self.actions.extend(aside.map(Action::Say));
     }
 
     /// The source has compared its first bytes, as [`Action::Rewind`] asked: it goes on behind them, or cannot.
@@ -230,7 +269,7 @@ impl Sender {
 
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
-        self.kept_bytes < self.window_bytes
+        self.kept_bytes + self.kept_pieces * limits::FLOW_PIECE_BESIDE_BYTES < self.window_bytes
     }
 
     /// Where the source goes on. `None`: not now.
@@ -249,6 +288,7 @@ impl Sender {
         }
         let Some(flow) = self.flows.get_mut(&piece.flow) else { return Err(Elsewhere) };
         self.kept_bytes += piece.bytes.len();
+        self.kept_pieces += 1;
         self.progress.read_bytes += piece.bytes.len() as u64;
         self.ready.push_back((piece.flow, piece.offset));
         flow.kept.push_back(Kept { piece: Arc::new(piece), carrier: Carrier::Waiting, damaged: 0 });
@@ -313,11 +353,14 @@ impl Sender {
         self.unlink();
         self.is_linked = true;
         self.is_last_told = false;
-        let open = self.flows.values().filter(|flow| !flow.is_settled());
-        let begins: Vec<FlowBegin> = open.map(|flow| flow.begin.clone()).collect();
+        let open = || self.flows.values().filter(|flow| !flow.is_settled());
+        let begins: Vec<FlowBegin> =
+            open().filter(|flow| flow.missed.is_none()).map(|flow| flow.begin.clone()).collect();
+        let asides: Vec<Action> = open().filter_map(Flow::aside).map(Action::Say).collect();
         for batch in begins.chunks(limits::OFFER_ENTRIES_MAX) {
             self.say(FlowMessage::Begin(batch.to_vec()));
         }
+        self.actions.extend(asides);
         self.tell_last();
     }
 
@@ -393,6 +436,9 @@ impl Sender {
         let Some(flow) = self.flows.get_mut(&at.flow) else {
             return Err(protocol("the receiver stands with a flow that there is not"));
         };
+        if flow.missed.is_some() {
+            return Err(protocol("the receiver stands with what is no flow"));
+        }
         if flow.phase != Phase::Asked {
             // It crossed our word that the flow is over.
             return match flow.phase {
@@ -426,6 +472,7 @@ impl Sender {
                 self.give_up(at.flow, failure);
             }
             None => {
+                self.kept_pieces -= flow.kept.len();
                 let dropped: usize = flow.kept.drain(..).map(|kept| kept.piece.bytes.len()).sum();
                 self.kept_bytes -= dropped;
                 flow.phase = Phase::Rewinding(at);
@@ -458,6 +505,7 @@ impl Sender {
         while flow.kept.front().is_some_and(|kept| kept.piece.end() <= mark.bytes) {
             if let Some(kept) = flow.kept.pop_front() {
                 self.kept_bytes -= kept.piece.bytes.len();
+                self.kept_pieces -= 1;
             }
         }
         flow.from = (mark.bytes, mark.digest);
@@ -513,6 +561,7 @@ impl Sender {
         // What was read stays known for the receipt.
         known.from = known.end();
         known.marked = known.marked.max(if is_done { known.from.0 } else { 0 });
+        self.kept_pieces -= known.kept.len();
         let dropped: usize = known.kept.drain(..).map(|kept| kept.piece.bytes.len()).sum();
         self.kept_bytes -= dropped;
         self.progress.settled += 1;
@@ -538,4 +587,80 @@ impl Sender {
 fn differs(bytes: u64) -> Failure {
     let cause = "the destination's first bytes have another digest than the source's";
     Failure::new(FailureKind::Damage, "compare the stream", cause).in_range(0, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(bytes: u64, digest: Digest) -> FlowMark {
+        FlowMark { flow: EntryId(0), bytes, digest }
+    }
+
+    /// A flow that goes on at nothing.
+    fn open(window_bytes: u64) -> Sender {
+        let mut sender = Sender::new(window_bytes);
+        sender.link_up();
+        let path = RelativePath::new(b"x".to_vec()).unwrap();
+        sender.begin(path, Origin::default(), 0o644).unwrap();
+        let at = mark(0, digest_of_nothing());
+        let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+        sender.hear(TransferMessage::Flow(stand)).unwrap();
+        sender
+    }
+
+    fn push_byte(sender: &mut Sender, offset: u64) {
+        let digest = Digest([offset as u8; 32]);
+        let piece = Piece { flow: EntryId(0), offset, bytes: vec![1], digest, prefix: digest };
+        sender.push(piece).unwrap();
+    }
+
+    #[test]
+    fn a_byte_in_a_piece_of_its_own_counts_with_what_is_kept_beside_it() {
+        let mut sender = open(64 << 10);
+        let mut pieces = 0;
+        while sender.has_room() {
+            push_byte(&mut sender, pieces);
+            pieces += 1;
+        }
+        assert_eq!(pieces, (64 << 10) / (limits::FLOW_PIECE_BESIDE_BYTES as u64 + 1) + 1);
+        let marks = FlowMessage::Mark(vec![mark(pieces, Digest([(pieces - 1) as u8; 32]))]);
+        sender.hear(TransferMessage::Flow(marks)).unwrap();
+        assert!(sender.has_room() && sender.progress().is_at_rest());
+    }
+
+    #[test]
+    fn what_was_read_of_a_flow_that_failed_is_not_waited_for() {
+        let mut sender = open(64 << 10);
+        push_byte(&mut sender, 0);
+        assert!(!sender.progress().is_at_rest());
+        sender.give_up(EntryId(0), Failure::new(FailureKind::Io, "read", "the disk is gone"));
+        let progress = sender.progress();
+        assert!(progress.is_at_rest() && progress.marked_bytes < progress.read_bytes, "{progress:?}");
+        assert!(sender.has_room());
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_said_aside_until_the_receiver_has_counted_it() {
+        let mut sender = open(64 << 10);
+        let said = |sender: &mut Sender| {
+            let actions = std::iter::from_fn(|| sender.take_action());
+            actions.filter(|action| matches!(action, Action::Say(TransferMessage::Aside(_)))).count()
+        };
+        let failure = Failure::new(FailureKind::Permission, "open", "Permission denied");
+        sender.missed(RelativePath::new(b"secret".to_vec()).unwrap(), failure.clone());
+        assert!(sender.awaits_peer());
+        assert_eq!(said(&mut sender), 1);
+        sender.link_up();
+        assert_eq!(said(&mut sender), 1);
+        let stand = FlowStand {
+            at: FlowMark { flow: EntryId(1), ..mark(0, digest_of_nothing()) },
+            is_ours: true,
+            name: None,
+        };
+        assert!(sender.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).is_err());
+        sender.hear(TransferMessage::Settled(vec![(EntryId(1), Outcome::Failed(failure))])).unwrap();
+        sender.link_up();
+        assert_eq!(said(&mut sender), 0);
+    }
 }

@@ -8,7 +8,7 @@
 //! damaged, and so never shows a mark that was not recorded. Whoever goes on reads the bytes again and compares.
 
 use crate::failure::{self, Failure, FailureKind, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use thalweg_sys::{Dir, File, Kind, Links, Replace};
@@ -52,6 +52,11 @@ pub struct Marks {
     known: BTreeMap<u64, Known>,
     /// Flows of which the file does not know that they began.
     unwritten: Vec<u64>,
+    /// Flows at whose names another's file stands. Until one has a mark, nobody but us in this transfer knows of it: whoever
+    /// comes after us must not take that file for ours.
+    anothers: BTreeSet<u64>,
+    by_source: BTreeMap<(RelativePath, Origin), u64>,
+    names: BTreeSet<RelativePath>,
     next: u64,
     failed: Option<Failure>,
 }
@@ -72,8 +77,13 @@ impl Marks {
         let bytes = file.read_to_end(FILE_BYTES_MAX).map_err(of_io)?;
         let (known, end) = replay(&bytes)?;
         let next = known.keys().next_back().map_or(1, |last| last + 1);
-        let unwritten = Vec::new();
-        let mut marks = Marks { dir, file, end, floor: end, known, unwritten, next, failed: None };
+        let by_source = known.iter().map(|(number, known)| ((known.path.clone(), known.origin), *number));
+        let by_source = by_source.rev().collect();
+        let names = known.values().map(|known| known.name.clone()).collect();
+        let (unwritten, anothers) = (Vec::new(), BTreeSet::new());
+        let floor = end;
+        let mut marks =
+            Marks { dir, file, end, floor, known, unwritten, anothers, by_source, names, next, failed: None };
         if end == 0 {
             marks.rewrite().map_err(of_io)?;
         } else {
@@ -85,22 +95,45 @@ impl Marks {
 
     /// The flow of this name and origin, if it is known.
     pub fn find(&self, path: &RelativePath, origin: &Origin) -> Option<(u64, &Known)> {
-        let is_it = |known: &Known| known.path == *path && known.origin == *origin;
-        self.known.iter().find(|(_, known)| is_it(known)).map(|(number, known)| (*number, known))
+        let number = *self.by_source.get(&(path.clone(), *origin))?;
+        self.known.get(&number).map(|known| (number, known))
     }
 
     /// Whether a flow has this name below the destination.
     pub fn has_name(&self, name: &RelativePath) -> bool {
-        self.known.values().any(|known| known.name == *name)
+        self.names.contains(name)
     }
 
-    /// A flow begins; says its number.
-    pub fn begin(&mut self, path: RelativePath, origin: Origin, name: RelativePath) -> u64 {
+    /// Whether what stands at a flow's name is ours: it was made for it, or has a mark.
+    pub fn is_ours(&self, number: u64) -> bool {
+        !self.anothers.contains(&number)
+    }
+
+    /// A flow begins; says its number. `is_anothers`: a file that nobody knows stands at its name. Only with its first mark
+    /// that one is ours.
+    pub fn begin(
+        &mut self,
+        path: RelativePath,
+        origin: Origin,
+        name: RelativePath,
+        is_anothers: bool,
+    ) -> u64 {
         let number = self.next;
         self.next += 1;
+        self.by_source.insert((path.clone(), origin), number);
+        self.names.insert(name.clone());
         self.known.insert(number, Known { path, origin, name, bytes: 0, digest: None, is_complete: false });
-        self.unwritten.push(number);
+        match is_anothers {
+            true => drop(self.anothers.insert(number)),
+            false => self.unwritten.push(number),
+        }
         number
+    }
+
+    fn is_ours_now(&mut self, number: u64) {
+        if self.anothers.remove(&number) {
+            self.unwritten.push(number);
+        }
     }
 
     /// Notes marks, and flows that began, and makes the note durable.
@@ -110,6 +143,7 @@ impl Marks {
     pub fn record(&mut self, marks: &[(u64, u64, Digest)]) -> Result<()> {
         self.failed.clone().map_or(Ok(()), Err)?;
         for (number, bytes, digest) in marks {
+            self.is_ours_now(*number);
             if let Some(known) = self.known.get_mut(number) {
                 (known.bytes, known.digest, known.is_complete) = (*bytes, Some(*digest), false);
             }
@@ -127,6 +161,7 @@ impl Marks {
     /// As [`Marks::record`].
     pub fn end(&mut self, number: u64) -> Result<()> {
         self.failed.clone().map_or(Ok(()), Err)?;
+        self.is_ours_now(number);
         let Some(known) = self.known.get_mut(&number) else { return Ok(()) };
         known.is_complete = true;
         let mut bytes = self.encode_unwritten();
@@ -134,9 +169,9 @@ impl Marks {
         self.append(&bytes)
     }
 
-    /// Whether every flow that began is complete.
+    /// Whether every flow that has something here is complete.
     pub fn is_complete(&self) -> bool {
-        self.known.values().all(|known| known.is_complete)
+        self.known.iter().all(|(number, known)| known.is_complete || !self.is_ours(*number))
     }
 
     fn encode_unwritten(&mut self) -> Vec<u8> {
@@ -171,7 +206,7 @@ impl Marks {
             record.encode(at, &mut bytes);
         };
         add(MarkRecord::Header { layout: LAYOUT });
-        for (number, known) in &self.known {
+        for (number, known) in self.known.iter().filter(|(number, _)| !self.anothers.contains(number)) {
             add(begin_record(*number, known));
             if let Some(digest) = known.digest {
                 add(MarkRecord::Marks(vec![(*number, known.bytes, digest)]));
@@ -262,7 +297,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let dir = Arc::new(Dir::open(scratch.path()).unwrap());
         let mut marks = Marks::open(dir.clone()).unwrap();
-        let log = marks.begin(path("log"), Origin([1; 16]), path("log"));
+        let log = marks.begin(path("log"), Origin([1; 16]), path("log"), false);
         marks.record(&[(log, 10, Digest([1; 32]))]).unwrap();
         marks.record(&[(log, 25, Digest([2; 32]))]).unwrap();
         let whole = std::fs::read(scratch.path().join("marks")).unwrap();
@@ -284,8 +319,8 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let dir = Arc::new(Dir::open(scratch.path()).unwrap());
         let mut marks = Marks::open(dir.clone()).unwrap();
-        let (a, b) = (marks.begin(path("a"), Origin([1; 16]), path("a")), 2);
-        assert_eq!(marks.begin(path("b"), Origin([2; 16]), path("b.~2~")), b);
+        let (a, b) = (marks.begin(path("a"), Origin([1; 16]), path("a"), false), 2);
+        assert_eq!(marks.begin(path("b"), Origin([2; 16]), path("b.~2~"), false), b);
         marks.record(&[(b, 7, Digest([7; 32]))]).unwrap();
         for bytes in 1..3000 {
             marks.record(&[(a, bytes, Digest([1; 32]))]).unwrap();
@@ -296,5 +331,31 @@ mod tests {
         assert_eq!(marks.find(&path("a"), &Origin([1; 16])).unwrap().1.bytes, 2999);
         let (number, known) = marks.find(&path("b"), &Origin([2; 16])).unwrap();
         assert_eq!((number, known.bytes, known.name.as_bytes()), (b, 7, &b"b.~2~"[..]));
+    }
+
+    #[test]
+    fn what_stands_at_a_name_is_not_ours_before_it_has_a_mark() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut marks = Marks::open(dir.clone()).unwrap();
+        let (mine, theirs) = (Origin([1; 16]), Origin([2; 16]));
+        let ours = marks.begin(path("a"), mine, path("a"), false);
+        let anothers = marks.begin(path("b"), theirs, path("b"), true);
+        assert!(marks.has_name(&path("b")) && marks.is_ours(ours) && !marks.is_ours(anothers));
+        marks.record(&[(ours, 5, Digest([1; 32]))]).unwrap();
+        marks.end(ours).unwrap();
+        assert!(marks.is_complete(), "what is another's keeps nothing here");
+        marks.rewrite().unwrap();
+        drop(marks);
+        let mut marks = Marks::open(dir.clone()).unwrap();
+        assert!(marks.find(&path("a"), &mine).is_some());
+        assert!(marks.find(&path("b"), &theirs).is_none() && !marks.has_name(&path("b")));
+        // It begins as the source does, and was gone on with.
+        let number = marks.begin(path("b"), theirs, path("b"), true);
+        marks.record(&[(number, 9, Digest([2; 32]))]).unwrap();
+        assert!(marks.is_ours(number) && !marks.is_complete());
+        drop(marks);
+        let marks = Marks::open(dir).unwrap();
+        assert_eq!(marks.find(&path("b"), &theirs).unwrap().1.bytes, 9);
     }
 }

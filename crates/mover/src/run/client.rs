@@ -219,6 +219,10 @@ impl Owner for ClientOwner {
         self.mail.knock_now();
     }
 
+    fn on_goodbye(&self, _: &Arc<Session>, _: Option<&Failure>) {
+        self.mail.knock_now();
+    }
+
     fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
         self.connect.stream_lost(stream);
         // Our own; what the peer lacks it has said.
@@ -295,7 +299,7 @@ impl Client {
         let keeper = Keeper { session: session.clone(), dialler, mail: mail.clone(), rtt };
         std::thread::Builder::new()
             .name("dial".into())
-            .spawn(move || keeper.run())
+            .spawn(move || keeper.run_guarded())
             .map_err(|error| failure::of_io("start a thread", &error))?;
         let system = answer.system;
         let answer_timeout = settings.patience.min(ANSWER_TIMEOUT);
@@ -346,10 +350,10 @@ impl Client {
         }
     }
 
-    /// Turns the knobs of a transfer that the server sends.
-    pub fn steer(&self, number: TransferNumber, steer: Steer) {
-        // Without a link the terms hold, and the caller says it again when it changes.
-        let _ = self.session.say(Message::Steer(number, steer));
+    /// Turns the knobs of a transfer that the server sends. False without a link; and a link that breaks may take it along:
+    /// it is to be said again when another one stands, see [`Session::epoch`].
+    pub fn steer(&self, number: TransferNumber, steer: Steer) -> bool {
+        self.session.say(Message::Steer(number, steer)).is_ok()
     }
 
     /// Ends a transfer from this side, whatever became of it; the others go on.

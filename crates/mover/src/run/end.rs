@@ -82,6 +82,11 @@ impl End {
         self.tell(block.map(Told::Block));
     }
 
+    /// Memory of lines that wait for others of their blocks, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.root.as_ref().map_or(0, RootHasher::held_bytes)
+    }
+
     /// A part of the receipt beside the lines.
     pub fn tell(&mut self, told: impl IntoIterator<Item = Told>) {
         if let Some(lines) = &mut self.lines {

@@ -12,6 +12,8 @@ pub struct Settings {
     pub is_linked: bool,
     /// Whether it moves what is still being made.
     pub is_flow: bool,
+    /// Whether it gives way to others on the path.
+    pub yields: bool,
     /// Streams.
     pub streams: u16,
     /// Files under way.
@@ -37,6 +39,7 @@ pub fn evidence(settings: &Settings, entries: u64, sender: SideAccounts, receive
         },
         entries,
         is_flow: settings.is_flow,
+        yields: settings.yields,
         is_linked: settings.is_linked,
         streams: settings.streams,
         rate_bytes_per_s: settings.rate_bytes_per_s,

@@ -89,7 +89,7 @@ impl LocalTransfer {
     }
 
     /// Ends all threads and closes the destination.
-    pub fn close(self) {
+    pub fn close(mut self) {
         self.within.stop();
         if self.sender.ended().is_none() {
             self.sender.abort(Failure::new(FailureKind::Stopped, "copy", "stopped on request"));

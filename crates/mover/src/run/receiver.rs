@@ -18,6 +18,7 @@ use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::Copy;
 use crate::transfer::receiver::{Action, Claim, Finished, Limits, Receiver, RoundResult};
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{
     Heartbeat, Outcome, ScanTotals, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
 };
-use thalweg_wire::{Digest, Entry, EntryId, Kind};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, limits};
 
 use deciding::Decide;
 
@@ -43,6 +44,8 @@ pub struct ReceiveRun {
     decisions: Queue<Decide>,
     jobs: Queue<Job>,
     finishes: Queue<Job>,
+    /// Entries that are settled and wait to be noted.
+    unnoted: AtomicUsize,
     busy: Mutex<Busy>,
     /// A pull from somebody who may lie: what it asked for.
     expected: OnceLock<Expected>,
@@ -54,6 +57,9 @@ pub struct ReceiveRun {
 /// Memory of frames in the writes of one transfer, at most: eight streams with the usual four writes of 1 MiB in flight,
 /// each on a huge page. Streams that find none left write and wait.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
+
+/// See [`ReceiveRun::wait_for_notes`].
+const UNNOTED_MAX: usize = limits::ENTRIES_IN_FLIGHT_MAX;
 
 /// What the disk is doing right now: told to the sender, so that it need not guess why nothing moves.
 #[derive(Default)]
@@ -91,6 +97,7 @@ impl ReceiveRun {
             decisions,
             jobs,
             finishes,
+            unnoted: AtomicUsize::new(0),
             busy: Mutex::default(),
             expected: OnceLock::new(),
             threads: Mutex::default(),
@@ -171,7 +178,10 @@ impl ReceiveRun {
         if let Some(message) = state.end.hear(message) {
             let now = self.clock.now();
             let is_end = matches!(message, TransferMessage::OfferEnd(_));
-            let heard = self.check_expected(&message).and_then(|()| state.machine.hear(message, now));
+            let heard = self
+                .check_expected(&message)
+                .and_then(|()| check_receipt(&message, state.end.held_bytes()))
+                .and_then(|()| state.machine.hear(message, now));
             if let Err(failure) = heard {
                 state.machine.abort(failure.clone());
                 self.pump(&mut state);
@@ -313,7 +323,20 @@ impl ReceiveRun {
     /// Has what settled noted in the catalogue: together, for a thread is not woken for each.
     fn note_soon(&self, settled: &mut Vec<(Arc<Entry>, Outcome)>) {
         if !settled.is_empty() {
+            self.unnoted.fetch_add(settled.len(), Ordering::AcqRel);
             self.do_soon(Job::Settled(std::mem::take(settled)));
+        }
+    }
+
+    /// Waits until no more entries are settled and not noted than may be in flight. While a sync takes its time, nobody notes;
+    /// and what is unchanged settles without one.
+    fn wait_for_notes(&self) {
+        while self.unnoted.load(Ordering::Acquire) > UNNOTED_MAX {
+            let state = self.lock();
+            if state.end.is_closed {
+                return;
+            }
+            drop(self.common.wait_in(state, Duration::from_millis(5)));
         }
     }
 
@@ -330,6 +353,17 @@ impl ReceiveRun {
 
     fn lock(&self) -> MutexGuard<'_, State<Receiver, ()>> {
         self.common.lock()
+    }
+}
+
+/// Entry numbers of which many never come would have the lines of all others kept for ever.
+fn check_receipt(message: &TransferMessage, held_bytes: usize) -> Result<()> {
+    match message {
+        TransferMessage::Offer(_) if held_bytes > limits::RECEIPT_BYTES_HELD_MAX => {
+            let cause = "more entries are settled behind some that are not than a receipt may wait for";
+            Err(Failure::new(FailureKind::Protocol, "receive", cause))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -587,6 +621,10 @@ impl Receiving for ReceiveRun {
         let now = self.clock.now();
         state.machine.finished(results, now);
         self.pump(&mut state);
+    }
+
+    fn noted(&self, entries: usize) {
+        self.unnoted.fetch_sub(entries, Ordering::AcqRel);
     }
 
     fn concluded(&self, conclusion: Conclusion) {

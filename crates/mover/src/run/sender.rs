@@ -134,6 +134,11 @@ impl SendRun {
         self.pace.leave(Some(rate));
     }
 
+    /// Yields to nobody: nothing shows what others leave.
+    pub fn leave_all(&self) {
+        self.pace.leave(None);
+    }
+
     /// Starts the scan on a thread of its own.
     ///
     /// # Errors
@@ -198,23 +203,27 @@ impl SendRun {
     /// The link stands (again).
     pub fn link_up(&self) {
         let mut state = self.lock();
+        // A link that takes the place of another may come before anybody saw the other's streams end.
+        (0..state.machine.streams()).for_each(|_| self.common.accounts.leave(Stage::Read));
         state.machine.link_up();
         self.pump(&mut state);
     }
 
     /// A stream is ready.
     pub fn stream_up(&self, stream: u16) {
+        let mut state = self.lock();
         // Told twice by a stream that comes while the transfer is added.
-        if self.lock().machine.stream_up(stream) {
+        if state.machine.stream_up(stream) {
             self.common.accounts.enter(Stage::Read);
         }
     }
 
     /// A stream is gone.
     pub fn stream_lost(&self, stream: u16) {
-        self.common.accounts.leave(Stage::Read);
         let mut state = self.lock();
-        state.machine.stream_lost(stream);
+        if state.machine.stream_lost(stream) {
+            self.common.accounts.leave(Stage::Read);
+        }
         self.pump(&mut state);
     }
 
@@ -312,5 +321,106 @@ impl Party for SendRun {
 
     fn number(&self) -> TransferNumber {
         self.number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::synthetic::NoiseSource;
+    use thalweg_wire::EntryId;
+    use thalweg_wire::frame::Inner;
+    use thalweg_wire::message::{Outcome, Want};
+
+    struct Nobody;
+
+    impl Outbox for Nobody {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {}
+        fn work(&self) {}
+    }
+
+    struct Nowhere;
+
+    impl Outlet for Nowhere {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A sender of two small files that wait to be wanted.
+    fn run(terms: &Terms) -> Arc<SendRun> {
+        run_of(2, terms, Limits::for_terms(terms))
+    }
+
+    fn run_of(files: u64, terms: &Terms, limits: Limits) -> Arc<SendRun> {
+        let source = Arc::new(NoiseSource { bytes: files << 10, file_bytes: 1 << 10 });
+        let (nobody, events) = (Box::new(Nobody), crate::event::nobody());
+        let run = SendRun::new(TransferNumber(0), source, terms.clone(), limits, nobody, events);
+        run.stream_up(0);
+        run.scan();
+        run
+    }
+
+    /// Sends one of them; how many frames a rate was asked about so far.
+    fn frames_paced(run: &SendRun, lane: &mut SendLane, entry: u64) -> u64 {
+        run.hear(TransferMessage::Want(vec![(EntryId(entry), Want::Whole)])).unwrap();
+        assert!(matches!(run.work(lane, &mut Nowhere).unwrap(), Did::Work));
+        run.own_accounts().stage(Stage::Pace as u8).items
+    }
+
+    #[test]
+    fn a_rate_that_is_set_while_a_copy_runs_holds_though_it_began_without_one() {
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let run = run(&terms);
+        let mut lane = SendLane::new(0, &terms).unwrap();
+        assert_eq!(frames_paced(&run, &mut lane, 0), 0);
+        run.steer(&Steer { rate_bytes_per_s: Some(1 << 30), ..Steer::default() });
+        assert_eq!(frames_paced(&run, &mut lane, 1), 1);
+    }
+
+    /// One file in each block of the receipt takes its time, the others do not.
+    #[test]
+    fn the_scan_waits_while_too_much_is_settled_behind_what_is_not() {
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let run = run_of(1024, &terms, Limits { receipt_bytes: 50_000, ..Limits::for_terms(&terms) });
+        let has_room = || {
+            let state = run.lock();
+            state.machine.has_room(state.end.held_bytes())
+        };
+        let settle = |ids: Vec<u64>| {
+            let outcome = Outcome::Done { digest: None, losses: Vec::new() };
+            let settled = ids.into_iter().map(|id| (EntryId(id), outcome.clone())).collect();
+            run.hear(TransferMessage::Settled(settled)).unwrap();
+        };
+        settle((1..100).collect());
+        assert!(has_room());
+        settle((100..1024).filter(|id| *id != 512).collect());
+        assert!(!has_room());
+        settle(vec![512]);
+        settle(vec![0]);
+        assert!(has_room());
+    }
+
+    #[test]
+    fn a_stream_of_a_link_that_was_replaced_counts_once() {
+        let run = run(&Terms::of(4 << 20, 1 << 20));
+        let threads = || run.own_accounts().stage(Stage::Read as u8).threads;
+        run.link_up();
+        run.stream_up(0);
+        run.stream_up(0);
+        assert_eq!(threads(), 1);
+        run.stream_lost(0);
+        // Its thread saw the end later than the session.
+        run.stream_lost(0);
+        (0..2).for_each(|stream| run.stream_up(stream));
+        assert_eq!(threads(), 2);
+    }
+
+    #[test]
+    fn who_yields_is_held_to_what_others_leave_though_no_rate_was_asked_for() {
+        let terms = Terms { yields: true, ..Terms::of(4 << 20, 1 << 20) };
+        let run = run(&terms);
+        let mut lane = SendLane::new(0, &terms).unwrap();
+        assert_eq!(frames_paced(&run, &mut lane, 0), 1);
     }
 }

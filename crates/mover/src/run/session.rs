@@ -57,6 +57,8 @@ pub trait Owner: Send + Sync {
     fn on_message(&self, session: &Arc<Session>, message: Message);
     /// The link is gone.
     fn on_link_lost(&self, session: &Arc<Session>, why: &Failure);
+    /// The peer ended the session: in order, or for this reason.
+    fn on_goodbye(&self, session: &Arc<Session>, why: Option<&Failure>);
     /// A stream is gone while the link stands.
     fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure);
     /// A stream on which we send gets nothing across, and is about to be given up.
@@ -364,6 +366,11 @@ impl Session {
         self.lock().streams.keys().copied().collect()
     }
 
+    /// Number of the link that stands: each one that comes or goes has a higher one.
+    pub fn epoch(&self) -> u64 {
+        self.lock().epoch
+    }
+
     /// Since when there is no link, if there is none.
     pub fn lost_since(&self) -> Option<Instant> {
         self.lock().lost_at
@@ -476,12 +483,12 @@ impl Session {
             (None, Message::Transfer(number, message)) => self.keep_early(number, message),
             (_, Message::Goodbye(why)) => {
                 drop(_gate);
-                let failure = why.unwrap_or_else(|| {
+                let failure = why.clone().unwrap_or_else(|| {
                     Failure::new(FailureKind::Connection, "transfer", "the peer ended the session")
                 });
                 self.lock().failed = Some(failure.clone());
                 if let Ok(session) = self.strong() {
-                    self.owner.on_link_lost(&session, &failure);
+                    self.owner.on_goodbye(&session, why.as_ref());
                 }
                 self.close(Some(failure));
                 return;
@@ -570,7 +577,8 @@ impl Session {
             stop.stop();
         }
         self.transfers().iter().for_each(|transfer| transfer.stream_lost(stream));
-        if self.is_closed() {
+        // With the session its streams end.
+        if self.is_closed() || self.failure().is_some() {
             return;
         }
         (self.events)(Event::StreamLost(stream, why.clone()));

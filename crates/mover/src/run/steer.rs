@@ -82,6 +82,11 @@ impl Steering {
         self.steer
     }
 
+    /// The knobs as they stand.
+    pub fn now(&self) -> Steer {
+        self.steer
+    }
+
     /// Looks at the counters; returns the knobs if one is to be turned.
     pub fn look(&mut self, rate: &Rate, sample: &Sample) -> Option<Steer> {
         let wanted = rate.bytes_per_s();

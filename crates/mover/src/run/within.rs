@@ -88,12 +88,12 @@ impl Within {
         self.bell.stop();
     }
 
-    /// Ends its threads. Both sides are over before.
-    pub fn close(self) {
+    /// Ends its threads, when what was said is heard.
+    pub fn close(&mut self) {
         self.stop();
         for queue in &self.queues {
             let _ = queue.send(None);
         }
-        self.threads.into_iter().for_each(|thread| drop(thread.join()));
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }

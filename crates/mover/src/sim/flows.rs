@@ -29,7 +29,7 @@ use thalweg_wire::{Digest, EntryId, RelativePath};
 const STREAMS: u16 = 3;
 /// Steps in which faults may strike, and after which everything must have ended.
 const FAULTY_STEPS: u64 = 600;
-const STEPS_MAX: u64 = 400_000;
+const STEPS_MAX: u64 = 2_000_000;
 /// Classes of faults.
 const CLASSES: u64 = 7;
 
@@ -106,7 +106,7 @@ impl World {
         let count = if is_pipe { 1 } else { random.within(1, 4) };
         let terms = FlowTerms {
             until: Until::default(),
-            window_bytes: random.pick(&[64, 500, 5_000, 100_000]),
+            window_bytes: random.pick(&[1_000, 3_000, 9_000, 200_000]),
             mark_every_ms: random.pick(&[0, 10, 100, 1000]),
         };
         let piece_max = random.pick(&[1usize, 16, 100, 1000]);
@@ -348,7 +348,9 @@ impl World {
                 self.receiver.opened(slot, Ok(Stood { bytes, digest, is_ours: true, name: None }));
             }
             Received::Write(slot, offset, bytes) => {
-                let Some((index, hasher)) = self.slots.get_mut(&slot) else { return };
+                let Some((index, hasher)) = self.slots.get_mut(&slot) else {
+                    return self.receiver.skipped(bytes.len());
+                };
                 let stored = &mut self.stored[*index];
                 // Checked in `look`: a gap or a byte twice shows in the content.
                 stored.content.truncate(offset as usize);
@@ -397,7 +399,7 @@ impl World {
         while let Some(action) = self.receiver.take_action() {
             match action {
                 Received::Say(message) if self.is_linked => self.to_sender.push_back(message),
-                Received::Say(_) | Received::Settled(..) => {}
+                Received::Say(_) | Received::Settled(..) | Received::Forgotten(..) => {}
                 Received::Conclude => self.receiver.concluded(),
                 Received::Finished(_) => self.is_finished.1 = true,
                 job => self.jobs.push_back(job),

@@ -490,7 +490,7 @@ impl World {
             && sender.linked
             && !sender.scanning
             && sender.scan_at != usize::MAX
-            && sender.machine.has_room()
+            && sender.machine.has_room(0)
         {
             sender.scanning = true;
             let run = sender.run;

@@ -18,8 +18,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_wire::digest;
-use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
-use thalweg_wire::{Digest, Entry, EntryId};
+use thalweg_wire::frame::{Encoding, FrameKind, Inner, PACK_ITEM_BYTES, PackItem};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, limits};
 
 /// The receiving stages of one stream for one transfer.
 pub struct Intake {
@@ -76,6 +76,10 @@ impl Intake {
         let run = self.run.clone();
         let mut watch = Stopwatch::start(run.accounts());
         let raw = inner.raw_bytes as usize;
+        // Before there is memory for it: what is compressed may claim to be more than any frame of this transfer.
+        if raw > run.terms().segment_bytes as usize + limits::PACK_FILES_MAX * PACK_ITEM_BYTES {
+            return Err(protocol("more in a frame than a segment has"));
+        }
         // Taken out so that the expanded bytes may be borrowed while `self` is used; put back below.
         let mut unpacker = self.unpacker.take();
         let result = (|| {
@@ -110,6 +114,10 @@ impl Intake {
         let chunk_bytes = self.run.terms().chunk_bytes;
         let bytes = u64::from(inner.raw_bytes);
         let is_zeros = inner.kind == FrameKind::Zeros;
+        if is_zeros && !matches!(file.entry.kind, Kind::File { sparse, marked } if sparse || marked) {
+            // They are not written.
+            return Err(protocol("holes in a file that has none"));
+        }
         let digest = if is_zeros {
             file.rule.zeros(inner.offset, bytes)
         } else {

@@ -108,6 +108,8 @@ pub trait Receiving: Send + Sync {
     fn round_done(&self, result: RoundResult);
     /// Entries got their names, or did not.
     fn finished(&self, results: Finished);
+    /// So many settled entries were noted in the catalogue.
+    fn noted(&self, entries: usize);
     /// The end is done.
     fn concluded(&self, conclusion: Conclusion);
 }

@@ -63,10 +63,11 @@ pub fn work(run: &dyn Receiving, jobs: &Receiver<Job>, stage: Stage) {
             }
             Job::Discard(ready) => run.destination().discard(ready),
             Job::Settled(entries) => {
-                for (entry, outcome) in entries {
-                    run.destination().settled(&entry, &outcome);
+                for (entry, outcome) in &entries {
+                    run.destination().settled(entry, outcome);
                     watch.quick(Stage::Finish, 0);
                 }
+                run.noted(entries.len());
             }
             Job::Skipped(path) => run.destination().skipped(&path),
             Job::Stop => return,

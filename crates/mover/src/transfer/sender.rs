@@ -40,6 +40,8 @@ pub struct Limits {
     pub entries: usize,
     /// Heap bytes of those entries.
     pub entry_bytes: usize,
+    /// Bytes of receipt lines that wait for entries before them.
+    pub receipt_bytes: usize,
     /// Files with chunks in flight at once (*concurrency*).
     pub concurrency: usize,
     /// Chunks and packs of one stream that are handed out and not verified (*depth*).
@@ -101,6 +103,7 @@ impl Limits {
         Limits {
             entries: limits::ENTRIES_IN_FLIGHT_MAX,
             entry_bytes: limits::ENTRY_BYTES_IN_FLIGHT_MAX,
+            receipt_bytes: limits::RECEIPT_BYTES_WAITING_MAX,
             concurrency: 256,
             // As many as the stream's window takes: a send waits when it is full.
             depth: usize::MAX,
@@ -369,10 +372,14 @@ impl Sender {
         self.actions.pop_front()
     }
 
-    /// Whether the scan may hand over more entries. Ask again after something was settled.
-    pub fn has_room(&self) -> bool {
-        self.items.len() + self.asides.len() < self.limits.entries
+    /// Whether the scan may hand over more entries, while so many bytes of receipt lines wait for entries of their blocks.
+    /// Ask again after something was settled.
+    pub fn has_room(&self, receipt_bytes: usize) -> bool {
+        let unsettled = self.items.len() + self.asides.len();
+        unsettled < self.limits.entries
             && self.item_bytes < self.limits.entry_bytes
+            // Without one that is unsettled they wait for numbers that nobody has yet.
+            && (receipt_bytes < self.limits.receipt_bytes || unsettled == 0)
     }
 
     /// Takes entries from the scan, numbers them (from the first number returned on) and offers them.

@@ -280,8 +280,9 @@ pub(crate) fn watch(
     seen: impl Fn() -> (u64, SideAccounts, SideAccounts),
 ) -> Option<Ended> {
     let tell = || {
+        // Looked at whether or not it is told: a daemon with slots measures by it.
+        let (entries, sender, receiver) = seen();
         if let Some(told) = told {
-            let (entries, sender, receiver) = seen();
             told.tell(session.streams().len(), entries, sender, receiver);
         }
     };

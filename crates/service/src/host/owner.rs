@@ -79,6 +79,14 @@ impl Owner for ServerOwner {
         tracing::info!(%why, "link lost");
     }
 
+    fn on_goodbye(&self, session: &Arc<Session>, why: Option<&Failure>) {
+        let peer = &session.peer;
+        match why {
+            None => tracing::info!(%peer, "session ended"),
+            Some(why) => tracing::info!(%peer, %why, "the client ended its session"),
+        }
+    }
+
     fn on_stream_lost(&self, session: &Arc<Session>, stream: u16, why: &Failure) {
         tracing::info!(stream, %why, "stream lost");
         if why.operation == NO_MEMORY {

@@ -14,7 +14,8 @@
 //!                       <----------------  Settled
 //! ```
 //!
-//! After an outage the sender begins every flow again that is not settled, and goes on behind where it stands.
+//! After an outage the sender begins every flow again that is not settled, and goes on behind where it stands. What it could
+//! not read it says aside ([`super::TransferMessage::Aside`]), with the number of a flow that never begins.
 
 use super::check_count;
 use crate::digest::Digest;

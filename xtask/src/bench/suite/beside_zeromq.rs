@@ -149,6 +149,30 @@ fn name(bytes: u64) -> String {
     }
 }
 
+/// For README.md, in a sentence: frames of 1 MiB; nothing if nothing was measured.
+pub fn in_short(results: &Results) -> String {
+    let scenario = name(1 << 20);
+    let told: Vec<String> = TOOLS
+        .iter()
+        .filter_map(|(_, tool, _)| {
+            let series = |figure: fn(&Sample) -> f64| results.series(&scenario, tool, figure);
+            let (rate, cpu) = (series(Sample::gbit_per_s), series(Sample::cpu_s_per_gb));
+            (!rate.is_empty()).then(|| {
+                let [rate, cpu] = [rate, cpu].map(|series| page::number(page::median_of(&series)));
+                format!("{tool} {rate} Gbit/s at {cpu} CPU-s/GB")
+            })
+        })
+        .collect();
+    if told.is_empty() {
+        return String::new();
+    }
+    format!(
+        "Frames of {scenario} from one process to another: {}; only thalweg verifies them, only it and CURVE encrypt. `cargo \
+         xtask bench --suite {NAME}`.\n\n",
+        told.join(", "),
+    )
+}
+
 fn tell(results: &Results) -> Result<String> {
     let mut out = String::from(
         "| frame | tool | protection | Gbit/s | frames/s | CPU-s/GB | rate against thalweg | CPU against thalweg |\n\

@@ -102,7 +102,7 @@ impl Knobs {
         }
         add(What::Depth, numbers(DEPTHS).into_iter().chain([Step::Unbounded]).collect());
         if entries < ENTRIES_MIN {
-            let why = format!("{entries} files were moved: it matters from {ENTRIES_MIN} on");
+            let why = format!("a trial moves {}: it matters from {ENTRIES_MIN} on", units::entries(entries));
             knobs.left_out.push((What::Concurrency.name(), why));
         }
         if !has_chunks {

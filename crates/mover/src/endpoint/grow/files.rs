@@ -21,10 +21,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_sys::{Changed, Dir, Kind, Links, Watch, WatchId};
+use thalweg_sys::{Changed, Dir, Kind, Links, Watch, WatchId, usage};
 use thalweg_wire::message::Until;
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{EntryId, RelativePath};
+use thalweg_wire::{EntryId, RelativePath, limits};
 
 /// Time between two looks at everything, events or not.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -38,6 +38,11 @@ const HEAR_EVERY: Duration = Duration::from_millis(100);
 const REPLACED_IDLE: Duration = Duration::from_secs(5);
 /// Deepest directory that is looked into.
 const DEPTH_MAX: usize = 512;
+/// Files that are under way at the same time: the others wait for their turn. Half of the flows that there may be, because one
+/// that is cut is two for a while.
+const AT_ONCE_MAX: usize = limits::FLOWS_MAX / 2;
+/// So often a file is begun again, each time after it grew, that the destination or the source failed.
+const FAILURES_MAX: u8 = 3;
 
 /// What is streamed.
 pub struct FilesSpec {
@@ -65,12 +70,21 @@ pub struct FilesFeed {
     names: BTreeMap<RelativePath, Identity>,
     /// Files to be tended before the next wait.
     busy: BTreeSet<Identity>,
-    /// Complete at the destination, with so many bytes: not begun again before they have another length.
+    /// Over, with so many bytes: not begun again before they have another length.
     done: BTreeMap<Identity, u64>,
+    /// How often they failed.
+    failures: BTreeMap<Identity, u8>,
+    /// What could not be read at the last look, and why.
+    unread: BTreeMap<RelativePath, Failure>,
+    /// Files that may be open at the same time, and those that had no turn at the last look.
+    at_once: usize,
+    waiting: usize,
     grew_at: Instant,
     grown: BTreeMap<Identity, Instant>,
     is_last: bool,
     told: BTreeSet<Vec<u8>>,
+    /// That nobody can tell here who writes was told.
+    is_blind_told: bool,
 }
 
 impl FilesFeed {
@@ -85,10 +99,15 @@ impl FilesFeed {
             names: BTreeMap::new(),
             busy: BTreeSet::new(),
             done: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            unread: BTreeMap::new(),
+            at_once: at_once(),
+            waiting: 0,
             grew_at: Instant::now(),
             grown: BTreeMap::new(),
             is_last: false,
             told: BTreeSet::new(),
+            is_blind_told: false,
         }
     }
 
@@ -113,7 +132,7 @@ impl FilesFeed {
             // As long as nobody knows where files go on, that is what is waited for.
             let all_wait =
                 !self.busy.is_empty() && self.busy.iter().all(|identity| self.waits(identity, taker));
-            self.hear(if all_wait { STEP } else { Duration::ZERO }, taker, &mut buffer);
+            self.hear(if all_wait { STEP } else { Duration::ZERO }, taker, &mut buffer)?;
             self.tend(taker, &mut buffer, is_ending)?;
             self.conclude(taker, is_ending);
             if self.is_last && self.files.is_empty() {
@@ -180,6 +199,8 @@ impl FilesFeed {
     /// Looks at everything, and opens what is new.
     fn look(&mut self, taker: &dyn Taker) -> Result<()> {
         let mut names = BTreeMap::new();
+        self.unread.clear();
+        self.waiting = 0;
         match self.spec.name.clone() {
             Some(name) => {
                 let root = RelativePath::default();
@@ -190,6 +211,10 @@ impl FilesFeed {
                 } else if names.is_empty() && self.files.is_empty() && !self.spec.until.wait {
                     let cause = format!("{}: No such file", Escaped(&name));
                     return Err(Failure::new(FailureKind::NotFound, "open", cause));
+                }
+                if self.files.is_empty() && self.done.is_empty() && !self.spec.until.wait {
+                    // There is nothing else to wait for.
+                    self.unread.pop_first().map_or(Ok(()), |(_, failure)| Err(failure))?;
                 }
             }
             None => {
@@ -230,6 +255,7 @@ impl FilesFeed {
             Ok(entries) => entries,
             Err(error) => {
                 self.note_once(&at, &format!("cannot be listed: {error}"), taker);
+                self.unread.insert(at.clone(), failure::of_io("list", &error).at(&at));
                 return Ok(());
             }
         };
@@ -242,8 +268,13 @@ impl FilesFeed {
             let Ok(path) = at.join(&entry.name) else { continue };
             let is_dir = dir.stat(&entry.name).is_ok_and(|stat| stat.kind == Kind::Dir);
             if is_dir && path.depth() <= DEPTH_MAX {
-                if let Ok(below) = dir.open_beneath(&entry.name, Links::Refuse) {
-                    self.look_into(Arc::new(below), path, names, taker)?;
+                match dir.open_beneath(&entry.name, Links::Refuse) {
+                    Ok(below) => self.look_into(Arc::new(below), path, names, taker)?,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => {
+                        self.note_once(&path, &format!("cannot be opened: {error}"), taker);
+                        self.unread.insert(path.clone(), failure::of_io("open", &error).at(&path));
+                    }
                 }
             } else if let Some(path) = self.consider(&dir, &at, &entry.name, names, taker)? {
                 self.note_once(&path, "is no regular file: it is not streamed", taker);
@@ -271,7 +302,12 @@ impl FilesFeed {
         if self.files.contains_key(&identity) || self.is_last {
             return Ok(None);
         }
-        if self.done.get(&identity).is_some_and(|bytes| *bytes == stat.size) {
+        let is_given_up = self.failures.get(&identity).is_some_and(|failures| *failures >= FAILURES_MAX);
+        if is_given_up || self.done.get(&identity).is_some_and(|bytes| *bytes == stat.size) {
+            return Ok(None);
+        }
+        if self.files.len() >= self.at_once {
+            self.waiting += 1;
             return Ok(None);
         }
         let file = match dir.open_read(name) {
@@ -280,6 +316,7 @@ impl FilesFeed {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
                 self.note_once(&path, &format!("cannot be read: {error}"), taker);
+                self.unread.insert(path.clone(), failure::of_io("open", &error).at(&path));
                 return Ok(None);
             }
         };
@@ -328,10 +365,10 @@ impl FilesFeed {
     }
 
     /// Does what the destination asks for.
-    fn hear(&mut self, at_most: Duration, taker: &dyn Taker, buffer: &mut [u8]) {
+    fn hear(&mut self, at_most: Duration, taker: &dyn Taker, buffer: &mut [u8]) -> Result<()> {
         for wanted in taker.wanted(at_most) {
             match wanted {
-                Wanted::LetGo(flow) => {
+                Wanted::LetGo { flow, is_done } => {
                     if let Some(identity) = self.by_flow.remove(&flow)
                         && self.files.get(&identity).is_some_and(|file| file.flow == flow)
                         && let Some(file) = self.files.remove(&identity)
@@ -340,6 +377,9 @@ impl FilesFeed {
                         self.grown.remove(&identity);
                         if self.done.len() < DONE_MAX {
                             self.done.insert(identity, file.file.stat().map_or(0, |stat| stat.size));
+                            if !is_done {
+                                *self.failures.entry(identity).or_default() += 1;
+                            }
                         }
                     }
                 }
@@ -357,22 +397,20 @@ impl FilesFeed {
                     let was_cut = matches!(&result, Err(failure) if failure.kind == FailureKind::Changed);
                     taker.rewound(at.flow, result);
                     if was_cut {
-                        self.begin_cut(identity, taker);
+                        self.begin_cut(identity, taker)?;
                     }
                     self.busy.insert(identity);
                 }
             }
         }
+        Ok(())
     }
 
-    /// What a file has from its beginning, now that it was cut, is another flow.
-    fn begin_cut(&mut self, identity: Identity, taker: &dyn Taker) {
-        let Some(file) = self.files.get(&identity) else { return };
-        let (path, cuts) = (file.path.clone(), file.cuts + 1);
-        let Ok(handle) = file.file.try_clone() else { return };
-        if let Err(failure) = self.begin(path, handle, identity, cuts, taker) {
-            taker.note(failure.to_string());
-        }
+    /// What a file has from its beginning, now that it was cut, is another flow. What was read of the old one is kept
+    /// elsewhere: its handle is the new one's.
+    fn begin_cut(&mut self, identity: Identity, taker: &dyn Taker) -> Result<()> {
+        let Some(Growing { path, file, cuts, .. }) = self.files.remove(&identity) else { return Ok(()) };
+        self.begin(path, file, identity, cuts + 1, taker)
     }
 
     fn tend(&mut self, taker: &dyn Taker, buffer: &mut [u8], is_ending: bool) -> Result<()> {
@@ -410,11 +448,28 @@ impl FilesFeed {
                     ));
                     taker.end(file.flow);
                     file.is_ended = true;
-                    self.begin_cut(identity, taker);
+                    self.begin_cut(identity, taker)?;
                 }
                 Seen::AtEnd(position) => {
                     let idle = self.grown.get(&identity).map_or(Duration::ZERO, Instant::elapsed);
-                    if is_ending || is_complete(&self.spec.until, file, position, idle, marks.as_ref())? {
+                    let is_single = self.spec.name.is_some();
+                    // A directory has another end as well.
+                    let closed = || match file.is_closed() {
+                        Err(failure) if !is_single && !file.is_replaced => {
+                            if !std::mem::replace(&mut self.is_blind_told, true) {
+                                taker.note(format!(
+                                    "{}: a file is complete when the directory is",
+                                    failure.cause
+                                ));
+                            }
+                            Ok(false)
+                        }
+                        other => other,
+                    };
+                    let until = &self.spec.until;
+                    if is_ending
+                        || is_complete(until, (position, idle), file.is_replaced, marks.as_ref(), closed)?
+                    {
                         // It may have grown between the two looks.
                         if file.file.stat().is_ok_and(|stat| stat.size.min(limit) > position) {
                             self.busy.insert(identity);
@@ -440,6 +495,7 @@ impl FilesFeed {
         let all_ended = self.files.values().all(|file| file.is_ended);
         let single =
             self.spec.name.is_some() && all_ended && !(self.files.is_empty() && self.done.is_empty());
+        let is_ending = is_ending && all_ended && self.busy.is_empty();
         if idle {
             for file in self.files.values_mut().filter(|file| !file.is_ended) {
                 if taker.position(file.flow).is_none() {
@@ -448,8 +504,12 @@ impl FilesFeed {
                 file.end(taker);
             }
         }
-        if idle || (is_ending && all_ended && self.busy.is_empty()) || single {
+        // Those that have to wait for their turn have it when these are let go.
+        if self.waiting == 0 && (idle || is_ending || single) {
             self.is_last = true;
+            for (path, failure) in std::mem::take(&mut self.unread) {
+                taker.missed(path, failure);
+            }
             taker.last();
         }
     }
@@ -460,18 +520,27 @@ const TOLD_MAX: usize = 1000;
 /// Files that are complete and remembered: one that is forgotten is compared again.
 const DONE_MAX: usize = 1 << 20;
 
+/// Of the descriptors that this process may have a quarter: what is received, and others, have the rest.
+fn at_once() -> usize {
+    let descriptors =
+        usage::raise_open_files().map_or(1024, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    (descriptors / 4).clamp(1, AT_ONCE_MAX)
+}
+
 /// How far a file may be read.
 fn limit_of(until: &Until, marks: Option<&Known>) -> u64 {
     let marked = marks.map_or(u64::MAX, |known| known.bytes);
     until.bytes.unwrap_or(u64::MAX).min(marked)
 }
 
+/// Whether a file of which all `position` bytes were read, and that grew last `idle` ago, is complete. `closed`: whether nobody
+/// has it open for writing.
 fn is_complete(
     until: &Until,
-    file: &Growing,
-    position: u64,
-    idle: Duration,
+    (position, idle): (u64, Duration),
+    is_replaced: bool,
     marks: Option<&Known>,
+    closed: impl FnOnce() -> Result<bool>,
 ) -> Result<bool> {
     if until.bytes.is_some_and(|bytes| position >= bytes) {
         return Ok(true);
@@ -480,11 +549,11 @@ fn is_complete(
         // It comes from elsewhere, and there is more to come.
         return Ok(false);
     }
-    if file.is_replaced {
-        return Ok(file.is_closed().unwrap_or(idle >= REPLACED_IDLE));
+    if is_replaced {
+        return Ok(closed().unwrap_or(idle >= REPLACED_IDLE));
     }
     match until.closed {
-        true => file.is_closed(),
+        true => closed(),
         false => Ok(false),
     }
 }

@@ -41,7 +41,12 @@ pub enum Wanted {
         is_ours: bool,
     },
     /// The flow is over.
-    LetGo(EntryId),
+    LetGo {
+        /// Which one.
+        flow: EntryId,
+        /// The destination has all of it.
+        is_done: bool,
+    },
 }
 
 /// Takes flows from a feed.
@@ -67,6 +72,8 @@ pub trait Taker: Send + Sync {
     fn wanted(&self, at_most: Duration) -> Vec<Wanted>;
     /// The flow was read up to where it was to be rewound to, by this hasher; or cannot be.
     fn rewound(&self, flow: EntryId, result: Result<blake3::Hasher>);
+    /// This was to be a flow, or to have some in it, and could not be read: it is not at the destination.
+    fn missed(&self, path: RelativePath, failure: Failure);
     /// Something that a person may want to know.
     fn note(&self, text: String);
     /// It cannot go on at all.

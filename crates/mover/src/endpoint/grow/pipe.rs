@@ -100,14 +100,18 @@ impl Feed for PipeFeed {
         while !taker.is_over() {
             // Nothing is read before it is known what is there, and nothing after the end.
             if taker.position(flow).is_none() {
+                let mut is_over = false;
                 for wanted in taker.wanted(LOOK_AGAIN) {
                     match wanted {
                         Wanted::Rewind { at, is_ours } => {
                             let result = self.rewind(&at, is_ours, taker);
                             taker.rewound(flow, result);
                         }
-                        Wanted::LetGo(_) => return,
+                        Wanted::LetGo { .. } => is_over = true,
                     }
+                }
+                if is_over {
+                    return;
                 }
                 continue;
             }

@@ -5,20 +5,24 @@ use super::metadata::{Has, apply, differs, look_what_stayed};
 use super::spool::Spooled;
 use super::{failed, lock, sys_time};
 use crate::endpoint::Conclusion;
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, FailureKind};
 use std::io;
 use std::sync::atomic::Ordering;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{Loss, Outcome};
 
-/// Losses and troubles kept for the report; what is beyond is counted.
-const TROUBLES_MAX: usize = 100_000;
+/// Directories that are told one by one of those whose metadata were not kept in full; the others are told as a number.
+pub(super) const TOLD_MAX: usize = 100_000;
 
 /// In a spooled mode: the directory's own, which was opened for us for the time being.
 pub(super) const RESTORE: u32 = 1 << 31;
 
 impl LocalDestination {
     pub(super) fn conclude_all(&self, complete: bool) -> Conclusion {
+        self.conclude_telling(complete, TOLD_MAX)
+    }
+
+    fn conclude_telling(&self, complete: bool, told_max: usize) -> Conclusion {
         let mut conclusion = Conclusion::default();
         if let Err(failure) = self.check_sound() {
             conclusion.failed = Some(failure);
@@ -26,10 +30,17 @@ impl LocalDestination {
         }
         self.delete_all(complete, &mut conclusion);
         self.remove_aside(&mut conclusion);
+        let mut untold = 0;
         loop {
             let popped = lock(&self.spool).pop();
             match popped {
-                Ok(Some(item)) => self.conclude_directory(&item, &mut conclusion),
+                Ok(Some(item)) => match self.conclude_directory(&item) {
+                    None => {}
+                    Some(outcome) if conclusion.revised.len() < told_max => {
+                        conclusion.revised.push((item.path, outcome));
+                    }
+                    Some(_) => untold += 1,
+                },
                 Ok(None) => break,
                 Err(error) => {
                     conclusion.troubles.push(failure::of_io("read the metadata of directories", &error));
@@ -37,22 +48,22 @@ impl LocalDestination {
                 }
             }
         }
+        if untold > 0 {
+            let cause = format!("{untold} directories beside those that are named did not keep all of it");
+            conclusion.troubles.push(Failure::new(FailureKind::Unsupported, "set the metadata of", cause));
+        }
         if !self.terms.dry_run {
             conclusion.failed = self.sync_written(&[]).err();
         }
         conclusion
     }
 
-    fn conclude_directory(&self, item: &Spooled, conclusion: &mut Conclusion) {
-        if conclusion.revised.len() >= TROUBLES_MAX {
-            return;
-        }
+    /// What is worse of a directory than was told before; `None` if nothing is.
+    fn conclude_directory(&self, item: &Spooled) -> Option<Outcome> {
         match self.apply_directory(item) {
-            Ok(losses) if losses.is_empty() => {}
-            Ok(losses) => {
-                conclusion.revised.push((item.path.clone(), Outcome::Done { digest: None, losses }))
-            }
-            Err(failure) => conclusion.revised.push((item.path.clone(), Outcome::Failed(failure))),
+            Ok(losses) if losses.is_empty() => None,
+            Ok(losses) => Some(Outcome::Done { digest: None, losses }),
+            Err(failure) => Some(Outcome::Failed(failure)),
         }
     }
 
@@ -94,5 +105,48 @@ impl LocalDestination {
             self.changed_dir(item.path.as_bytes(), &place.dir, &place.territory);
         }
         Ok(losses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Destination;
+    use crate::endpoint::local::DestinationPlace;
+    use crate::manifest::Filter;
+    use std::os::unix::fs::PermissionsExt;
+    use thalweg_wire::entry::Xattr;
+    use thalweg_wire::message::{SourceForm, Terms};
+    use thalweg_wire::{Entry, EntryId, Evidence, Kind};
+
+    #[test]
+    fn every_directory_gets_its_mode_however_many_cannot_keep_all_of_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = DestinationPlace { path: scratch.path().join("to"), below: None };
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let to =
+            LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap();
+        for number in 0..5 {
+            to.decide(&Entry {
+                id: EntryId(number),
+                path: RelativePath::new(format!("d{number}").into_bytes()).unwrap(),
+                kind: Kind::Directory,
+                mode: 0o500,
+                uid: thalweg_sys::usage::effective_uid(),
+                gid: thalweg_sys::usage::effective_gid(),
+                evidence: Evidence::default(),
+                // No system has such attributes.
+                xattrs: vec![Xattr { name: b"nowhere.x".to_vec(), value: b"1".to_vec() }],
+            });
+        }
+        let conclusion = to.conclude_telling(true, 2);
+        assert_eq!(conclusion.revised.len(), 2);
+        let [trouble] = &conclusion.troubles[..] else { panic!("{:?}", conclusion.troubles) };
+        assert!(trouble.to_string().contains("3 directories beside"), "{trouble}");
+        for number in 0..5 {
+            let mode = scratch.path().join(format!("to/d{number}")).metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o500, "d{number}");
+        }
+        to.close(true);
     }
 }

@@ -4,6 +4,7 @@
 //! Left alone: names that the filter excludes and the directories that hold them, our staging, other file systems.
 //! Links are removed, never followed.
 
+use super::conclude::TOLD_MAX;
 use super::decide::as_directory;
 use super::destination::{LocalDestination, Offered};
 use super::staging::{TerritoryKey, key_of};
@@ -101,6 +102,10 @@ impl LocalDestination {
         let mut sweep = self.sweeping(Some(offered), remove_max, troubles, root.territory.key, kept)?;
         sweep.walk.enter(b"", root.dir.clone())?;
         sweep.run()?;
+        if sweep.untold > 0 {
+            let cause = format!("{} entries beside those that are named could not be", sweep.untold);
+            sweep.troubles.push(Failure::new(FailureKind::Io, "delete", cause));
+        }
         Ok((sweep.count, sweep.names))
     }
 
@@ -126,6 +131,7 @@ impl LocalDestination {
             keeps: false,
             count: 0,
             names: Vec::new(),
+            untold: 0,
         })
     }
 }
@@ -159,6 +165,8 @@ struct Sweep<'a> {
     keeps: bool,
     count: u64,
     names: Vec<RelativePath>,
+    /// Troubles beyond those that are told one by one.
+    untold: u64,
 }
 
 struct Level {
@@ -311,6 +319,10 @@ impl Sweep<'_> {
     }
 
     fn trouble(&mut self, path: Vec<u8>, operation: &str, error: &io::Error) {
+        if self.troubles.len() >= TOLD_MAX {
+            self.untold += 1;
+            return;
+        }
         self.troubles.push(failed(operation, &RelativePath::new(path).unwrap_or_default(), error));
     }
 }

@@ -162,7 +162,7 @@ fn generation_of(path: &RelativePath, generation: u32) -> Result<RelativePath> {
 }
 
 impl FlowDestination for LocalFlows {
-    fn open(&self, begin: &FlowBegin, reading: &dyn Fn(u64, u64)) -> Result<Standing> {
+    fn open(&self, begin: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
         let path = match &self.single {
             None => begin.path.clone(),
             Some(name) => RelativePath::new(name.clone()).map_err(|error| {
@@ -172,12 +172,15 @@ impl FlowDestination for LocalFlows {
         let mut marks = lock(&self.marks);
         let known = marks.find(&path, &begin.origin).map(|(number, known)| (number, known.clone()));
         let (number, name, marked) = match known {
-            Some((number, known)) => (number, known.name.clone(), Some(known)),
+            Some((number, known)) => {
+                (number, known.name.clone(), Some(known).filter(|_| marks.is_ours(number)))
+            }
             None => {
                 let name = self.name_for(&marks, &path)?;
-                let number = marks.begin(path.clone(), begin.origin, name.clone());
                 let (dir, last) = self.directory(&name)?;
-                if dir.stat(&last).is_err() {
+                let is_free = dir.stat(&last).is_err();
+                let number = marks.begin(path.clone(), begin.origin, name.clone(), !is_free);
+                if is_free {
                     // Before there is a file of that name: whatever a kill leaves of it is known to be ours.
                     marks.record(&[])?;
                 }
@@ -234,13 +237,16 @@ fn read_again(
     file: &File,
     bytes: u64,
     name: &RelativePath,
-    reading: &dyn Fn(u64, u64),
+    reading: &dyn Fn(u64, u64) -> bool,
 ) -> Result<blake3::Hasher> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; READ_BYTES];
     let mut at = 0;
     while at < bytes {
-        reading(at, bytes);
+        if !reading(at, bytes) {
+            let cause = "nobody waits for it any more";
+            return Err(Failure::new(FailureKind::Stopped, "read what is there", cause).at(name));
+        }
         let most = (bytes - at).min(READ_BYTES as u64) as usize;
         let read = file.read_at(&mut buffer[..most], at);
         let read =

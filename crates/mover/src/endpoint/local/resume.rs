@@ -105,30 +105,35 @@ impl LocalDestination {
         if present.is_empty() {
             return Ok(None);
         }
-        self.clear_gaps(&partial.file, &rule, &present, self.is_sparse(entry))?;
+        self.clear_gaps(&partial.file, &rule, &present, entry)?;
         lock(&self.partials).insert(number, partial.clone());
         let partial: Arc<dyn PartialFile> = partial;
         Ok(Some(Left { partial, present }))
     }
 
-    /// Makes zeros of everything that is not present: holes are never written, so nothing may show through.
+    /// Makes zeros of everything that is not present: holes are never written, so nothing may show through. Where no hole can
+    /// be punched, what has none stays as it is: all of it will be written.
     fn clear_gaps(
         &self,
         file: &File,
         rule: &Rule,
         present: &[(u64, Digest)],
-        sparse: bool,
+        entry: &Entry,
     ) -> io::Result<()> {
+        let may_have_holes = matches!(entry.kind, Kind::File { sparse, marked } if sparse || marked);
         let chunk_bytes = self.terms.chunk_bytes;
         let mut at = 0;
         let ends = [(digest::chunk_count(rule.file_bytes, chunk_bytes), Digest::default())];
         for (chunk, _) in present.iter().chain(&ends) {
             let start = at * chunk_bytes;
             let end = (chunk * chunk_bytes).min(rule.file_bytes);
-            file.punch_hole(start, end.saturating_sub(start))?;
+            match file.punch_hole(start, end.saturating_sub(start)) {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported && !may_have_holes => break,
+                other => other?,
+            }
             at = chunk + 1;
         }
-        if !sparse {
+        if !self.is_sparse(entry) {
             match file.preallocate(0, rule.file_bytes) {
                 Err(error) if is_no_room(&error) => return Err(error),
                 _ => {}
@@ -162,7 +167,9 @@ fn sound_chunks(
     let bytes = (recorded.len() as u64).saturating_mul(chunk_bytes);
     let threads = if bytes > PARALLEL_BYTES { usage::cores().min(THREADS_MAX) } else { 1 };
     let mut sound = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(check)).collect();
+        // Without them it only takes longer.
+        let another = || std::thread::Builder::new().name("digest".into()).spawn_scoped(scope, check);
+        let others: Vec<_> = (1..threads).filter_map(|_| another().ok()).collect();
         let mut sound = check()?;
         for other in others {
             sound.extend(other.join().map_err(|_| io::Error::other("a thread that digests broke"))??);

@@ -27,7 +27,16 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub fn run(self) {
+    /// Until the session is closed. A panic closes it: else nobody would dial again, and nobody give up.
+    pub fn run_guarded(self) {
+        let session = self.session.clone();
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run())).is_err() {
+            let cause = "the thread that keeps the link panicked";
+            session.close(Some(Failure::new(FailureKind::Internal, "transfer", cause)));
+        }
+    }
+
+    fn run(self) {
         let mut back_off = BACK_OFF.0;
         let mut last_progress = (progress(&self.session), Instant::now());
         let mut link_progress = last_progress;
@@ -133,16 +142,18 @@ impl Keeper {
             let dials: Vec<_> = missing
                 .iter()
                 .map(|&stream| {
-                    scope.spawn(move || {
+                    let dial = move || {
                         let dialled = self.dialler.stream(&self.session, stream, self.rtt, hints, at_most);
                         if let Err(failure) = &dialled {
                             tracing::info!(stream, %failure, "stream not dialled");
                         }
                         dialled.is_ok()
-                    })
+                    };
+                    // Where there is no thread to be had it is one that could not be dialled, for now.
+                    std::thread::Builder::new().name("dial".into()).spawn_scoped(scope, dial)
                 })
                 .collect();
-            dials.into_iter().all(|dial| dial.join().unwrap_or(false))
+            dials.into_iter().all(|dial| dial.is_ok_and(|dial| dial.join().unwrap_or(false)))
         })
     }
 

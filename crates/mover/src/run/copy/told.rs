@@ -93,6 +93,7 @@ impl Job<'_> {
         let settings = Settings {
             is_linked: !is_local,
             is_flow: false,
+            yields: self.wishes.yields,
             streams: plan.streams.value,
             concurrency: plan.concurrency.value,
             depth: plan.depth.value,

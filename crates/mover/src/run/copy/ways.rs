@@ -18,13 +18,14 @@ use crate::transfer::{receiver, sender};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direction, Open, Place, SourceForm, TransferNumber, Trial};
+use thalweg_wire::message::{Direction, Open, Place, SourceForm, Terms, TransferNumber, Trial};
 
 impl Job<'_> {
     pub(super) fn local(&self) -> Result<Report> {
         let here = own_system();
         let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
-        let terms = self.terms(&plan);
+        // There is no path on which others could be given way to.
+        let terms = Terms { yields: false, ..self.terms(&plan) };
         let mut steering = self.steering(&plan, None);
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
@@ -144,12 +145,20 @@ impl Job<'_> {
         if self.is_trial() {
             client.steer(number, steering.only(plan.streams.value));
         }
+        let mut told_at = client.session.epoch();
         let result = self
             .wait(client, || {
                 self.measure_receiver(&run);
-                if let Some(steer) = self.look(&mut steering) {
+                let epoch = client.session.epoch();
+                let turned = self.look(&mut steering);
+                if let Some(steer) = &turned {
                     client.want_streams(steer.streams.unwrap_or(0), &plan);
-                    client.steer(number, steer);
+                }
+                // What was said to a link that broke may not have been heard.
+                if let Some(steer) = turned.or_else(|| (epoch != told_at).then(|| steering.now()))
+                    && client.steer(number, steer)
+                {
+                    told_at = epoch;
                 }
                 self.tell_evidence(&plan, || (run.peer_accounts(), run.own_accounts()));
                 run.wait(Duration::from_millis(100))

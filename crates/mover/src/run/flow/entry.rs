@@ -26,6 +26,12 @@ pub(super) fn settled(
     events(Event::Settled(Arc::new(entry), outcome));
 }
 
+/// Tells of a flow that is over and of which no receipt knows: who sends now never began it.
+pub(super) fn forgotten(events: &Events, flow: EntryId, over: Option<Over<'_>>, outcome: Outcome) {
+    let Some((begin, _, bytes)) = over else { return };
+    events(Event::Settled(Arc::new(of(flow, &begin.path, begin.mode, bytes)), outcome));
+}
+
 /// A flow as an entry.
 pub(super) fn of(id: EntryId, path: &RelativePath, mode: u32, bytes: u64) -> Entry {
     Entry {

@@ -518,23 +518,31 @@ impl Job<'_> {
 
     fn measure_sender(&mut self, run: &FlowSend) {
         let progress = run.progress();
-        self.measure(progress.flows, progress.settled, progress.read_bytes, progress.marked_bytes);
+        let bytes = (progress.read_bytes, progress.marked_bytes);
+        self.measure(progress.flows, progress.settled, bytes, progress.is_at_rest());
     }
 
     fn measure_receiver(&mut self, run: &FlowReceive) {
         let progress = run.progress();
         let settled = progress.settled_entries;
-        self.measure(settled, settled, progress.verified_bytes, progress.durable_bytes);
+        let bytes = (progress.verified_bytes, progress.durable_bytes);
+        self.measure(settled, settled, bytes, bytes.0 == bytes.1);
     }
 
-    fn measure(&mut self, found: u64, settled: u64, read_bytes: u64, marked_bytes: u64) {
+    fn measure(
+        &mut self,
+        found: u64,
+        settled: u64,
+        (read_bytes, marked_bytes): (u64, u64),
+        is_at_rest: bool,
+    ) {
         let meter = &self.watch.meter;
         meter.entries_found.store(found, Ordering::Relaxed);
         meter.entries_settled.store(settled, Ordering::Relaxed);
         meter.bytes_found.store(read_bytes, Ordering::Relaxed);
         meter.bytes_verified.store(marked_bytes, Ordering::Relaxed);
         // A producer may rest: then there is nothing to wait for.
-        if settled + marked_bytes > self.progress.0 || marked_bytes == read_bytes {
+        if settled + marked_bytes > self.progress.0 || is_at_rest {
             self.progress = (settled + marked_bytes, Instant::now());
         }
     }
@@ -551,6 +559,7 @@ impl Job<'_> {
         let settings = Settings {
             is_linked: plan.streams.value > 0,
             is_flow: true,
+            yields: false,
             streams: plan.streams.value,
             concurrency: 1,
             depth: None,

@@ -64,7 +64,7 @@ impl LocalFlow {
     }
 
     /// Ends its threads. Both sides are over before.
-    pub fn close(self) {
+    pub fn close(mut self) {
         self.0.close();
     }
 }

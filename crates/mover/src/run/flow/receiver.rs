@@ -221,6 +221,9 @@ impl FlowReceive {
         let bytes = payload.to_vec();
         watch.lap(Stage::Verify, payload.len() as u64);
         let mut state = self.lock();
+        while state.machine.is_behind() && !state.end.is_closed {
+            state = self.common.wait_in(state, IDLE);
+        }
         if state.end.is_closed {
             return Ok(());
         }
@@ -246,7 +249,18 @@ impl FlowReceive {
 
     fn open(&self, queue: &mpsc::Receiver<Job>) {
         while let Ok(Job::Open(slot, begin)) = queue.recv() {
-            let opened = self.look_at(&begin);
+            if !self.lock().machine.is_opening(slot) {
+                // It was withdrawn meanwhile.
+                continue;
+            }
+            let opened = self.look_at(slot, &begin);
+            let mut state = self.lock();
+            if state.end.is_closed {
+                return;
+            }
+            if !state.machine.is_opening(slot) {
+                continue;
+            }
             let standing = match opened {
                 Ok(Standing { number, bytes, hasher, is_ours, file, name, renamed }) => {
                     if let Some(place) = renamed {
@@ -261,14 +275,13 @@ impl FlowReceive {
                 }
                 Err(failure) => Err(failure),
             };
-            let mut state = self.lock();
             state.machine.opened(slot, standing);
             self.pump(&mut state);
         }
     }
 
     /// What is there of a flow. While it is read, the peer knows that it waits for that, and people how far it is.
-    fn look_at(&self, begin: &FlowBegin) -> Result<Standing> {
+    fn look_at(&self, slot: Slot, begin: &FlowBegin) -> Result<Standing> {
         let told: Mutex<Option<Reread>> = Mutex::default();
         let reading = |done: u64, of: u64| {
             let now = Instant::now();
@@ -278,6 +291,8 @@ impl FlowReceive {
             if let Some(text) = told.get_or_insert_with(|| Reread::new(what(), of)).look(done, now) {
                 (self.events)(Event::Note(text));
             }
+            let state = self.lock();
+            !state.end.is_closed && state.machine.is_opening(slot)
         };
         let opened = self.destination.open(begin, &reading);
         *self.reading.lock().unwrap_or_else(|p| p.into_inner()) = None;
@@ -307,7 +322,11 @@ impl FlowReceive {
                 break;
             }
             let file = self.file(slot);
-            let (Some(hasher), Some((_, file))) = (hashers.get_mut(&slot), file) else { continue };
+            let (Some(hasher), Some((_, file))) = (hashers.get_mut(&slot), file) else {
+                self.lock().machine.skipped(bytes.len());
+                self.common.notify();
+                continue;
+            };
             *self.writing.lock().unwrap_or_else(|p| p.into_inner()) = Some(Instant::now());
             let written = file.write(&bytes, offset);
             *self.writing.lock().unwrap_or_else(|p| p.into_inner()) = None;
@@ -412,8 +431,11 @@ impl FlowReceive {
                 Action::Settled(slot, flow, outcome) => {
                     let over = state.machine.flow(slot);
                     entry::settled(&mut state.end, &self.events, flow, over, outcome);
-                    self.files.lock().unwrap_or_else(|p| p.into_inner()).remove(&slot);
-                    let _ = self.writes.send(Job::Settled(slot));
+                    self.let_go(slot);
+                }
+                Action::Forgotten(slot, flow, outcome) => {
+                    entry::forgotten(&self.events, flow, state.machine.flow(slot), outcome);
+                    self.let_go(slot);
                 }
                 Action::Conclude => state.machine.concluded(),
                 Action::Finished(totals) => {
@@ -425,6 +447,11 @@ impl FlowReceive {
         if done {
             self.common.notify();
         }
+    }
+
+    fn let_go(&self, slot: Slot) {
+        self.files.lock().unwrap_or_else(|p| p.into_inner()).remove(&slot);
+        let _ = self.writes.send(Job::Settled(slot));
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Receiver, ()>> {
@@ -479,17 +506,17 @@ impl Outlet for Inlet {
 mod tests {
     use super::*;
     use crate::run::flow::job::{FlowWishes, MARK_EVERY_MS};
-    use thalweg_wire::RelativePath;
     use thalweg_wire::message::{Origin, Until};
+    use thalweg_wire::{EntryId, RelativePath};
 
     /// Reads what is there for as long as the other end holds it.
     struct Slow(Mutex<mpsc::Receiver<u64>>);
 
     impl FlowDestination for Slow {
-        fn open(&self, _: &FlowBegin, reading: &dyn Fn(u64, u64)) -> Result<Standing> {
+        fn open(&self, _: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
             let told = self.0.lock().unwrap();
             while let Ok(done) = told.recv() {
-                reading(done, 1 << 40);
+                assert!(reading(done, 1 << 40), "somebody waits for it");
             }
             Err(Failure::new(FailureKind::Io, "read what is there", "the test is over"))
         }
@@ -516,8 +543,7 @@ mod tests {
         let terms = Terms::of(4 << 20, 1 << 20);
         let run = FlowReceive::start(Arc::new(Slow(Mutex::new(told))), terms, &flow, events).unwrap();
         let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
-        let begin =
-            FlowBegin { flow: thalweg_wire::EntryId(0), path, origin: Origin::default(), mode: 0o644 };
+        let begin = FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644 };
         run.hear(TransferMessage::Flow(FlowMessage::Begin(vec![begin]))).unwrap();
         assert_eq!(run.progress().waiting_for, None);
         read.send(0).unwrap();
@@ -530,6 +556,72 @@ mod tests {
             assert!(Instant::now() < until, "it is over, and still said to be read");
             std::thread::sleep(Duration::from_millis(5));
         }
+        run.close();
+    }
+
+    /// Has more to read than anybody will wait for.
+    struct Endless;
+
+    impl FlowDestination for Endless {
+        fn open(&self, _: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
+            while reading(1, 1 << 50) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(Failure::new(FailureKind::Stopped, "read what is there", "nobody waits for it any more"))
+        }
+
+        fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
+            Ok(())
+        }
+
+        fn close(&self, _: bool) {}
+    }
+
+    fn under_way(events: Events) -> Arc<FlowReceive> {
+        let (flow, terms) = (FlowWishes::new(Until::default()).terms, Terms::of(4 << 20, 1 << 20));
+        let run = FlowReceive::start(Arc::new(Endless), terms, &flow, events).unwrap();
+        let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
+        let begin = FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644 };
+        run.hear(TransferMessage::Flow(FlowMessage::Begin(vec![begin]))).unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while run.progress().waiting_for != Some(WaitingFor::Read) {
+            assert!(Instant::now() < until, "nothing is read");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        run
+    }
+
+    /// In a time that only what hangs takes.
+    fn ends(work: impl FnOnce() + Send + 'static) -> bool {
+        let (told, hears) = mpsc::channel();
+        std::thread::spawn(move || {
+            work();
+            let _ = told.send(());
+        });
+        hears.recv_timeout(Duration::from_secs(60)).is_ok()
+    }
+
+    #[test]
+    fn who_is_gone_is_not_read_for_any_more() {
+        let run = under_way(crate::event::nobody());
+        assert!(
+            ends(move || run.close()),
+            "what is there is read to its end, with the lock of its place held"
+        );
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_not_read_any_more() {
+        let run = under_way(crate::event::nobody());
+        let why = Failure::new(FailureKind::Changed, "stream", "it was cut");
+        run.hear(TransferMessage::Withdraw(vec![(EntryId(0), Some(why))])).unwrap();
+        let reading = run.clone();
+        let is_over = move || {
+            while reading.progress().waiting_for.is_some() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        assert!(ends(is_over), "it is read all the same");
         run.close();
     }
 }

@@ -91,7 +91,7 @@ impl FlowSend {
             run.wait_begins();
             let fed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| feed.run(&*run)));
             run.common.accounts.leave(Stage::Read);
-            run.lock().beside.is_fed = true;
+            run.fed();
             if fed.is_err() {
                 run.abort(Failure::new(FailureKind::Internal, "stream", "the thread that reads panicked"));
             }
@@ -218,6 +218,8 @@ impl FlowSend {
         let mut state = self.lock();
         state.beside.choice.forget(stream);
         state.machine.stream_lost(stream);
+        // The others have its pieces to carry.
+        state.work();
     }
 
     /// Sends the next piece on a stream, if there is one.
@@ -281,29 +283,40 @@ impl FlowSend {
             match action {
                 Action::Say(message) => state.say(message),
                 Action::Rewind { at, .. } if state.beside.is_fed => {
-                    let cause = "the destination lost what it had, and the source is not read any more";
-                    let failure = Failure::new(FailureKind::Damage, "go on with the stream", cause);
-                    state.machine.rewound(at.flow, Err(failure));
+                    state.machine.rewound(at.flow, Err(read_no_more()));
                 }
                 Action::Rewind { at, is_ours } => {
                     state.beside.lags.forget(at.flow);
                     state.beside.wanted.push_back(Wanted::Rewind { at, is_ours });
                 }
                 Action::Settled(flow, outcome) => {
-                    if matches!(outcome, Outcome::Done { .. }) {
+                    let is_done = matches!(outcome, Outcome::Done { .. });
+                    if is_done {
                         state.beside.lags.marked(flow, u64::MAX, Instant::now());
                     }
                     state.beside.lags.forget(flow);
                     let over = state.machine.flow(flow);
                     entry::settled(&mut state.end, &self.events, flow, over, outcome);
                     self.hashers().remove(&flow);
-                    state.beside.wanted.push_back(Wanted::LetGo(flow));
+                    state.beside.wanted.push_back(Wanted::LetGo { flow, is_done });
                 }
                 Action::Finished(totals) => state.end.come(Ended::Finished(totals)),
             }
         }
         self.common.notify();
         state.work();
+    }
+
+    /// Nobody reads any more: what was asked of who read has its answer.
+    fn fed(&self) {
+        let mut state = self.lock();
+        state.beside.is_fed = true;
+        for wanted in std::mem::take(&mut state.beside.wanted) {
+            if let Wanted::Rewind { at, .. } = wanted {
+                state.machine.rewound(at.flow, Err(read_no_more()));
+            }
+        }
+        self.pump(&mut state);
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -372,6 +385,11 @@ impl FlowSend {
     fn hashers(&self) -> MutexGuard<'_, BTreeMap<EntryId, blake3::Hasher>> {
         self.hashers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+fn read_no_more() -> Failure {
+    let cause = "the destination lost what it had, and the source is not read any more";
+    Failure::new(FailureKind::Damage, "go on with the stream", cause)
 }
 
 impl Party for FlowSend {
@@ -449,6 +467,12 @@ impl Taker for FlowSend {
         });
         let mut state = self.lock();
         state.machine.rewound(flow, result);
+        self.pump(&mut state);
+    }
+
+    fn missed(&self, path: RelativePath, failure: Failure) {
+        let mut state = self.lock();
+        state.machine.missed(path, failure);
         self.pump(&mut state);
     }
 

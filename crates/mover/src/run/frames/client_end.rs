@@ -107,7 +107,8 @@ impl<M: Machine, B> ClientEnd<M, B> {
     /// The session of this link is gone.
     pub fn detach(&self, link: u64) {
         if let Some(mut state) = self.current(link) {
-            state.outages += 1;
+            // Who is over needs no link.
+            state.outages += u64::from(!state.is_over);
             state.machine.unlink();
             state.link = None;
         }

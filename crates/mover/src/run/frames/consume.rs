@@ -5,14 +5,15 @@ use super::segments::{Inlets, Whole};
 use super::{FramesLink, Head, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::consumer::Consumer;
+use crate::frames::hub::What;
 use crate::frames::lane::Window;
-use crate::frames::{ConsumerReport, Delivery, FrameFrom, ProducerId, ReceiverFigures};
+use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ProducerId, ReceiverFigures};
 use crate::run::Outbox;
 use crate::stage::Stage;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{FramesMessage, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{FramesMessage, Item, Terms, TransferMessage, TransferNumber};
 
 /// See the module. Outlives sessions.
 pub struct ConsumeRun {
@@ -117,6 +118,23 @@ impl ConsumeRun {
         drop(state);
         self.end.notify();
         self.report()
+    }
+
+    /// An item of a hub in this process.
+    ///
+    /// # Errors
+    /// `Protocol` for what no correct hub hands out.
+    pub(super) fn hand_over(&self, epoch: u16, number: u64, what: What) -> Result<()> {
+        let (item, payload) = match what {
+            What::Note(item) => (item, Payload::default()),
+            What::Frame(held) => (Item::Frame(Box::new(held.head.clone())), held.payload.clone()),
+        };
+        let mut state = self.end.lock();
+        if state.machine.begin(epoch, number, &item)? {
+            state.machine.arrived(epoch, number, item, payload, wall_ns())?;
+            self.end.pump(&mut state);
+        }
+        Ok(())
     }
 
     /// It cannot go on.

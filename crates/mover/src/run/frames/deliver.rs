@@ -4,7 +4,7 @@ use super::hub_end::HubEnd;
 use super::segments::{Going, Outlets};
 use super::{FramesLink, Head, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
-use crate::frames::hub::{Channel, ConsumerKey, Work};
+use crate::frames::hub::{Channel, ConsumerKey, What, Work};
 use crate::link::FrameBuffer;
 use crate::run::sender::Did;
 use crate::stage::send::Outlet;
@@ -42,16 +42,18 @@ impl Deliver {
         });
     }
 
-    /// The next item, read from the log if need be.
     fn next(&self, stream: u16) -> Result<Option<Going>> {
+        self.next_item(stream).map(|(epoch, number, what)| Going::what(epoch, number, &what)).transpose()
+    }
+
+    /// The next item for a stream, read from the log if need be, with its epoch and number.
+    pub(super) fn next_item(&self, stream: u16) -> Option<(u16, u64, What)> {
         loop {
             let work =
                 self.end.channel.act(|machine| machine.next(self.end.link, &self.key, &self.who, stream));
             match work {
-                None => return Ok(None),
-                Some(Work::Send { number, epoch, what }) => {
-                    return Going::what(epoch, number, &what).map(Some);
-                }
+                None => return None,
+                Some(Work::Send { number, epoch, what }) => return Some((epoch, number, what)),
                 Some(Work::Read { number, at, place }) => {
                     let mut watch = Stopwatch::start(self.end.accounts());
                     let held = self.end.channel.store().and_then(|store| store.read(place, at)).map(Arc::new);

@@ -352,6 +352,11 @@ impl HubChannel {
         self.lock().machine.status()
     }
 
+    /// Whether its hub was stopped.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
     fn close(&self) {
         let (writer, store, is_recorded) = {
             let mut state = self.lock();

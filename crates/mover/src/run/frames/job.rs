@@ -2,7 +2,9 @@
 
 use super::FramesLink;
 use super::consume::ConsumeRun;
+use super::hub::HubChannel;
 use super::produce::ProduceRun;
+use super::within::Joined;
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::frames::lane::Window;
@@ -110,7 +112,7 @@ pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRu
     };
     let producer = ProducerId::new(&name)
         .map_err(|error| Failure::new(FailureKind::Usage, "open a channel", error.to_string()))?;
-    let window = window(&opening, limits::LANE_ITEMS_MAX)?;
+    let window = window(opening.window_bytes, limits::LANE_ITEMS_MAX)?;
     let run = ProduceRun::new(producer.clone(), window);
     let level = wishes.level;
     let end = End::Producer(run.clone(), producer, level);
@@ -123,13 +125,47 @@ pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRu
 /// # Errors
 /// Why it cannot begin.
 pub fn consume(opening: Opening, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>, Keeper)> {
+    let (run, asks) = consumer(opening.window_bytes, wishes)?;
+    let keeper = keep(opening, End::Consumer(run.clone(), asks))?;
+    Ok((run, keeper))
+}
+
+/// The same of a channel whose hub is in this process. Nothing travels; a hub that is stopped ends the consumer.
+///
+/// # Errors
+/// Why it cannot begin.
+pub fn consume_within(
+    channel: Arc<HubChannel>,
+    wishes: ConsumeWishes,
+    (window_bytes, kept): (u64, ChannelWishes),
+    terms: Terms,
+) -> Result<(Arc<ConsumeRun>, Keeper)> {
+    let (run, asks) = consumer(window_bytes, wishes)?;
+    let window = run.window();
+    let frames = FrameTerms {
+        window_bytes: window.bytes,
+        window_items: window.items,
+        channel: kept,
+        role: FrameRole::Consume(Box::new(asks)),
+    };
+    let joined = Joined::begin(run.clone(), channel, &frames, terms)?;
+    let stop = Arc::new(Stop::default());
+    let asked = stop.clone();
+    let ride = move || joined.ride(&asked);
+    let thread = std::thread::Builder::new().name("frames".into()).spawn(ride);
+    let thread = thread.map_err(|error| failure::of_io("start a thread", &error))?;
+    Ok((run, Keeper { stop, thread: Mutex::new(Some(thread)) }))
+}
+
+/// What decides for a consumer, and what it asks the hub for.
+fn consumer(window_bytes: u64, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>, Consume)> {
     let items = match wishes.policy {
         FramePolicy::LatestOnly => LATEST_ITEMS,
         _ if wishes.group.is_some() => SHARED_ITEMS,
         FramePolicy::DropOldest { depth } if depth > 0 => depth.clamp(LATEST_ITEMS, limits::LANE_ITEMS_MAX),
         _ => limits::LANE_ITEMS_MAX,
     };
-    let window = window(&opening, items)?;
+    let window = window(window_bytes, items)?;
     let consumer = match &wishes.name {
         Some(name) => {
             let mut id = [0; 16];
@@ -156,16 +192,15 @@ pub fn consume(opening: Opening, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRu
         producers: wishes.producers,
         keep_ms,
     };
-    let keeper = keep(opening, End::Consumer(run.clone(), asks))?;
-    Ok((run, keeper))
+    Ok((run, asks))
 }
 
-fn window(opening: &Opening, items: u32) -> Result<Window> {
-    if !(limits::LANE_BYTES_MIN..=limits::LANE_BYTES_MAX).contains(&opening.window_bytes) {
+fn window(bytes: u64, items: u32) -> Result<Window> {
+    if !(limits::LANE_BYTES_MIN..=limits::LANE_BYTES_MAX).contains(&bytes) {
         let cause = "the bytes under way are from 64 KiB to 256 MiB";
         return Err(Failure::new(FailureKind::Usage, "open a channel", cause));
     }
-    Ok(Window { bytes: opening.window_bytes, items })
+    Ok(Window { bytes, items })
 }
 
 fn random() -> Result<[u8; 16]> {

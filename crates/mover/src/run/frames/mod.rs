@@ -22,6 +22,9 @@ pub mod consume;
 
 pub mod job;
 
+/// A consumer beside its hub.
+mod within;
+
 /// An item as segments, and back.
 mod segments;
 

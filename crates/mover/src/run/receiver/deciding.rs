@@ -35,6 +35,7 @@ impl ReceiveRun {
         self.common.accounts.enter(Stage::Decide);
         let mut watch = Stopwatch::start(&self.common.accounts);
         while let Ok(first) = next_job(queue, &mut watch, Stage::Decide) {
+            self.wait_for_notes();
             // Told together, so that one look at the machine and one message serve them all.
             let since = Instant::now();
             let mut verdicts = Vec::new();
@@ -150,8 +151,10 @@ mod tests {
     use crate::endpoint::synthetic::NullDestination;
     use crate::run::Outbox;
     use crate::run::party::Party;
+    use crate::stage::receiving::Receiving;
     use crate::transfer::receiver::Limits;
     use std::sync::Mutex;
+    use std::sync::atomic::Ordering;
     use thalweg_wire::message::{Terms, TransferMessage, TransferNumber, Want};
     use thalweg_wire::{Evidence, Kind, RelativePath};
 
@@ -171,11 +174,8 @@ mod tests {
         fn work(&self) {}
     }
 
-    #[test]
-    fn what_is_wanted_of_many_entries_is_said_in_few_messages() {
-        const ENTRIES: u64 = 2000;
-        let heard = Heard::default();
-        let run = ReceiveRun::start(
+    fn run(heard: &Heard) -> Arc<ReceiveRun> {
+        ReceiveRun::start(
             TransferNumber(0),
             Arc::new(NullDestination::default()),
             Terms::of(4 << 20, 1 << 20),
@@ -183,8 +183,11 @@ mod tests {
             Box::new(heard.clone()),
             crate::event::nobody(),
         )
-        .unwrap();
-        let entry = |number| Entry {
+        .unwrap()
+    }
+
+    fn entry(number: u64) -> Entry {
+        Entry {
             id: EntryId(number),
             path: RelativePath::new(format!("file{number}").into_bytes()).unwrap(),
             // Some are large: those may take long.
@@ -197,14 +200,39 @@ mod tests {
             uid: 0,
             gid: 0,
             xattrs: Vec::new(),
-        };
+        }
+    }
+
+    fn wait_for(heard: &Heard, wanted: usize) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while heard.0.lock().unwrap().1 < wanted && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn nothing_is_decided_while_too_much_that_is_settled_waits_to_be_noted() {
+        let heard = Heard::default();
+        let run = run(&heard);
+        run.unnoted.store(super::super::UNNOTED_MAX + 1, Ordering::Release);
+        run.hear(TransferMessage::Offer(vec![entry(0)])).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(heard.0.lock().unwrap().1, 0);
+        run.noted(1);
+        wait_for(&heard, 1);
+        assert_eq!(heard.0.lock().unwrap().1, 1);
+        run.close();
+    }
+
+    #[test]
+    fn what_is_wanted_of_many_entries_is_said_in_few_messages() {
+        const ENTRIES: u64 = 2000;
+        let heard = Heard::default();
+        let run = run(&heard);
         for first in (0..ENTRIES).step_by(500) {
             run.hear(TransferMessage::Offer((first..first + 500).map(entry).collect())).unwrap();
         }
-        let until = Instant::now() + Duration::from_secs(60);
-        while heard.0.lock().unwrap().1 < ENTRIES as usize && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(&heard, ENTRIES as usize);
         let (messages, wanted) = *heard.0.lock().unwrap();
         assert_eq!(wanted, ENTRIES as usize);
         assert!(messages <= ENTRIES as usize / 4, "{messages} messages");

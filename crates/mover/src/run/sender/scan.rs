@@ -85,12 +85,13 @@ impl Sink<'_> {
     }
 
     fn room(&mut self) -> Option<MutexGuard<'_, State<Sender, ()>>> {
+        let has_room = |state: &State<Sender, ()>| state.machine.has_room(state.end.held_bytes());
         let mut state = self.run.lock();
-        if !state.machine.has_room() && !state.end.is_closed {
+        if !has_room(&state) && !state.end.is_closed {
             state.machine.flush_offers();
             self.run.pump(&mut state);
             let since = Instant::now();
-            while !state.machine.has_room() && !state.end.is_closed && state.end.ended.is_none() {
+            while !has_room(&state) && !state.end.is_closed && state.end.ended.is_none() {
                 state = self.run.common.wait_in(state, Duration::from_millis(500));
             }
             self.waited += since.elapsed();

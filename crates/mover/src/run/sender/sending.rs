@@ -217,7 +217,8 @@ impl SendRun {
         content_bytes: u64,
     ) -> io::Result<()> {
         let began = lane.packer.is_some().then(Instant::now);
-        if self.common.terms.rate_bytes_per_s.is_some() && payload > 0 {
+        // By the rate of the moment: it may be set while the copy runs, and what yields has none by its terms.
+        if payload > 0 && self.pace.rate().is_some() {
             self.pace.wait(payload as u64, || self.ended().is_none());
             watch.lap(Stage::Pace, content_bytes);
         }

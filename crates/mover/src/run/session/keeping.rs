@@ -7,6 +7,7 @@ use crate::link::StopHandle;
 use crate::run::party::Party;
 use crate::run::sender::SendRun;
 use crate::stage::Stage;
+use crate::stage::pace::SPACED_TIMES;
 use crate::tune::ledbat::Sample;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -149,14 +150,17 @@ impl Session {
         if yielding.is_empty() {
             return false;
         }
-        let sample = {
+        let (sample, has_streams) = {
             let mut state = self.lock();
             let State { streams, sampled, .. } = &mut *state;
             sampled.retain(|stream, _| streams.contains_key(stream));
-            sample_of(streams, sampled)
+            (sample_of(streams, sampled), !streams.is_empty())
         };
-        if let Some(sample) = sample {
-            yielding.iter().for_each(|run| run.leave_room(&sample));
+        match sample {
+            Some(sample) => yielding.iter().for_each(|run| run.leave_room(&sample)),
+            // They ride in something else than TCP of ours: who carries them gives way, or nobody.
+            None if has_streams => yielding.iter().for_each(|run| run.leave_all()),
+            None => {}
         }
         true
     }
@@ -189,7 +193,7 @@ impl Session {
         state.is_spaced = limited.is_some();
         let count = state.streams.len().max(1) as u64;
         let least = PACING_BYTES_PER_S_MIN.max(in_slot.saturating_add(in_slot / 4));
-        let each = limited.map_or(u64::MAX, |rate| (rate.saturating_mul(2) / count).max(least));
+        let each = limited.map_or(u64::MAX, |rate| (rate.saturating_mul(SPACED_TIMES) / count).max(least));
         state.streams.values().for_each(|(_, handle)| handle.pace(each));
     }
 }

@@ -10,7 +10,7 @@ impl World {
         let mut entries = Vec::new();
         let first = sender.machine.next_id().0;
         for _ in 0..batch {
-            let room = sender.machine.has_room() && sender.scan_at < self.source.nodes.len();
+            let room = sender.machine.has_room(0) && sender.scan_at < self.source.nodes.len();
             if !room {
                 break;
             }

@@ -3,14 +3,16 @@
 use super::*;
 use crate::endpoint::synthetic::NullDestination;
 use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, FailureKind, Result};
 use crate::stage::Accounts;
+use crate::stage::intake::Intake;
 use crate::stage::receiving::StagedFile;
 use crate::transfer::receiver::{Finished, RoundResult};
 use std::sync::Mutex;
 use thalweg_sys::{Dir, Pool};
 use thalweg_wire::digest::Rule;
-use thalweg_wire::message::{Disk, Terms};
+use thalweg_wire::frame::{Encoding, FrameKind, Inner};
+use thalweg_wire::message::{Disk, Terms, TransferNumber};
 use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
 
 const SEGMENT: usize = 64 << 10;
@@ -22,6 +24,8 @@ struct Told {
     destination: NullDestination,
     buffers: Pool,
     heard: Mutex<Vec<String>>,
+    /// Of every entry.
+    partial: Mutex<Option<OpenPartial>>,
 }
 
 impl Told {
@@ -32,6 +36,7 @@ impl Told {
             destination: NullDestination::default(),
             buffers: Pool::new(FrameBuffer::memory_bytes(SEGMENT), 3).unwrap(),
             heard: Mutex::default(),
+            partial: Mutex::default(),
         })
     }
 
@@ -87,7 +92,7 @@ impl Receiving for Told {
     }
 
     fn open_partial(&self, _: EntryId) -> Result<Option<OpenPartial>> {
-        Ok(None)
+        Ok(self.partial.lock().unwrap().clone())
     }
 
     fn small_wanted(&self, _: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>> {
@@ -131,6 +136,8 @@ impl Receiving for Told {
     fn round_done(&self, _: RoundResult) {}
 
     fn finished(&self, _: Finished) {}
+
+    fn noted(&self, _: usize) {}
 
     fn concluded(&self, _: Conclusion) {}
 }
@@ -301,4 +308,40 @@ fn without_memory_to_give_a_stream_writes_and_waits() {
     assert!(writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), 0));
     writes.complete(copy, Digest::default());
     assert_eq!(told.heard(), ["claim 0", "written 0"]);
+}
+
+fn frame(kind: FrameKind, encoding: Encoding, raw_bytes: usize) -> Inner {
+    let (entry, transfer) = (EntryId(1), TransferNumber(0));
+    let raw_bytes = raw_bytes as u32;
+    Inner {
+        kind,
+        encoding,
+        transfer,
+        raw_bytes,
+        entry,
+        offset: 0,
+        digest: Digest::default(),
+        is_again: false,
+    }
+}
+
+#[test]
+fn what_would_expand_to_more_than_a_segment_is_refused_before_it_does() {
+    let mut intake = Intake::new(Told::new(Disk::default()), 0);
+    let packed = zstd::bulk::compress(&vec![0; 16 << 20], 1).unwrap();
+    let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
+    buffer.payload_mut()[..packed.len()].copy_from_slice(&packed);
+    let bomb = frame(FrameKind::Segment, Encoding::Zstd, 16 << 20);
+    let failure = intake.take(&bomb, &mut buffer, packed.len()).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Protocol);
+}
+
+#[test]
+fn zeros_that_nobody_would_write_are_refused_of_a_file_without_holes() {
+    let (told, scratch) = (Told::new(Disk::default()), scratch(true));
+    *told.partial.lock().unwrap() = Some(scratch.partial.clone());
+    let mut intake = Intake::new(told, 0);
+    let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
+    let failure = intake.take(&frame(FrameKind::Zeros, Encoding::Raw, SEGMENT), &mut buffer, 0).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Protocol);
 }

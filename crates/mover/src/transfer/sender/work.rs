@@ -29,11 +29,16 @@ impl Sender {
         is_new
     }
 
-    /// A stream broke: what it had, and the receiver has not verified, goes back.
-    pub fn stream_lost(&mut self, stream: u16) {
-        for handed in self.streams.remove(&stream).unwrap_or_default() {
-            self.give_back(handed);
-        }
+    /// A stream broke: what it had, and the receiver has not verified, goes back. False if it was not there.
+    pub fn stream_lost(&mut self, stream: u16) -> bool {
+        let Some(handed) = self.streams.remove(&stream) else { return false };
+        handed.into_iter().for_each(|handed| self.give_back(handed));
+        true
+    }
+
+    /// Streams that are ready for work, or at it.
+    pub fn streams(&self) -> usize {
+        self.streams.len()
     }
 
     /// Turns the knobs from now on; what is under way stays.

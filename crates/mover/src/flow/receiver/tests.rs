@@ -1,0 +1,175 @@
+//! What the simulator does not come by: flows that fail, senders that know others, pieces without end.
+
+use super::*;
+use thalweg_wire::message::Until;
+
+const PIECE_MAX: usize = 1000;
+const NOW: Duration = Duration::ZERO;
+
+fn receiver(window_bytes: u64) -> Receiver {
+    Receiver::new(&FlowTerms { until: Until::default(), window_bytes, mark_every_ms: 0 }, PIECE_MAX)
+}
+
+fn begin(flow: u64, path: &str) -> FlowBegin {
+    let path = RelativePath::new(path.as_bytes().to_vec()).unwrap();
+    FlowBegin { flow: EntryId(flow), path, origin: Origin([7; 16]), mode: 0o644 }
+}
+
+fn hears(receiver: &mut Receiver, message: FlowMessage) {
+    receiver.hear(TransferMessage::Flow(message), NOW).unwrap();
+}
+
+/// A flow begins, and nothing is there of it.
+fn stands(receiver: &mut Receiver, flow: u64, path: &str) -> Slot {
+    hears(receiver, FlowMessage::Begin(vec![begin(flow, path)]));
+    let opened = actions(receiver).into_iter().find_map(|action| match action {
+        Action::Open(slot, _) => Some(slot),
+        _ => None,
+    });
+    let slot = opened.expect("it is looked at");
+    let digest = digest_of_nothing();
+    receiver.opened(slot, Ok(Stood { bytes: 0, digest, is_ours: true, name: None }));
+    slot
+}
+
+fn actions(receiver: &mut Receiver) -> Vec<Action> {
+    std::iter::from_fn(|| receiver.take_action()).collect()
+}
+
+fn is_told(actions: &[Action], flow: u64) -> bool {
+    actions.iter().any(|action| match action {
+        Action::Say(TransferMessage::Settled(told)) => {
+            told.iter().any(|(number, _)| *number == EntryId(flow))
+        }
+        _ => false,
+    })
+}
+
+fn failure() -> Failure {
+    Failure::new(FailureKind::Io, "write", "the disk is gone")
+}
+
+#[test]
+fn what_was_handed_out_of_a_flow_that_failed_takes_no_room_from_the_others() {
+    let window = 10 * (PIECE_MAX + limits::FLOW_PIECE_BESIDE_BYTES) as u64;
+    let mut receiver = receiver(window);
+    for round in 0..20u64 {
+        let slot = stands(&mut receiver, round, &format!("flow-{round}"));
+        for piece in 0..10 {
+            receiver.arrived(EntryId(round), piece * PIECE_MAX as u64, vec![1; PIECE_MAX]).unwrap();
+        }
+        receiver.failed(slot, failure());
+        // The sender has heard of it, and has room for the next; who writes comes by these only now.
+        assert!(!receiver.is_behind());
+        for action in actions(&mut receiver) {
+            if let Action::Write(_, _, bytes) = action {
+                receiver.skipped(bytes.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn who_begins_flows_and_gives_them_up_waits_for_who_writes() {
+    let window = 10 * (PIECE_MAX + limits::FLOW_PIECE_BESIDE_BYTES) as u64;
+    let mut receiver = receiver(window);
+    let mut taken = 0;
+    while !receiver.is_behind() {
+        stands(&mut receiver, taken, &format!("flow-{taken}"));
+        for piece in 0..10 {
+            receiver.arrived(EntryId(taken), piece * PIECE_MAX as u64, vec![1; PIECE_MAX]).unwrap();
+        }
+        receiver.hear(TransferMessage::Withdraw(vec![(EntryId(taken), Some(failure()))]), NOW).unwrap();
+        taken += 1;
+        assert!(taken < 3, "no end of it");
+    }
+}
+
+#[test]
+fn a_byte_in_a_piece_of_its_own_counts_with_what_is_kept_beside_it() {
+    let mut receiver = receiver(64 << 10);
+    stands(&mut receiver, 0, "x");
+    // The first byte never comes.
+    let taken = (0..1u64 << 16).take_while(|at| receiver.arrived(EntryId(0), 1 + 2 * at, vec![1]).is_ok());
+    let taken = taken.count();
+    assert!((200..300).contains(&taken), "{taken} pieces of a byte");
+}
+
+#[test]
+fn a_file_that_grows_after_it_was_complete_goes_on_after_an_outage_too() {
+    let mut receiver = receiver(64 << 10);
+    let slot = stands(&mut receiver, 0, "log");
+    let end = FlowMark { flow: EntryId(0), bytes: 0, digest: digest_of_nothing() };
+    hears(&mut receiver, FlowMessage::End(vec![end]));
+    receiver.completed(slot, Ok(()));
+    assert!(is_told(&actions(&mut receiver), 0));
+    receiver.link_up();
+    let again = stands(&mut receiver, 1, "log");
+    assert_ne!(again, slot);
+    assert!(!is_told(&actions(&mut receiver), 1), "it is not over");
+}
+
+#[test]
+fn another_sender_hears_of_a_flow_that_failed_before_and_both_have_it_in_their_receipts() {
+    let mut receiver = receiver(64 << 10);
+    let slot = stands(&mut receiver, 5, "x");
+    stands(&mut receiver, 6, "gone");
+    receiver.failed(slot, failure());
+    receiver.rebind();
+    actions(&mut receiver);
+    // Its numbers are others.
+    hears(&mut receiver, FlowMessage::Begin(vec![begin(0, "x")]));
+    let said = actions(&mut receiver);
+    assert!(is_told(&said, 0), "{said:?}");
+    let is_stated = |said: &[Action]| {
+        said.iter().any(|action| matches!(action, Action::Settled(_, EntryId(0), Outcome::Failed(_))))
+    };
+    assert!(is_stated(&said), "the receipt lacks it: {said:?}");
+    // Over a new link the same sender hears it again, and no receipt has it twice.
+    receiver.link_up();
+    hears(&mut receiver, FlowMessage::Begin(vec![begin(0, "x")]));
+    let said = actions(&mut receiver);
+    assert!(is_told(&said, 0) && !is_stated(&said), "{said:?}");
+    // What the other sender does not know is in no receipt.
+    hears(&mut receiver, FlowMessage::Last);
+    let said = actions(&mut receiver);
+    assert!(said.iter().any(|action| matches!(action, Action::Forgotten(_, EntryId(6), _))), "{said:?}");
+    assert!(!said.iter().any(|action| matches!(action, Action::Settled(..))), "{said:?}");
+}
+
+#[test]
+fn what_fails_between_two_senders_is_not_told_under_a_number_that_may_be_anothers() {
+    let mut receiver = receiver(64 << 10);
+    let slot = stands(&mut receiver, 5, "x");
+    receiver.rebind();
+    actions(&mut receiver);
+    receiver.failed(slot, failure());
+    assert!(!is_told(&actions(&mut receiver), 5));
+    hears(&mut receiver, FlowMessage::Begin(vec![begin(0, "x")]));
+    let said = actions(&mut receiver);
+    assert!(is_told(&said, 0), "{said:?}");
+    assert!(said.iter().any(|action| matches!(action, Action::Settled(..))), "{said:?}");
+}
+
+#[test]
+fn what_could_not_be_read_is_counted_and_stated_and_nothing_is_opened_for_it() {
+    let mut receiver = receiver(64 << 10);
+    let path = RelativePath::new(b"secret".to_vec()).unwrap();
+    let aside =
+        |flow| TransferMessage::Aside(vec![(EntryId(flow), path.clone(), Outcome::Failed(failure()))]);
+    receiver.hear(aside(0), NOW).unwrap();
+    let said = actions(&mut receiver);
+    assert!(is_told(&said, 0) && said.iter().any(|action| matches!(action, Action::Settled(..))), "{said:?}");
+    assert!(!said.iter().any(|action| matches!(action, Action::Open(..))), "{said:?}");
+    // Its word was lost with the link; then another sender finds the same.
+    receiver.link_up();
+    receiver.hear(aside(0), NOW).unwrap();
+    assert!(is_told(&actions(&mut receiver), 0));
+    receiver.rebind();
+    receiver.hear(aside(7), NOW).unwrap();
+    let said = actions(&mut receiver);
+    assert!(is_told(&said, 7) && said.iter().any(|action| matches!(action, Action::Settled(..))), "{said:?}");
+    assert_eq!(receiver.totals().failed, 1);
+    let done = Outcome::Done { digest: None, losses: Vec::new() };
+    assert!(receiver.hear(TransferMessage::Aside(vec![(EntryId(8), path, done)]), NOW).is_err());
+}

@@ -1,0 +1,116 @@
+//! A consumer in the process of its hub: what it gets is the hub's own memory.
+//!
+//! Both ends of the lane decide as over a link, and say the same to each other. But nothing is sealed, sent, copied or
+//! digested again: a payload was held against its digest when the hub took it, and again when it was read from the log.
+
+use super::FramesLink;
+use super::consume::ConsumeRun;
+use super::deliver::Deliver;
+use super::hub::{Attached, HubChannel};
+use crate::failure::{Failure, FailureKind, Result};
+use crate::run::bell::Bell;
+use crate::run::copy::Stop;
+use crate::run::within::{Heard, NUMBER, Within};
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_wire::message::{FrameTerms, Terms};
+
+/// Between two looks whether it is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Looks between two ticks of the consumer.
+const TICK_EVERY: u32 = 5;
+/// A bell that nobody rings is looked at all the same.
+const BELL: Duration = Duration::from_millis(250);
+
+/// Both ends, attached to each other. Dropping it ends both; what the consumer said last is heard.
+pub(super) struct Joined {
+    run: Arc<ConsumeRun>,
+    channel: Arc<HubChannel>,
+    deliver: Arc<Deliver>,
+    link: Arc<dyn FramesLink>,
+    within: Within,
+}
+
+impl Joined {
+    /// Attaches the consumer to the channel, and begins.
+    ///
+    /// # Errors
+    /// As [`HubChannel::attach`]; if there is no thread to be had.
+    pub fn begin(
+        run: Arc<ConsumeRun>,
+        channel: Arc<HubChannel>,
+        frames: &FrameTerms,
+        terms: Terms,
+    ) -> Result<Joined> {
+        let (within, [hub, client], heard) = Within::new();
+        let attached = channel.attach(NUMBER, terms.clone(), frames, hub)?;
+        let instance = attached.instance();
+        let Attached::Consumer(deliver, _) = attached else {
+            attached.give_up();
+            return Err(Failure::new(FailureKind::Internal, "open a channel", "this is no consumer"));
+        };
+        let link = run.attach(NUMBER, terms, instance, client);
+        let mut joined = Joined { run, channel, deliver, link, within };
+        joined.start(heard)?;
+        Ok(joined)
+    }
+
+    fn start(&mut self, [hub_hears, client_hears]: [Heard; 2]) -> Result<()> {
+        let within = &mut self.within;
+        let (deliver, link) = (self.deliver.clone(), self.link.clone());
+        let failed = |run: &Arc<ConsumeRun>| {
+            let run = run.clone();
+            move |failure| run.fail(failure)
+        };
+        within.deliver(hub_hears, move |message| deliver.hear(message), failed(&self.run))?;
+        within.deliver(client_hears, move |message| link.hear(message), failed(&self.run))?;
+        let (deliver, run) = (self.deliver.clone(), self.run.clone());
+        within.spawn("frames", move |bell| {
+            if let Err(failure) = hand_over(bell, &deliver, &run) {
+                run.fail(failure);
+            }
+        })?;
+        self.channel.begin();
+        self.run.begin();
+        Ok(())
+    }
+
+    /// Until nobody needs it any more.
+    pub fn ride(&self, stop: &Stop) {
+        let mut looks = 0;
+        while !stop.is_asked() && !self.run.is_over() {
+            if self.channel.is_closed() {
+                let cause = "the hub of this process was stopped";
+                self.run.fail(Failure::new(FailureKind::Connection, "take frames", cause));
+            }
+            looks += 1;
+            if looks % TICK_EVERY == 0 {
+                self.link.tick();
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.within.close();
+        self.link.detach();
+        if !self.deliver.is_over() {
+            self.deliver.give_up();
+        }
+    }
+}
+
+/// What the hub has for the consumer, one item after the other.
+fn hand_over(bell: &Bell, deliver: &Deliver, run: &ConsumeRun) -> Result<()> {
+    loop {
+        let seen = bell.rings();
+        while let Some((epoch, number, what)) = deliver.next_item(0) {
+            run.hand_over(epoch, number, what)?;
+        }
+        if !bell.wait(seen, BELL) {
+            return Ok(());
+        }
+    }
+}
