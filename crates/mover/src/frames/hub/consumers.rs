@@ -83,10 +83,11 @@ impl Channel {
         }
         let key = ConsumerKey::of(consume);
         let members: usize = self.subscriptions.values().map(|one| one.members.len()).sum();
-        let cursor = match consume.from {
-            FrameFrom::Now if consume.has.is_empty() => self.log.end(),
-            _ => self.log.base(),
-        };
+        // One of an earlier hub, whose now is long over, is owed all that came since; but not all of a recorded log.
+        let is_recorded = self.spill.is_some_and(|spill| spill.is_recorded);
+        let goes_on = !is_recorded && consume.instance.is_some_and(|instance| instance <= self.serial);
+        let begins_now = consume.from == FrameFrom::Now && consume.has.is_empty() && !goes_on;
+        let cursor = if begins_now { self.log.end() } else { self.log.base() };
         let is_new = !self.subscriptions.contains_key(&key);
         let name = match &consume.group {
             Some(group) => group.clone(),
@@ -101,7 +102,8 @@ impl Channel {
         }
         one.producers = consume.producers.max(1);
         if is_new {
-            if consume.from == FrameFrom::Now && consume.has.is_empty() {
+            one.begins_now = begins_now && consume.instance.is_none();
+            if begins_now {
                 self.sources.values().for_each(|source| one.expect(&source.id, source.next));
             }
             for (producer, next) in &consume.has {

@@ -92,6 +92,8 @@ pub struct Channel {
     /// Whose frame was taken last.
     turn: Option<ProducerId>,
     instances: u64,
+    /// Lanes with a number up to this were another hub's.
+    serial: u64,
     forgotten: u64,
 }
 
@@ -120,6 +122,7 @@ impl Channel {
             actions: VecDeque::new(),
             turn: None,
             instances: serial,
+            serial,
             forgotten: 0,
         }
     }
@@ -232,6 +235,12 @@ impl Channel {
         let had = had.filter(|next| *next < limits::FRAME_SEQUENCE_END / 2).max();
         let begins = first.or(had).unwrap_or(0);
         let begun = || Source::new(Arc::new(id.clone()), begins);
+        if known.is_none() {
+            // What it made before this hub knew it was before their now.
+            for one in self.subscriptions.values_mut().filter(|one| one.begins_now) {
+                one.expect.entry(Arc::new(id.clone())).or_insert(begins);
+            }
+        }
         let source = self.sources.entry(id.clone()).or_insert_with(begun);
         // What lies between was held by a hub that is gone.
         if let Some(first) = first

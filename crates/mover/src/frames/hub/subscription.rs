@@ -89,6 +89,8 @@ pub(super) struct Subscription {
     pub name: String,
     pub policy: FramePolicy,
     pub from: FrameFrom,
+    /// Nothing before it came to this hub is owed to it.
+    pub begins_now: bool,
     pub members: BTreeMap<[u8; 16], Member>,
     /// The next place to hand out.
     pub cursor: u64,
@@ -157,6 +159,7 @@ impl Subscription {
             name,
             policy,
             from,
+            begins_now: false,
             members: BTreeMap::new(),
             cursor,
             returned: BTreeMap::new(),

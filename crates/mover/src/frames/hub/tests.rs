@@ -241,6 +241,40 @@ fn a_new_process_under_a_name_goes_on_behind_what_consumers_have_from_an_earlier
 }
 
 #[test]
+fn who_begins_now_is_told_of_no_loss_before_that_and_misses_nothing_when_the_hub_is_another() {
+    let serial = 1000;
+    let mut asks = asks(1, Some("workers"), FramePolicy::Block);
+    asks.from = FrameFrom::Now;
+    for (instance, is_late) in [(None, false), (Some(serial), true)] {
+        let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, serial);
+        asks.instance = instance;
+        let mut key = ConsumerKey::of(&asks);
+        let subscribe = |channel: &mut Channel| subscribed(channel, 11, &asks, WINDOW);
+        if !is_late {
+            key = subscribe(&mut channel);
+        }
+        // A producer that the hub does not know, and that made frames before.
+        let (epoch, _) = attached(&mut channel, 1, &producer(), Some(500));
+        push(&mut channel, epoch, 500, (7, 0));
+        if is_late {
+            // It was at an earlier hub, and comes back a little later than the producer did.
+            key = subscribe(&mut channel);
+        }
+        let mut came = Vec::new();
+        while let Some(Work::Send { what, .. }) = channel.next(11, &key, &asks.consumer, 0) {
+            came.push(match what {
+                What::Note(Item::Lost(lost)) => (lost.first, lost.end),
+                What::Frame(held) => (held.head.sequence, held.head.sequence),
+                other => panic!("{other:?}"),
+            });
+        }
+        // What the earlier hub had of it may be lost to the group: that is named.
+        let wanted = if is_late { vec![(0, 500), (500, 500)] } else { vec![(500, 500)] };
+        assert_eq!(came, wanted);
+    }
+}
+
+#[test]
 fn sets_that_are_declared_without_end_are_refused_before_they_take_all_memory() {
     let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
     begun(&mut channel);
