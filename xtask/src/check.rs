@@ -4,6 +4,7 @@
 //! 2. Deciding is apart from doing: the deciding modules know no clock, no disk, no network.
 //! 3. SPEC.md: every promise names a test that exists; so does every fault of docs/faults.md.
 //! 4. docs/papers.md: every row names a test that exists, or a command that is understood, or says that it is not here.
+//! 5. README.md and the guides: every command of thalweg that a reader is to type is understood.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
@@ -95,8 +96,11 @@ pub fn run() -> Result<()> {
     promises(&mut breaches)?;
     faults(&mut breaches)?;
     papers(&mut breaches)?;
+    pages(&mut breaches)?;
     if breaches.is_empty() {
-        println!("    layers, deciding apart from doing, promises with tests: in order");
+        println!(
+            "    layers, deciding apart from doing, promises with tests, commands that are understood: in order"
+        );
         return Ok(());
     }
     bail!("{}", breaches.join("\n"))
@@ -241,6 +245,65 @@ fn shows(word: &str) -> Option<bool> {
     Some(command.is_ok())
 }
 
+/// Pages whose commands a newcomer types.
+fn pages(breaches: &mut Vec<String>) -> Result<()> {
+    let root = tools::root();
+    let mut pages = vec![root.join("README.md"), root.join("docs/figures/README.md")];
+    for entry in fs::read_dir(root.join("docs/guide")).context("docs/guide")? {
+        pages.push(entry?.path());
+    }
+    pages.sort();
+    for page in pages {
+        let text = fs::read_to_string(&page)?;
+        let shown = page.strip_prefix(&root).unwrap_or(&page).display().to_string();
+        let wrong = to_be_typed(&text).into_iter().filter_map(|command| {
+            let why = not_understood(&command)?;
+            Some(format!("{shown}: `{command}`: {why}"))
+        });
+        breaches.extend(wrong);
+    }
+    Ok(())
+}
+
+/// Commands of thalweg in the blocks of a page: all lines of shell, and of what is shown with its output those behind `$ `.
+fn to_be_typed(text: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut language = None;
+    let mut line = String::new();
+    for next in text.lines() {
+        if let Some(fence) = next.strip_prefix("```") {
+            language = language.is_none().then_some(fence);
+            continue;
+        }
+        let part = match language {
+            Some("sh") => next,
+            Some("console" | "text") => next.strip_prefix("$ ").unwrap_or_default(),
+            _ => continue,
+        };
+        line.push_str(part.split(" #").next().unwrap_or_default().trim_end());
+        if line.ends_with('\\') {
+            line.pop();
+            continue;
+        }
+        let line = std::mem::take(&mut line);
+        let parts = line.split("&&").flat_map(|part| part.split(['|', ';'])).map(str::trim);
+        let parts = parts.filter(|part| part.starts_with("thalweg "));
+        commands.extend(parts.map(|part| part.trim_end_matches('&').trim().to_owned()));
+    }
+    commands
+}
+
+/// Why the program does not understand a command; `None` if it does. Words that stand for a key become one.
+fn not_understood(command: &str) -> Option<String> {
+    let command = command.replace("FINGERPRINT", &"0".repeat(64));
+    let words = match thalweg_mover::link::ssh::split_words(command.as_bytes()) {
+        Ok(words) => words,
+        Err(why) => return Some(why.to_owned()),
+    };
+    let refused = thalweg_cli::config::command().try_get_matches_from(words).err()?;
+    Some(refused.to_string().lines().next().unwrap_or_default().to_owned())
+}
+
 /// What stands between backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
@@ -261,6 +324,26 @@ mod tests {
         let text = fs::read_to_string(tools::root().join("docs/papers.md")).unwrap();
         assert_eq!(not_shown(&text), Vec::<String>::new());
         assert!(text.lines().filter(|line| line.starts_with("| ")).count() > 50);
+    }
+
+    #[test]
+    fn what_a_reader_is_to_type_is_understood() {
+        let mut breaches = Vec::new();
+        pages(&mut breaches).unwrap();
+        assert_eq!(breaches, Vec::<String>::new());
+        let readme = fs::read_to_string(tools::root().join("README.md")).unwrap();
+        assert!(to_be_typed(&readme).len() > 20, "{:?}", to_be_typed(&readme));
+    }
+
+    #[test]
+    fn commands_are_found_in_blocks_and_those_of_an_option_that_is_gone_are_named() {
+        let page = "`thalweg folklore`\n```sh\nmkdir x && thalweg ls -l 'a b' | sort  # thalweg nothing\ntar c a | thalweg stream \\\n  \
+                    - there &\n```\n```console\n$ thalweg cp --magic a b\nthalweg says nothing\n```\n";
+        let found = to_be_typed(page);
+        assert_eq!(found, ["thalweg ls -l 'a b'", "thalweg stream   - there", "thalweg cp --magic a b"]);
+        let wrong: Vec<bool> = found.iter().map(|command| not_understood(command).is_some()).collect();
+        assert_eq!(wrong, [false, false, true]);
+        assert!(not_understood("thalweg ls 'a").is_some());
     }
 
     #[test]

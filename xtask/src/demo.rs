@@ -22,7 +22,7 @@ pub struct Args {
 /// # Errors
 /// If anything is not as it should be.
 pub fn run(args: &Args) -> Result<()> {
-    step("building thalweg (release)");
+    step("building thalweg (release; the first time that takes some minutes)");
     let thalweg = tools::build_release()?;
     let scratch = Scratch::new("demo")?;
     let toolchain = tools::rust_toolchain()?;

@@ -16,7 +16,8 @@ pub fn root() -> PathBuf {
 /// # Errors
 /// If it does not build.
 pub fn build_release() -> Result<PathBuf> {
-    run(Command::new(cargo()).args(["build", "--release", "--quiet", "--package", "thalweg"]))?;
+    // Cargo tells what it compiles: in a fresh clone that takes minutes.
+    run(Command::new(cargo()).args(["build", "--release", "--package", "thalweg"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     Ok(target.join("release/thalweg"))
 }

@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 /// What is run for each item.
@@ -41,6 +41,8 @@ pub struct RunPlace {
     pid: PathBuf,
 }
 
+/// What an end takes: how a command can end that was started is less.
+const RESERVED_BYTES: usize = 64;
 /// Time between two looks whether a run has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -56,10 +58,26 @@ impl RunPlace {
         serde_json::from_slice(&std::fs::read(&self.end).ok()?).ok()
     }
 
+    /// Room for the record of the end, so that a disk that is full by then loses nothing: of a success nobody would know.
+    fn reserve(&self) -> io::Result<()> {
+        let mut file = crate::own_file().write(true).truncate(true).open(self.fresh())?;
+        file.write_all(&[b' '; RESERVED_BYTES])?;
+        file.sync_all()
+    }
+
+    /// Where the record stands before it has its name.
+    fn fresh(&self) -> PathBuf {
+        self.end.with_extension("new")
+    }
+
     fn record(&self, outcome: &Outcome) -> io::Result<()> {
-        let fresh = self.end.with_extension("new");
-        let mut file = crate::own_file().write(true).truncate(true).open(&fresh)?;
-        file.write_all(&serde_json::to_vec(outcome)?)?;
+        let fresh = self.fresh();
+        // What is reserved is written over, and not given back first.
+        let mut file = crate::own_file().write(true).open(&fresh)?;
+        let text = serde_json::to_vec(outcome)?;
+        file.write_all(&text)?;
+        file.write_all(&vec![b' '; RESERVED_BYTES.saturating_sub(text.len())])?;
+        file.set_len(text.len().max(RESERVED_BYTES) as u64)?;
         file.sync_all()?;
         std::fs::rename(&fresh, &self.end)?;
         File::open(self.end.parent().unwrap_or(Path::new(".")))?.sync_all()
@@ -104,30 +122,33 @@ impl RunPlace {
 
     /// Removes what is recorded.
     pub fn forget(&self) {
-        for path in [&self.end, &self.lock, &self.pid] {
+        for path in [&self.end, &self.lock, &self.pid, &self.fresh()] {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
 /// Starts a keeper with the command, in a process group of its own: a signal of the terminal is for the watcher. What the
-/// command prints goes to our standard error.
+/// command prints goes to our standard error. The lock goes with it, as its standard input: from now on the run lives, also
+/// as long as a busy machine has the keeper wait for its first step.
 ///
 /// # Errors
-/// What the kernel says.
+/// What the kernel says; `AlreadyExists` for a run that has ended or lives.
 pub fn start(
     analysis: &Analysis,
     place: &RunPlace,
     environment: &[(&'static str, OsString)],
 ) -> io::Result<Child> {
     let (program, words) = analysis.keeper.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let lock = place.claim()?.ok_or(io::ErrorKind::AlreadyExists)?;
+    place.reserve()?;
     Command::new(program)
         .args(words)
         .arg(place.end.with_extension(""))
         .arg(&analysis.program)
         .args(&analysis.arguments)
         .envs(environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
+        .stdin(lock)
         .stdout(io::stderr())
         .process_group(0)
         .spawn()
@@ -147,17 +168,19 @@ pub fn reap(keeper: &mut Child, stops: &dyn Fn() -> bool) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The guard's own work: has `keeper` run the command once, unless this run has ended or lives already, and records how it
-/// ended if the keeper does not.
+/// The guard's own work: has `keeper` run the command once, unless this run has ended, and records how it ended if the
+/// keeper does not. The lock is our standard input, and the keeper's.
 ///
 /// # Errors
 /// If that cannot be recorded.
 pub fn guard(record: &Path, keeper: &mut Command) -> io::Result<()> {
     let place = place_of(record)?;
-    let Some(lock) = place.claim()? else { return Ok(()) };
+    if place.ended().is_some() {
+        return Ok(());
+    }
     // Where it cannot be had the keeper has no guard, and all else is the same.
     let _ = set_child_subreaper(Some(getpid()));
-    let keeper = keeper.stdin(lock.try_clone()?).spawn()?;
+    let keeper = keeper.spawn()?;
     loop {
         match wait(WaitOptions::empty()) {
             // Nobody is left.
@@ -170,8 +193,10 @@ pub fn guard(record: &Path, keeper: &mut Command) -> io::Result<()> {
                 }
             }
             Ok(Some((pid, status))) => {
-                let is_command = std::fs::read_to_string(&place.pid)
-                    .is_ok_and(|text| text.trim().parse().is_ok_and(|known| pid_is(pid, known)));
+                let told = std::fs::read_to_string(&place.pid).unwrap_or_default();
+                // Without the end of its line it is not all of the number.
+                let known = told.strip_suffix('\n').and_then(|number| number.parse().ok());
+                let is_command = known.is_some_and(|known| pid_is(pid, known));
                 if is_command && place.ended().is_none() {
                     return place.record(&outcome(status.exit_status(), status.terminating_signal()));
                 }
@@ -213,11 +238,9 @@ fn run(place: &RunPlace, lock: &File, program: &OsStr, arguments: &[OsString]) -
         Ok(child) => child,
         Err(error) => return place.record(&Outcome::NotStarted(error.to_string())),
     };
-    crate::own_file()
-        .write(true)
-        .truncate(true)
-        .open(&place.pid)?
-        .write_all(child.id().to_string().as_bytes())?;
+    // For the guard alone: without it, as on a full disk, we record the end all the same.
+    let told = crate::own_file().write(true).truncate(true).open(&place.pid);
+    let _ = told.and_then(|mut file| file.write_all(format!("{}\n", child.id()).as_bytes()));
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
     // Looked at, and left to be waited for: if we are killed before its end is recorded, the guard sees it as well.
     let status = loop {
@@ -277,6 +300,48 @@ mod tests {
         let ran = directory.path().join("ran");
         keep(&directory.path().join("1"), OsStr::new("/usr/bin/touch"), &[ran.clone().into()]).unwrap();
         assert!(!ran.exists());
+    }
+
+    #[test]
+    fn a_run_whose_keeper_has_not_begun_yet_lives() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = RunPlace::new(directory.path(), "1");
+        // What a keeper is on a machine that has no time for it.
+        let analysis = Analysis {
+            keeper: words(&["/bin/sh", "-c", "exec sleep 60"]),
+            program: "/bin/true".into(),
+            arguments: Vec::new(),
+        };
+        let mut keeper = start(&analysis, &place, &[]).unwrap();
+        assert_eq!(place.wait(&|| true).unwrap(), None, "who asks now must not think that it never begins");
+        assert_eq!(start(&analysis, &place, &[]).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        keeper.kill().unwrap();
+        keeper.wait().unwrap();
+        assert_eq!(place.wait(&|| false).unwrap(), Some(Outcome::Unknown));
+    }
+
+    #[test]
+    fn an_end_is_recorded_though_the_number_of_the_process_cannot_be() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = RunPlace::new(directory.path(), "1");
+        std::fs::create_dir(&place.pid).unwrap();
+        keep(&directory.path().join("1"), OsStr::new("/bin/true"), &[]).unwrap();
+        assert_eq!(place.wait(&|| false).unwrap(), Some(Outcome::Succeeded));
+    }
+
+    #[test]
+    fn an_end_takes_no_more_room_than_was_reserved_for_it() {
+        use std::os::unix::fs::MetadataExt;
+        let directory = tempfile::tempdir().unwrap();
+        let place = RunPlace::new(directory.path(), "1");
+        for outcome in [Outcome::Killed(i32::MIN), Outcome::Failed(i32::MIN), Outcome::Succeeded] {
+            place.reserve().unwrap();
+            let reserved = std::fs::metadata(place.fresh()).unwrap();
+            place.record(&outcome).unwrap();
+            let recorded = std::fs::metadata(&place.end).unwrap();
+            assert_eq!((recorded.ino(), recorded.len()), (reserved.ino(), reserved.len()), "{outcome:?}");
+            assert_eq!(place.ended(), Some(outcome));
+        }
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl Watch {
         if !matches!(self.source, Named::Local(_) | Named::Daemon { .. } | Named::Ssh { .. }) {
             return usage("what is watched is a directory, here or far");
         }
-        Asked::new(self.source.clone(), self.destination.clone())?;
+        Asked::new("watch", self.source.clone(), self.destination.clone())?;
         if self.results.is_some() && self.analysis.is_none() {
             return usage("there are no results without a command");
         }
@@ -502,7 +502,7 @@ impl Driver<'_> {
         wishes: &Wishes,
         events: Events,
     ) -> Result<thalweg_mover::run::copy::Report> {
-        let job = Asked::new(from, to)?.reach(&mut lock(&self.fars), &self.watch.state)?;
+        let job = Asked::new("watch", from, to)?.reach(&mut lock(&self.fars), &self.watch.state)?;
         let tell = self.tell.clone();
         let link_events: Events = Arc::new(move |event| tell(Told::Link(&event)));
         let watch = CopyWatch { events, link_events, meter: Arc::default(), evidence: None };

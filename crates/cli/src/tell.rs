@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_client::receipt::ReportFile;
 use thalweg_client::{events, hint};
-use thalweg_mover::basin::Place;
+use thalweg_mover::basin::{Narrow, Place};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::Filter;
@@ -400,15 +400,19 @@ fn last_line(report: &Report, verify: Verify, is_kept: bool) -> String {
     }
     if let Some(verdict) = report.verdict.as_ref().filter(|_| totals.done > 0) {
         let narrowest = &verdict.narrowest;
-        let place = match narrowest.place {
-            Place::Path => String::new(),
-            Place::Both => " of this machine".to_owned(),
-            place => format!(" at the {}", place.name()),
-        };
-        let busy = narrowest.busy * 100.0;
-        line.push_str(&format!("; narrowest stage: {}{place} ({busy:.0} % busy)", narrowest.stage));
+        line.push_str(&format!("; narrowest stage: {}", stage(narrowest)));
     }
     line
+}
+
+/// A stage with its place, and how busy it was.
+pub fn stage(narrow: &Narrow) -> String {
+    let place = match narrow.place {
+        Place::Path => String::new(),
+        Place::Both => " of this machine".to_owned(),
+        place => format!(" at the {}", place.name()),
+    };
+    format!("{}{place} ({:.0} % busy)", narrow.stage, narrow.busy * 100.0)
 }
 
 /// `thalweg explain-filter`.

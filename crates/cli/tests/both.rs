@@ -247,10 +247,39 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
     refuse(&["a:x", "b:y"], 3, "both places are far");
     refuse(&[&file, "a:x", "--and", "a:y", "a:z"], 3, "both places are far");
     refuse(&[&file, "a:x", "--and", "a:y", "b:y", "here"], 1, "all sources must be at one place");
+    // What is not here says what to do instead, in words that can be typed.
+    refuse(&["a:x", "me@b:y"], 3, "Log in to a, and there: thalweg cp x me@b:y\nhint: ");
+    refuse(&["tw://a/data/x", "b:y/"], 3, "Log in to b, and there: thalweg cp tw://a:8487/data/x y/");
+    refuse(
+        &["tw://a/in/x", "tw://b/in"],
+        3,
+        "thalweg cp DIR/x tw://b:8487/in/ (DIR is what the daemon there exports as in)",
+    );
+    refuse(&["a:x", "b:y", "here/"], 1, "thalweg cp a:x here/ --and b:y here/");
+    refuse(&["a,b:x", "here"], 1, "several hosts do not share one copy");
+    refuse(&["tw://a,b/data/x", "here"], 1, "several hosts do not share one copy");
+    refuse(&["s3://b/k", "here"], 1, "object stores are not here yet");
+    refuse(&["s3://b/k", "here"], 1, "aws s3 cp s3://b/k - | thalweg stream - DST");
+    refuse(&[&file, "https://h/x"], 1, "curl -fL https://h/x | thalweg stream - DST");
+    refuse(&["sftp://h/x", "here"], 1, "by ssh the same host is ssh://h/x");
+    refuse(&["file:///etc/passwd", "here"], 1, "as it is: /etc/passwd");
     refuse(&[&file, "a:x", "--and", &file], 1, "2 values required");
     refuse(&["--receipt", "r", &file, "a:x", "--and", &file, "b:x"], 1, "cannot be used with");
     let many: Vec<&str> = [&file, "a:x"].into_iter().chain([["--and", &file, "a:x"]; 16].concat()).collect();
     refuse(&many, 1, "at most 16 copies");
+}
+
+/// Each command that joins two places says it of itself.
+#[test]
+fn two_far_places_are_told_the_command_to_give_at_one_of_them_by_every_command() {
+    let scratch = Scratch::new();
+    for command in ["cp", "sync", "stream", "watch", "predict", "probe", "tune"] {
+        let out = scratch.run([command, "-e", "false", "a:x", "me@b:y"]);
+        assert_eq!(out.status.code(), Some(3), "{command}: {}", said(&out));
+        let told = format!("Log in to a, and there: thalweg {command} x me@b:y");
+        assert!(said(&out).contains(&told), "{command}: {}", said(&out));
+        assert!(said(&out).contains("hint: where you cannot log in"), "{command}: {}", said(&out));
+    }
 }
 
 /// The knobs hold for the side that sends, whichever it is, and everything still arrives.

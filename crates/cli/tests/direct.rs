@@ -187,6 +187,30 @@ fn bad_options_of_disks_are_refused_with_what_is_good() {
     }
 }
 
+/// Asked for by layout, where nobody says where bytes lie: read by offset, and that is told once, with the reason.
+#[test]
+fn a_layout_that_cannot_be_read_is_told_and_the_usual_way_is_taken() {
+    let scratch = Scratch::in_memory();
+    let place = thalweg_sys::Dir::open(scratch.root()).and_then(|root| root.file_system()).unwrap();
+    if place.kind != thalweg_sys::FileSystemKind::Tmpfs {
+        return support::chance::skipped("a layout that cannot be read", "needs a tmpfs in /dev/shm");
+    }
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for name in ["a", "b"] {
+        std::fs::write(scratch.path("from").join(name), support::noise(1, 9 * MIB)).unwrap();
+    }
+    let from = format!("{}/", scratch.path("from").display());
+    let out = scratch.run(["cp", "--order", "layout", &from, &scratch.path("to").display().to_string()]);
+    let told = String::from_utf8_lossy(&out.stderr).into_owned() + &String::from_utf8_lossy(&out.stdout);
+    assert_eq!(out.status.code(), Some(0), "{told}");
+    assert_eq!(
+        told.matches("order layout: by offset instead: look up the layout failed").count(),
+        1,
+        "{told}"
+    );
+    support::assert_same(&scratch.path("from"), &scratch.path("to"));
+}
+
 #[test]
 fn a_simulated_disk_is_a_source_that_verifies_and_a_destination() {
     let scratch = Scratch::new();

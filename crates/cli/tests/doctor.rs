@@ -3,11 +3,11 @@
 mod support;
 
 use serde_json::Value;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::Scratch;
 use support::chance::{is_root, quick_or_torture, skipped};
 use support::job::{Running, Strace};
+use support::{Scratch, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
@@ -145,6 +145,37 @@ fn what_does_not_help_in_a_testbed_is_not_recommended() {
     assert_eq!(verdict("net.ipv4.tcp_sack"), Some("told".into()), "{event:#}");
     assert_eq!(event["trials"].as_array().map(Vec::len), Some(2));
     assert!(!scratch.path("doctor-state/testbed/doctor").exists(), "a testbed was left behind");
+}
+
+/// Interrupted, it leaves no testbed that stands in the way of the next proof.
+#[test]
+fn a_proof_that_is_killed_takes_its_testbed_along() {
+    if !is_root() {
+        return skipped("doctor --prove killed", "needs root");
+    }
+    let scratch = Scratch::new();
+    machine(&scratch, "machine");
+    let words = std::fs::File::create(scratch.path("words")).expect("a file");
+    let mut proof = doctor(&scratch, "machine", "--prove");
+    let mut proof = proof.stdout(Stdio::null()).stderr(words).spawn().expect("start");
+    let listed = || {
+        let mut list = scratch.thalweg();
+        list.args(["testbed", "list", "--state"]).arg(scratch.path("doctor-state"));
+        String::from_utf8_lossy(&list.output().expect("a list").stdout).into_owned()
+    };
+    let mut ended = None;
+    let is_up = wait_until(LIMIT, || {
+        ended = proof.try_wait().expect("its state");
+        ended.is_some() || listed().starts_with("up")
+    });
+    let words = std::fs::read_to_string(scratch.path("words")).expect("words");
+    if ended.is_some() && words.contains("the kernel needs") {
+        return skipped("doctor --prove killed", words.trim());
+    }
+    assert!(is_up && ended.is_none(), "{words}");
+    proof.kill().expect("kill it");
+    proof.wait().expect("its end");
+    assert!(wait_until(LIMIT, || !listed().starts_with("up")), "{}", listed());
 }
 
 #[test]

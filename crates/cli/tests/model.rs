@@ -202,3 +202,21 @@ fn what_cannot_be_fitted_or_read_is_said_with_its_line() {
         assert_eq!(asked(&scratch, bad).0, 1, "{bad}");
     }
 }
+
+#[test]
+fn beyond_the_range_of_a_law_its_answer_says_so() {
+    let scratch = Scratch::new();
+    let said = |words: &str| scratch.ok(words.split(' '));
+    let (small, large, huge) = (
+        said("model loss --loss 0.1% --rtt 100ms"),
+        said("model loss --loss 2% --rtt 100ms"),
+        said("model loss --loss 10% --rtt 100ms"),
+    );
+    assert!(!small.contains("timeouts") && large.contains("timeouts count as well"), "{small}{large}");
+    assert!(large.contains("bbr    loss up to 5 % does not bind it"), "{large}");
+    assert!(huge.contains("bbr    a loss beyond 5 % binds it too"), "{huge}");
+    let times = scratch.path("times.txt");
+    std::fs::write(&times, "0.1\n").unwrap();
+    let tail = said(&format!("model tail {} --data 0.5GB --rate 25Gbit/s", times.display()));
+    assert!(tail.contains("Score 0.62; below 1: quicker than this line"), "{tail}");
+}

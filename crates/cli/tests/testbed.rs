@@ -318,9 +318,23 @@ fn a_change_takes_effect_while_programs_run() {
         "before"
     );
     testbed.set(&["--rtt", "60ms"]);
+    let listed = String::from_utf8_lossy(&testbed.do_it("list", &[]).stdout).into_owned();
+    assert!(listed.contains("round trip 60 ms"), "as it is now: {listed}");
     assert_eq!(times.filter(|time| *time > earliest(60.0)).take(5).count(), 5, "after");
     kill(Pid::from_raw(ping.id() as i32), Signal::SIGTERM).unwrap();
     let _ = ping.wait();
+}
+
+#[test]
+fn a_check_says_what_it_could_not_measure() {
+    let Some(testbed) =
+        Testbed::up("check", &["--rtt", "4ms", "--rate", "100Mbit/s", "--forward-loss", "1%"])
+    else {
+        return;
+    };
+    let told = String::from_utf8_lossy(&testbed.do_it("check", &[]).stdout).into_owned();
+    assert!(told.contains("--  forward: rate: where packets are lost"), "{told}");
+    assert!(told.contains(" back: ") && !told.contains("--  back:") && told.contains("CPU-s/GB"), "{told}");
 }
 
 #[test]
@@ -383,6 +397,32 @@ fn down_leaves_nothing_and_ends_what_runs_inside() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
     assert!(stdout.contains("1 program in it was ended") && stdout.contains("1 received"), "{stdout}");
+}
+
+/// A socket's path has at most 107 bytes.
+#[test]
+fn a_testbed_stands_in_a_directory_of_any_length_and_can_be_removed_from_within() {
+    let Some(testbed) = Testbed::up("long", &["--rtt", "4ms"]) else { return };
+    let state = testbed.scratch.path(&"d".repeat(150)).display().to_string();
+    std::fs::create_dir(&state).unwrap();
+    let program = env!("CARGO_BIN_EXE_thalweg");
+    let thalweg = |words: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(["testbed", words[0], "--state", &state]).args(&words[1..]);
+        let output = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start"));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{words:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    thalweg(&["up", "--name", "far-away", "--rtt", "4ms"]);
+    assert!(thalweg(&["status", "--name", "far-away"]).contains("round trip 4 ms"));
+    // Who removes it from one of its hosts comes to the end of it.
+    let within = [
+        "run", "--name", "far-away", "left", program, "testbed", "down", "--name", "far-away", "--state",
+        &state,
+    ];
+    assert!(thalweg(&within).contains("testbed `far-away` is down"));
+    assert_eq!(thalweg(&["list"]), "");
 }
 
 #[test]
@@ -518,6 +558,8 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (&["--name", "../x"], "name"),
         (&["--sysctl", "kernel.panic=1"], "network namespace"),
         (&["--rtt", "1ms", "--jitter", "1s"], "jitter"),
+        (&["--framing", "4294967295"], "1024"),
+        (&["--late-by", "61s"], "late by 60 s at most"),
         (&["--preset", "folklore"], "continental"),
     ] {
         let mut command = scratch.thalweg();

@@ -301,6 +301,34 @@ fn a_command_outlives_its_watch_and_its_end_is_found() {
 }
 
 #[test]
+fn a_command_that_succeeds_while_the_disk_of_the_state_is_full_is_not_run_again() {
+    if !volume::can_mount("watch full state") {
+        return;
+    }
+    let bench = Bench::new();
+    let volume = Volume::in_memory(bench.scratch.root(), "state", "size=4m");
+    let body = format!("touch \"$LOG.began\"\nwhile ! test -e \"$LOG.go\"; do sleep 0.05; done\n{LOG}");
+    let script = analysis(&bench.scratch, &body);
+    bench.put("a", b"a");
+    let local = |more: &[&str]| {
+        let mut command = bench.local(&[&["--on-arrival", script.to_str().unwrap()], more].concat());
+        command.env("THALWEG_STATE", &volume.path);
+        command
+    };
+    let mut watch = start(local(&[]));
+    assert!(wait_until(LIMIT, || bench.scratch.path("log.began").exists()));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    let ballast = volume.path.join("ballast");
+    assert!(std::fs::write(&ballast, vec![1; 8 << 20]).is_err(), "it is full");
+    std::fs::write(bench.scratch.path("log.go"), "").unwrap();
+    assert!(wait_until(LIMIT, || keepers(&volume.path).is_empty()), "the command has ended");
+    std::fs::remove_file(&ballast).unwrap();
+    let (code, text) = ends(local(&["--idle-exit", "300ms"]));
+    assert_eq!((code, bench.log().len()), (Some(0), 1), "{text}");
+}
+
+#[test]
 fn a_destination_that_is_full_delays_an_item_until_there_is_room() {
     if !volume::can_mount("watch") {
         return;

@@ -33,6 +33,20 @@ fn without_transfers_why_says_so_with_exit_3() {
     assert_eq!(out.status.code(), Some(3));
 }
 
+/// The second time everything is there: no stage has a rate, and none is said to be used up at zero.
+#[test]
+fn a_copy_that_moved_nothing_is_said_to_have_moved_nothing() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 1 << 20)).unwrap();
+    let copy = || drop(scratch.ok(["cp".into(), scratch.path("file"), scratch.path("to")]));
+    copy();
+    assert!(!scratch.ok(["why"]).contains("no content"));
+    copy();
+    let said = scratch.ok(["why", "-v"]);
+    assert!(said.starts_with("no content was moved: 1 entry settled in "), "{said}");
+    assert!(said.contains("% busy)") && !said.contains("kbit/s") && said.contains("CPU s"), "{said}");
+}
+
 #[test]
 fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
     let scratch = Scratch::in_memory();

@@ -20,7 +20,7 @@ mod sender;
 
 pub use hub::{Hub, HubWishes};
 pub use receiver::{Receiver, ReceiverWishes};
-pub use sender::{Sender, SenderWishes};
+pub use sender::{PreparedFrame, Sender, SenderWishes};
 pub use thalweg_mover::frames::{
     ChannelStatus, ChannelWishes, ClockOffset, ConsumerReport, ConsumerStatus, Delivery, Frame, FrameFrom,
     FramePolicy, HeldLevel, Latency, LossReason, LostRange, NewFrame, Payload, ProducerId, ProducerReport,

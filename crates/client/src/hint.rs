@@ -1,9 +1,14 @@
+use crate::elsewhere;
 use thalweg_mover::failure::NO_MEMORY;
 use thalweg_wire::message::{Failure, FailureKind};
 
 /// What a person may do about it, in one sentence; not for every failure there is something.
 pub fn of(failure: &Failure) -> Option<&'static str> {
     Some(match (failure.kind, failure.operation.as_str()) {
+        (FailureKind::Unsupported, elsewhere::BETWEEN) => {
+            "where you cannot log in: in two copies, through a directory here; one file also through a pipe: thalweg cat SRC | \
+             thalweg stream - DST"
+        }
         // A measurement begins anew, and says itself what room it needs.
         (FailureKind::Space | FailureKind::Stopped, "measure") => return None,
         (FailureKind::Space, operation) if operation.starts_with(NO_MEMORY) => {

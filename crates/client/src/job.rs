@@ -3,7 +3,7 @@
 use crate::fars::{self, Fars, Whom};
 use crate::place::{Named, Places};
 use crate::profiles::{Foreknown, Profiles};
-use crate::{identity, routes};
+use crate::{elsewhere, identity, routes};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,56 +37,67 @@ pub struct Job {
 }
 
 impl Asked {
-    /// Of one source.
+    /// Of one source. `command` is what was asked for, as for [`Asked::read`].
     ///
     /// # Errors
     /// `Unsupported` if both places are far.
-    pub fn new(source: Named, destination: Named) -> Result<Asked> {
+    pub fn new(command: &str, source: Named, destination: Named) -> Result<Asked> {
         let asked = Asked { sources: vec![source], destination };
-        if Whom::of(&asked.sources[0]).is_some() && Whom::of(&asked.destination).is_some() {
-            return Err(both_far());
-        }
+        asked.check_ends(command)?;
         Ok(asked)
     }
 
+    fn check_ends(&self, command: &str) -> Result<()> {
+        let is_far = |place: &Named| Whom::of(place).is_some();
+        match self.sources.first().is_some_and(is_far) && is_far(&self.destination) {
+            true => Err(elsewhere::both_far(command, &self.sources, &self.destination)),
+            false => Ok(()),
+        }
+    }
+
     /// Reads the places of one copy, sources first, and refuses what cannot be copied, before anybody is asked for a
-    /// password. `only`: names of a list, which are below the sources.
+    /// password. `command` is what was asked for, `cp`: who names two far places is told it for one of them. `only`: names of a
+    /// list, which are below the sources.
     ///
     /// # Errors
     /// `Usage`, `Unsupported`.
-    pub fn read(typed: &[OsString], only: Option<&[RelativePath]>, places: &Places) -> Result<Asked> {
+    pub fn read(
+        command: &str,
+        typed: &[OsString],
+        only: Option<&[RelativePath]>,
+        places: &Places,
+    ) -> Result<Asked> {
         let mut sources = typed.iter().map(|text| Named::parse(text, places)).collect::<Result<Vec<_>>>()?;
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
         let at = Whom::of(first);
-        let is_made =
-            |place: &Named| matches!(place, Named::Zero(_) | Named::Dataset(_) | Named::Simulated(_));
+        let is_made = elsewhere::is_made;
         if sources.iter().any(|source| matches!(source, Named::Null)) {
             return Err(usage("`null:` is no source"));
         }
         if sources.iter().any(|source| Whom::of(source) != at || is_made(source) != is_made(first))
             || is_made(first) && sources.len() > 1
         {
-            return Err(usage("all sources must be at one place"));
+            return Err(elsewhere::several_places(&sources, &destination));
         }
         if matches!(destination, Named::Zero(_) | Named::Dataset(_)) {
             return Err(usage("`zero:` and `data:` are no destinations"));
         }
-        if at.is_some() && Whom::of(&destination).is_some() {
-            return Err(both_far());
-        }
-        if at.is_some() && sources.len() > limits::PLACES_MAX {
+        let is_far = at.is_some();
+        let mut asked = Asked { sources, destination };
+        asked.check_ends(command)?;
+        if is_far && asked.sources.len() > limits::PLACES_MAX {
             return Err(usage("a far place takes at most 1024 sources: name the directory that they are in"));
         }
         if let Some(only) = only {
-            if at.is_some() && only.len() > limits::MESSAGE_DIGESTS_MAX {
+            if is_far && only.len() > limits::MESSAGE_DIGESTS_MAX {
                 return Err(usage(
                     "a far source takes at most 32768 names of --files-from: run thalweg at the source",
                 ));
             }
-            sources.iter_mut().for_each(Named::mean_contents);
+            asked.sources.iter_mut().for_each(Named::mean_contents);
         }
-        Ok(Asked { sources, destination })
+        Ok(asked)
     }
 
     /// Source and destination as they are shown.
@@ -193,11 +204,6 @@ impl Job {
         }
         result
     }
-}
-
-fn both_far() -> Failure {
-    let cause = "both places are far: run thalweg at one of them";
-    Failure::new(FailureKind::Unsupported, "copy", cause)
 }
 
 fn usage(cause: &str) -> Failure {

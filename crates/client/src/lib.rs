@@ -11,6 +11,9 @@ pub mod dataset;
 
 pub mod place;
 
+/// What is asked for and not here.
+mod elsewhere;
+
 pub mod identity;
 
 pub mod ssh;

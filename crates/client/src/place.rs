@@ -1,6 +1,6 @@
 //! Places as users write them.
 
-use crate::{dataset, units};
+use crate::{dataset, elsewhere, units};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -238,7 +238,7 @@ impl Named {
             return simulated(array).map(Named::Simulated).map_err(|cause| usage(&cause));
         }
         if is_url(bytes) {
-            return Err(usage("this kind of place is not supported; known are tw://, ssh:// and HOST:PATH"));
+            return Err(usage(&elsewhere::foreign(bytes)));
         }
         // The first colon that is not in brackets, as in `[::1]:path`.
         let bracketed = match bytes.iter().position(|&b| b == b'[') {
@@ -310,6 +310,9 @@ fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
     if authority.is_empty() || authority.starts_with(':') {
         return Err("the host is missing");
     }
+    if authority.contains(',') {
+        return Err(elsewhere::SEVERAL_HOSTS);
+    }
     let address = if has_port { authority.to_owned() } else { format!("{authority}:{DEFAULT_PORT}") };
     let (export, path) = match path.iter().position(|&b| b == b'/') {
         Some(at) => (&path[..at], path[at + 1..].to_vec()),
@@ -330,6 +333,9 @@ fn ssh(host: &str, port: Option<u16>, path: &[u8]) -> std::result::Result<Named,
         Some(address) => address.to_owned(),
         None => host.to_owned(),
     };
+    if bare.contains(',') {
+        return Err(elsewhere::SEVERAL_HOSTS);
+    }
     thalweg_mover::link::ssh::check_destination(&host)?;
     let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };
     Ok(Named::Ssh { host, port, path })
@@ -401,7 +407,18 @@ mod tests {
 
     #[test]
     fn hosts_that_are_options_are_refused() {
-        for bad in ["-oProxyCommand=x:y", "ssh://-x/y", "tw://h", "tw:///x", "tw://h/", "", ":x", "a b:c"] {
+        for bad in [
+            "-oProxyCommand=x:y",
+            "ssh://-x/y",
+            "tw://h",
+            "tw:///x",
+            "tw://h/",
+            "",
+            ":x",
+            "a b:c",
+            "h1,h2:x",
+            "tw://a,b/x",
+        ] {
             assert!(Named::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
         }
     }

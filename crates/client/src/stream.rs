@@ -1,8 +1,8 @@
 //! Both ends of a stream, as they are written, reached: what the program and the Python module begin with.
 
 use crate::fars::{self, Fars, Whom};
-use crate::identity;
 use crate::place::{Named, Places};
+use crate::{elsewhere, identity};
 use std::ffi::OsStr;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::Path;
@@ -53,8 +53,13 @@ impl Ends {
     /// Reaches the far one, if one is far. `state` is where our own keys are.
     ///
     /// # Errors
-    /// `Usage` for what cannot be an end of a stream; when the far mover cannot be reached.
+    /// `Usage` for what cannot be an end of a stream; `Unsupported` if both are far; when the far mover cannot be reached.
     pub fn reach(source: End, destination: End, fars: &mut Fars, state: &Path) -> Result<Ends> {
+        if let (End::Named(from), End::Named(to)) = (&source, &destination)
+            && Whom::of(from).and(Whom::of(to)).is_some()
+        {
+            return Err(elsewhere::both_far("stream", std::slice::from_ref(from), to));
+        }
         let (from, who_from) = match source {
             End::Pipe(pipe) => (FlowFrom::Pipe(pipe), None),
             End::Named(Named::Local(path)) => (FlowFrom::Local(path), None),

@@ -168,8 +168,11 @@ impl Sender {
             metadata: head.metadata,
             payload,
         };
-        in_steps(py, timeout_s, |time| self.0.push(frame.clone(), Some(time)).map(Some))?
-            .ok_or_else(|| raise(py, &late("push a frame")))
+        let prepared = py.detach(|| self.0.prepare(frame)).map_err(|failure| raise(py, &failure))?;
+        in_steps(py, timeout_s, |time| {
+            self.0.push_prepared(prepared.clone(), Some(time)).map(Step::Came).or_else(Step::of_busy)
+        })?
+        .ok_or_else(|| raise(py, &late("push a frame")))
     }
 
     fn declare_set(&self, py: Python<'_>, set: u64, frames: u32) -> PyResult<()> {
@@ -178,7 +181,8 @@ impl Sender {
 
     /// What it did, as JSON.
     fn finish(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<String> {
-        let report = in_steps(py, timeout_s, |time| self.0.finish(Some(time)).map(Some))?;
+        let report =
+            in_steps(py, timeout_s, |time| self.0.finish(Some(time)).map(Step::Came).or_else(Step::of_busy))?;
         let report = report.ok_or_else(|| raise(py, &late("finish")))?;
         let mut object = of_sender(&report.figures);
         object.insert("producer".into(), report.producer.into());
@@ -219,9 +223,15 @@ impl Receiver {
 
     /// A frame, or what else is told, as JSON; `None` if nothing came in time.
     fn next<'py>(&self, py: Python<'py>, timeout_s: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(delivery) = in_steps(py, timeout_s, |time| self.0.next(Some(time)))? else {
-            return Ok(None);
-        };
+        let delivery = in_steps(py, timeout_s, |time| {
+            Ok(match self.0.next(Some(time))? {
+                Some(delivery) => Step::Came(delivery),
+                // Another thread got the end, or closed it.
+                None if self.0.is_over() => Step::Over,
+                None => Step::NotYet,
+            })
+        })?;
+        let Some(delivery) = delivery else { return Ok(None) };
         let told = match delivery {
             Delivery::Frame(frame) => return Ok(Some(Bound::new(py, Frame(frame))?.into_any())),
             Delivery::Lost(lost) => json!({
@@ -363,22 +373,35 @@ fn how(reaching: &Reaching) -> Result<How> {
     Ok(reaching.how(state))
 }
 
-/// Waits in short steps, so that a Ctrl-C is heard; `None` if it did not come in time. A step that says `Busy` only says
-/// that it was too short.
+/// What came of a step.
+enum Step<T> {
+    Came(T),
+    NotYet,
+    Over,
+}
+
+impl<T> Step<T> {
+    /// A step that says `Busy` only says that it was too short.
+    fn of_busy(failure: Failure) -> Result<Step<T>> {
+        if failure.kind == FailureKind::Busy { Ok(Step::NotYet) } else { Err(failure) }
+    }
+}
+
+/// Waits in short steps, so that a Ctrl-C is heard; `None` if it did not come in time, or never will.
 fn in_steps<T: Send>(
     py: Python<'_>,
     timeout_s: Option<f64>,
-    step: impl Fn(Duration) -> Result<Option<T>> + Sync,
+    step: impl Fn(Duration) -> Result<Step<T>> + Sync,
 ) -> PyResult<Option<T>> {
     let until = timeout_s.and_then(|timeout_s| Instant::now().checked_add(seconds(timeout_s)));
     loop {
         let left = until.map_or(STEP, |until| until.saturating_duration_since(Instant::now()));
         let now = left.min(STEP);
-        match py.detach(|| step(now)) {
-            Ok(Some(value)) => return Ok(Some(value)),
-            Err(failure) if failure.kind != FailureKind::Busy => return Err(raise(py, &failure)),
-            Ok(None) | Err(_) if left <= now && until.is_some() => return Ok(None),
-            Ok(None) | Err(_) => {}
+        match py.detach(|| step(now)).map_err(|failure| raise(py, &failure))? {
+            Step::Came(value) => return Ok(Some(value)),
+            Step::Over => return Ok(None),
+            Step::NotYet if left <= now && until.is_some() => return Ok(None),
+            Step::NotYet => {}
         }
         py.check_signals()?;
     }

@@ -45,7 +45,7 @@ fn predicted(places: (OsString, OsString), options: &PredictOptions, reaching: &
     };
     let state = identity::state_directory(reaching.state())?;
     let source = places.0.clone();
-    let asked = Asked::read(&[places.0, places.1], None, &Places::default())?;
+    let asked = Asked::read("predict", &[places.0, places.1], None, &Places::default())?;
     let mut fars = Fars::new(reaching.how(state.clone()));
     let job = asked.reach(&mut fars, &state)?;
     let size = predicting::size(&job, &source, &mut fars, seconds(options.scan_s))?;

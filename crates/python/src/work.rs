@@ -261,7 +261,7 @@ fn copied(
     teller: &Teller,
     stop: &Stop,
 ) -> Result<Value> {
-    let asked = Asked::read(places, None, &Places::default())?;
+    let asked = Asked::read("cp", places, None, &Places::default())?;
     let state = identity::state_directory(reaching.state())?;
     wishes.state = Some(state.clone());
     let mut fars = reaching.to_copy(state.clone());

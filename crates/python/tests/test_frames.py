@@ -147,6 +147,66 @@ def test_anything_with_a_buffer_can_be_pushed_and_is_yours_again_at_once(channel
     assert np.asarray(frames[8]).shape == (0, 3)
 
 
+def test_a_producer_that_lies_about_type_and_shape_has_nobody_read_beyond_what_came(channel: Channel) -> None:
+    lies: list[tuple[str, list[int]]] = [
+        ("|O8", [1]),  # An address that the producer chose.
+        ("d", [4]),
+        ("<M8[s]", [4]),
+        ("<U9", [2]),
+        ("|S5", [1]),
+        ("<f8", []),
+        ("<u1,<u1", [2]),
+        ("", [4, 1]),
+    ]
+    with channel.receiver() as receiver:
+        with channel.sender() as sender:
+            for dtype, shape in lies:
+                head = {"set": None, "time_ns": 0, "deadline_ns": None, "dtype": dtype, "shape": shape, "metadata": b""}
+                sender.push_prepared(b"1234", head, LIMIT_S)
+        *frames, plain = frames_of(receiver)
+    assert len(frames) == len(lies) - 1
+    for frame in frames:
+        assert bytes(frame) == bytes(frame.data) == b"1234"
+        with pytest.raises(ValueError, match="are no array of"):
+            np.asarray(frame)
+        with pytest.raises((ValueError, BufferError)):
+            frame.__buffer__(0)
+    assert np.asarray(plain).tolist() == list(b"1234")
+
+
+def test_a_buffer_has_the_shape_and_type_that_the_array_has(channel: Channel) -> None:
+    arrays = [np.arange(24).reshape(2, 3, 4).astype(kind) for kind in ("u1", "i2", "<u2", "i4", "u8", "f4", "f8", "?")]
+    others = [np.arange(4, dtype=">u2"), np.zeros(3, "c8"), np.zeros((0, 3))]
+    with channel.receiver() as receiver:
+        with channel.sender() as sender:
+            for one in [*arrays, *others]:
+                sender.push(one)
+        frames = frames_of(receiver)
+    for one, frame in zip(arrays, frames, strict=False):
+        got = np.asarray(frame.__buffer__(0))
+        assert got.dtype == one.dtype and np.array_equal(got, one)
+    for one, frame in zip(others, frames[len(arrays) :], strict=True):
+        with pytest.raises(BufferError):
+            frame.__buffer__(0)
+        got = np.asarray(frame)
+        assert got.dtype == one.dtype and np.array_equal(got, one)
+
+
+def test_a_receiver_that_is_closed_lets_go_who_waits_for_it(channel: Channel) -> None:
+    receiver = channel.receiver()
+    got: list[object] = []
+    waiting = [threading.Thread(target=lambda: got.append(receiver.next())) for _ in range(2)]
+    waiting += [threading.Thread(target=lambda: got.append(list(receiver)))]
+    for one in waiting:
+        one.start()
+    time.sleep(0.2)
+    receiver.close()
+    for one in waiting:
+        one.join(LIMIT_S)
+        assert not one.is_alive()
+    assert sorted(map(repr, got)) == ["None", "None", "[]"]
+
+
 def test_a_frame_that_came_goes_on_as_it_is(channel: Channel) -> None:
     image = np.arange(12, dtype=">i4").reshape(3, 4)
     with channel.receiver("a") as one, channel.receiver("b") as two:

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from conftest import Daemon, make_tree, tree_of
+from conftest import Daemon, make_tree, start_daemon, stop_daemon, tree_of
+from fsspec import AbstractFileSystem
 
 import thalweg
 from thalweg.fs import ThalwegFileSystem
@@ -77,6 +78,103 @@ def test_what_is_written_stands_whole_when_it_is_closed(daemon: Daemon, fs: Thal
     assert fs.ls("data/empty") == []
     with pytest.raises(thalweg.Error):
         fs.rm("data/empty")
+
+
+def test_a_listing_that_is_old_hides_and_cuts_nothing(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    there = daemon.root / "d"
+    (there / "below").mkdir(parents=True)
+    (there / "a").write_bytes(b"short")
+    (there / "below/b").write_bytes(b"b")
+    assert fs.ls("data/d", detail=False) == ["data/d/a", "data/d/below"]
+    fs.ls("data/d/below")
+    (there / "a").write_bytes(b"longer than before")
+    (there / "late").write_bytes(b"late")
+    assert fs.cat_file("data/d/a") == b"longer than before"
+    with fs.open("data/d/a") as file:
+        assert file.read() == b"longer than before"
+    assert fs.exists("data/d/late") and fs.cat_file("data/d/late") == b"late"
+    fs.ls("data/d")[0]["size"] = -1
+    assert fs.ls("data/d")[0]["size"] >= 0
+    fs.rm("data/d", recursive=True)
+    assert not fs.exists("data/d/below/b") and not fs.exists("data/d/a")
+
+
+def test_find_asks_once_and_finds_what_fsspec_would(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    content = make_tree(daemon.root, 9)
+    (daemon.root / "empty").mkdir()
+    (daemon.root / "link").symlink_to("d0")
+    for path in ("data", "data/", "data/d1", "data/d1/f1", "data/empty", "data/absent", ""):
+        for withdirs in (False, True):
+            wanted = AbstractFileSystem.find(fs, path, withdirs=withdirs, detail=False)
+            assert fs.find(path, withdirs=withdirs) == wanted, (path, withdirs)
+            assert sorted(fs.find(path, withdirs=withdirs, detail=True)) == wanted
+    assert fs.find("data", maxdepth=1) == ["data/link"]
+    assert sorted(fs.glob("data/**/f*")) == sorted(f"data/{name}" for name in content)
+    assert fs.du("data/d1") == sum(len(content[name]) for name in content if name.startswith("d1/"))
+
+
+def test_what_stands_there_is_not_changed_by_the_way(
+    daemon: Daemon, fs: ThalwegFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = daemon.root / "d"
+    there.mkdir(mode=0o700)
+    (daemon.root / "f").write_bytes(b"f")
+    before = there.stat()
+    fs.makedirs("data/d", exist_ok=True)
+    assert (there.stat().st_mode, there.stat().st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+    for refused in (
+        lambda: fs.makedirs("data/d"),
+        lambda: fs.makedirs("data/f", exist_ok=True),
+        lambda: fs.mkdir("data/f"),
+        lambda: fs.pipe_file("data/d", b"in place of a directory"),
+        lambda: fs.cp_file("data/f", "data/d"),
+        lambda: fs.put_file(daemon.root / "f", "data/d"),
+        lambda: fs.get_file("data/f", tmp_path),
+    ):
+        with pytest.raises(FileExistsError):
+            refused()
+    assert list(there.iterdir()) == []
+    with pytest.raises(FileNotFoundError):
+        fs.mkdir("data/absent/below", create_parents=False)
+    fs.mkdir("data/d/below", create_parents=False)
+    # Not a place, but a name.
+    monkeypatch.chdir(tmp_path)
+    fs.get_file("data/f", "me@host:f")
+    assert (tmp_path / "me@host:f").read_bytes() == b"f"
+
+
+def test_what_is_appended_to_stands_whole_when_it_is_closed(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    for part in (b"first ", b"second"):
+        with fs.open("data/log", "ab") as file:
+            assert file.tell() == (0 if part == b"first " else 6)
+            file.write(part)
+    assert (daemon.root / "log").read_bytes() == b"first second"
+    with pytest.raises(ValueError, match="mode"):
+        fs.open("data/log", "r+b")
+
+
+def test_a_link_or_a_directory_is_no_empty_file(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    (daemon.root / "f").write_bytes(b"content")
+    (daemon.root / "latest").symlink_to("f")
+    (daemon.root / "d").mkdir()
+    for path, why in (("data/latest", "leads to 'f'"), ("data/d", "directory")):
+        for read in (lambda path=path: fs.open(path), lambda path=path: fs.cat_file(path)):
+            with pytest.raises(OSError, match=why) as raised:
+                read()
+            assert isinstance(raised.value, thalweg.UnsupportedError) and raised.value.path == path
+
+
+def test_who_may_not_ask_is_not_told_that_nothing_is_there(daemon: Daemon, tmp_path: Path) -> None:
+    (tmp_path / "another").mkdir()
+    other = start_daemon(tmp_path / "another", tmp_path / "another/export")
+    try:
+        host, _, port = daemon.address.rpartition(":")
+        fs = fsspec.filesystem("tw", host=host, port=int(port), ticket=str(other.ticket), skip_instance_cache=True)
+        for ask in (fs.exists, fs.isdir, fs.isfile, fs.find):
+            with pytest.raises(thalweg.Error):
+                ask("data/f")
+    finally:
+        stop_daemon(other)
 
 
 def test_trees_are_put_and_got(daemon: Daemon, fs: ThalwegFileSystem, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import Daemon
 
+import thalweg
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -31,6 +33,12 @@ def test_the_code_of_the_guide_runs(daemon: Daemon, tmp_path: Path, monkeypatch:
     assert ended.returncode == 0, ended.stderr
     assert "b'2345'" in ended.stdout and "stream" in ended.stdout
     assert "\n3 Latency(count=3" in ended.stdout and "lost" not in ended.stdout
+
+
+def test_the_guide_has_every_public_name() -> None:
+    text = (ROOT / "docs/guide/python.md").read_text()
+    missing = [name for name in thalweg.__all__ if not re.search(rf"\b{re.escape(name)}\b", text)]
+    assert not missing
 
 
 def test_the_example_runs(daemon: Daemon, tmp_path: Path) -> None:

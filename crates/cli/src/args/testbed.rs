@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_lab::testbed::presets::PRESETS;
+use thalweg_lab::testbed::spec::FRAMING_BYTES_MAX;
 
 /// What to do with a testbed.
 #[derive(Debug, Subcommand)]
@@ -104,7 +105,7 @@ pub struct PathArgs {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub queue: Option<u64>,
     /// Bytes that the line adds to each packet [default: 38, Ethernet]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=1024))]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=i64::from(FRAMING_BYTES_MAX)))]
     pub framing: Option<u32>,
 }
 

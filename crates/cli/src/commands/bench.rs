@@ -145,6 +145,7 @@ fn described(results: &Results, written: Option<&Path>) -> Value {
             json!({
                 "series": case[0].series, "parameters": case[0].parameters,
                 "rate_bits_per_s": of(|sample| sample.rate_bits_per_s()), "wall_s": of(|sample| sample.wall_s),
+                "void": case.iter().filter(|sample| sample.is_void()).count(),
             })
         })
         .collect();

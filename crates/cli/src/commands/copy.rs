@@ -35,7 +35,7 @@ pub fn cp(args: &CopyArgs, places: &Places) -> Result<Exit> {
         let cause = "`cp` never deletes: use `thalweg sync --delete`";
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
-    run(args, places)
+    run("cp", args, places)
 }
 
 /// `thalweg sync`.
@@ -43,13 +43,13 @@ pub fn cp(args: &CopyArgs, places: &Places) -> Result<Exit> {
 /// # Errors
 /// What is wrong with the command line; when no place could be reached.
 pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
-    run(args, places)
+    run("sync", args, places)
 }
 
-fn run(args: &CopyArgs, places: &Places) -> Result<Exit> {
+fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let only = args.filter.only()?;
     let all = std::iter::once(&args.places).chain(&args.and.copies);
-    let read = |typed: &Vec<OsString>| Asked::read(typed, only.as_deref(), places);
+    let read = |typed: &Vec<OsString>| Asked::read(command, typed, only.as_deref(), places);
     let asked = all.map(read).collect::<Result<Vec<_>>>()?;
     if asked.len() > limits::TRANSFERS_MAX {
         return Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX)));

@@ -29,13 +29,20 @@ fn make(args: &MakeArgs) -> Result<Exit> {
             "core_bytes_per_s": made.bytes_per_s_of_a_core()}))?;
         return Ok(Exit::Done);
     }
+    // Of empty files, and of holes, nothing was made.
+    let speed = match made.made_bytes {
+        0 => String::new(),
+        bytes => format!(
+            ": {}; one core makes {:.2} GB/s",
+            units::rate(bytes, made.wall_s),
+            made.bytes_per_s_of_a_core() / 1e9
+        ),
+    };
     out::line(&format!(
-        "{} in {} files made and written in {}: {}; one core makes {:.2} GB/s",
+        "{} in {} files made and written in {}{speed}",
         units::size(made.bytes),
         units::count(made.files),
-        units::time(made.wall_s),
-        units::rate(made.made_bytes, made.wall_s),
-        made.bytes_per_s_of_a_core() / 1e9
+        units::time(made.wall_s)
     ))?;
     Ok(Exit::Done)
 }

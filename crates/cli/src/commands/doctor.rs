@@ -11,6 +11,7 @@ use thalweg_lab::doctor::change::{self, Done, PROFILE};
 use thalweg_lab::doctor::prove::{NAME, Trial, TrialPath, prove};
 use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict, devices, examine};
 use thalweg_mover::failure::{Result, of_io};
+use thalweg_sys::child::dies_with_us;
 
 /// The round trip of a trial if none was measured: interstate, at its upper end (000 Table IV).
 const INTERSTATE_RTT: Duration = Duration::from_millis(50);
@@ -75,7 +76,13 @@ fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report
         out::flush()?;
     }
     let state = args.state.as_deref();
-    prove(report, roots, path, &testbed::place(state)?, || testbed::wire_command(NAME, state))
+    let wire = || {
+        let mut wire = testbed::wire_command(NAME, state)?;
+        // Nobody else takes it down.
+        dies_with_us(&mut wire);
+        Ok(wire)
+    };
+    prove(report, roots, path, &testbed::place(state)?, wire)
 }
 
 /// Settings of this machine are recorded by themselves.

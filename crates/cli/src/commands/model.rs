@@ -137,7 +137,13 @@ fn show_loss(args: &LossArgs) -> Result<Exit> {
         }
         out::line(&line)?;
     }
-    out::line("bbr    loss up to 5 % does not bind it; what is lost is sent again")?;
+    out::line(match args.loss <= loss::BBR_LOSS_MAX {
+        true => "bbr    loss up to 5 % does not bind it; what is lost is sent again",
+        false => "bbr    a loss beyond 5 % binds it too, by no law that is known",
+    })?;
+    if args.loss > loss::SENSIBLE_MAX {
+        out::line("beyond a loss of 1 % timeouts count as well: streams carry less than these laws say")?;
+    }
     out::line(&format!("as an error rate of bits, with packets of {} bytes: {bit_errors:.1e}", args.mtu))?;
     Ok(Exit::Done)
 }
@@ -225,7 +231,9 @@ fn show_tail(args: &TailArgs) -> Result<Exit> {
         out::line(&format!("only {} times: P99 is the worst of them", tail.count))?;
     }
     if let (Some(ideal_s), Some(score)) = (ideal_s, score) {
-        out::line(&format!("ideal  {}: Streaming Speed Score {score:.2}", units::time(ideal_s)))?;
+        // The line cannot be outrun: then --data or --rate is not of these transfers.
+        let odd = if score < 1.0 { "; below 1: quicker than this line carries these data" } else { "" };
+        out::line(&format!("ideal  {}: Streaming Speed Score {score:.2}{odd}", units::time(ideal_s)))?;
     }
     Ok(Exit::Done)
 }

@@ -21,7 +21,7 @@ use thalweg_mover::model::prediction::{Deadline, Missing, Prediction, Term};
 pub fn predict(args: &PredictArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
-    let asked = Asked::read(&typed, None, places)?;
+    let asked = Asked::read("predict", &typed, None, places)?;
     let mut fars = Fars::new(how(&args.ask, places, &state));
     let job = asked.reach(&mut fars, &state)?;
     let size = predict::size(&job, &args.source, &mut fars, args.scan)?;

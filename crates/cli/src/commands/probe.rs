@@ -46,7 +46,7 @@ const STALL: Duration = Duration::from_secs(8);
 pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
-    let asked = Asked::read(&typed, None, places)?;
+    let asked = Asked::read("probe", &typed, None, places)?;
     let mut fars = Fars::new(how(&args.ask, places, &state));
     let job = asked.reach(&mut fars, &state)?;
     if !matches!(job.from, From::Local(_) | From::Far(..)) || !matches!(job.to, To::Local(_) | To::Far(..)) {

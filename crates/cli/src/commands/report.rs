@@ -46,7 +46,7 @@ pub fn plot(args: &PlotArgs) -> Result<Exit> {
         Some(name) => all.iter().filter(|figure| figure.name == *name).collect(),
         None => all.iter().collect(),
     };
-    let Some(first) = chosen.first() else { return Err(nothing(args, &all)) };
+    let Some(first) = chosen.first() else { return Err(nothing(args, &all, &results)) };
     let to = args.out.clone().unwrap_or_default();
     let format = match to.extension().and_then(|extension| extension.to_str()) {
         Some("svg") => Some(Format::Svg),
@@ -67,9 +67,15 @@ pub fn plot(args: &PlotArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn nothing(args: &PlotArgs, all: &[Figure]) -> Failure {
+fn nothing(args: &PlotArgs, all: &[Figure], results: &[Results]) -> Failure {
     let cause = match &args.figure {
-        _ if all.is_empty() => "there is no sample in it".to_owned(),
+        _ if results.iter().all(|results| results.samples.is_empty()) => {
+            "there is no sample in it".to_owned()
+        }
+        _ if all.is_empty() => {
+            let suites: Vec<String> = results.iter().map(|one| format!("`{}`", one.about.suite)).collect();
+            format!("no figure is known for results of {}", json::inert(&suites.join(", ")))
+        }
         Some(name) => format!("there is no figure `{name}`; --list names those there are"),
         None => "there is no figure".to_owned(),
     };

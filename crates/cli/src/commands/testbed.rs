@@ -160,19 +160,29 @@ fn check_accuracy(args: &ShowArgs) -> Result<Exit> {
                 line.what, line.measured, line.unit, line.expected, line.tolerance, line.note
             ))?;
         }
-        out::line(&format!("the wire's own cost: {:.3} CPU-s/GB", report.wire_cpu_seconds_per_gb))?;
+        for what in &report.not_measured {
+            out::line(&format!("--  {what}"))?;
+        }
+        // Of small packets alone it says nothing: what costs is packets, not bytes.
+        if report.lines.iter().any(|line| line.unit == "Mbit/s") {
+            out::line(&format!("the wire's own cost: {:.3} CPU-s/GB", report.wire_cpu_seconds_per_gb))?;
+        }
     }
     Ok(if is_within { Exit::Done } else { Exit::Partial })
 }
 
 fn list(args: &ListArgs) -> Result<Exit> {
-    for found in place(args.state.as_deref())?.list()? {
+    let place = place(args.state.as_deref())?;
+    for found in place.list()? {
         let state = if found.is_running() { "up" } else { "dead" };
         if args.json {
             json::line(&json!({"event": "testbed", "name": found.name, "state": state}))?;
             continue;
         }
-        let path = found.record.map(|record| shown(&record.spec.paths)).unwrap_or_default();
+        // What `set` made of it; of one that does not answer what it was at first.
+        let now = place.ask(&found.name, &Request::Status).ok().map(|status| status.spec.paths);
+        let paths = now.or_else(|| found.record.map(|record| record.spec.paths));
+        let path = paths.map(|paths| shown(&paths)).unwrap_or_default();
         out::line(&format!("{:<4}  {:<16}  {path}", state, found.name))?;
     }
     Ok(Exit::Done)

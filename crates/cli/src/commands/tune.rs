@@ -50,7 +50,7 @@ const TRIAL_BYTES: (u64, u64) = (4 << 20, 2 << 30);
 pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
-    let asked = Asked::read(&typed, None, places)?;
+    let asked = Asked::read("tune", &typed, None, places)?;
     let mut fars = Fars::new(how(&args.ask, places, &state));
     let job = asked.reach(&mut fars, &state)?;
     if !matches!(job.from, From::Local(_) | From::Far(..)) || !matches!(job.to, To::Local(_) | To::Far(..)) {

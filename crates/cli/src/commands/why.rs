@@ -6,6 +6,7 @@
 use crate::args::running::WhyArgs;
 use crate::drawing::{self, Look};
 use crate::exit::Exit;
+use crate::tell::stage;
 use crate::{identity, json, out, units};
 use serde_json::{Map, Value, json};
 use std::ffi::OsStr;
@@ -137,7 +138,11 @@ fn tell(args: &WhyArgs, subject: &Subject) {
     if args.watch && look.is_terminal {
         let _ = console::Term::stdout().clear_screen();
     }
-    out::tell(&inert(&verdict.sentence));
+    let moved_nothing = subject.evidence.bytes == 0;
+    out::tell(&match moved_nothing {
+        true => nothing_moved(subject, &verdict),
+        false => inert(&verdict.sentence),
+    });
     if args.quiet {
         return;
     }
@@ -149,15 +154,29 @@ fn tell(args: &WhyArgs, subject: &Subject) {
             progress(subject, told.state)
         ));
     }
-    out::tell("");
     let widths = width::widths(&subject.evidence);
-    drawing::draw(&widths, &verdict, look).iter().for_each(|line| out::tell(line));
+    // Without bytes there are no rates to draw.
+    if !moved_nothing {
+        out::tell("");
+        drawing::draw(&widths, &verdict, look).iter().for_each(|line| out::tell(line));
+    }
     if args.verbose > 0 {
         table(&widths);
     }
     if args.verbose > 1 {
         details(&subject.evidence, &verdict);
     }
+}
+
+/// Of a copy that found everything there, or is about names only: widths in bits a second say nothing.
+fn nothing_moved(subject: &Subject, verdict: &Verdict) -> String {
+    let evidence = &subject.evidence;
+    format!(
+        "no content was moved: {} settled in {}; most of that time took {}",
+        units::entries(evidence.entries),
+        units::time(evidence.elapsed_nanos as f64 / 1e9),
+        stage(&verdict.narrowest)
+    )
 }
 
 fn progress(subject: &Subject, state: State) -> String {

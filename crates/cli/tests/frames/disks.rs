@@ -96,6 +96,61 @@ fn whatever_a_power_cut_leaves_of_a_spill_log_has_the_frames_that_were_told_to_b
 }
 
 #[test]
+fn what_a_killed_hub_had_written_and_not_synced_is_durable_before_the_next_hub_says_so() {
+    let row = "frames kill and power";
+    let scratch = Scratch::new();
+    let Some(disk) = LogDisk::new(row, scratch.root(), "disk", "ext4", 64) else { return };
+    let mount = disk.path.clone();
+    let export = mount.join("export");
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    // Recorded, and nobody waits for a sync.
+    let wishes = SenderWishes { level: HeldLevel::Memory, ..durable() };
+    let maker = sender(&scratch, &daemon.place("data", "x"), "m", wishes);
+    push_all(&maker, "m", 0, 20, BYTES);
+    let log = export.join("x.frames/0000000000000000.spill");
+    let is_written = || std::fs::metadata(&log).is_ok_and(|log| log.len() >= 20 * BYTES as u64);
+    assert!(wait_until(LIMIT, is_written), "the log has all of it");
+    daemon.kill();
+    drop(maker);
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let again = sender(&scratch, &daemon.place("data", "x"), "m", durable());
+    // It pushes nothing: what it finishes with is what the hub says to have, durable.
+    let frames = again.finish(Some(LIMIT)).expect("an end").frames;
+    let promised_at = disk.told_bytes();
+    assert_eq!(frames, 20);
+    daemon.kill();
+    let (first, told) = disk.told();
+    let image = File::options().read(true).write(true).open(&first).unwrap();
+    let mut bytes = 0;
+    let is_before = |told: &&Told| {
+        bytes += told.log_bytes();
+        bytes <= promised_at
+    };
+    let before = told.iter().take_while(is_before).count();
+    let flushed = told[..before].iter().rposition(|told| matches!(told, Told::Flush)).map_or(0, |at| at + 1);
+    told[..flushed].iter().for_each(|told| told.write(&image));
+    drop(image);
+    look_at(&first, &mount, "ext4", |_| {
+        let daemon = scratch.daemon(&[("data", &export)]);
+        let taker = receiver(&scratch, &daemon.place("data", "x"), by(FramePolicy::Block));
+        let mut got = Got::default();
+        assert!(
+            wait_until(LIMIT, || {
+                while let Some(delivery) = taker.next(Some(Duration::from_millis(50))).unwrap() {
+                    got.take(delivery, BYTES);
+                }
+                got.count("m") >= frames
+            }),
+            "{} of {frames} frames that were told to be durable",
+            got.count("m")
+        );
+        drop(taker);
+        daemon.kill();
+    });
+}
+
+#[test]
 fn a_disk_that_is_gone_under_a_hub_holds_its_producer_up_is_told_and_stops_nobody_else() {
     let row = "frames gone";
     let scratch = Scratch::new();

@@ -39,6 +39,8 @@ impl HubWishes {
 pub struct Hub {
     listening: Option<Listening>,
     addresses: Vec<SocketAddr>,
+    /// What it proves who it is with.
+    server: Fingerprint,
 }
 
 impl Hub {
@@ -65,7 +67,7 @@ impl Hub {
         ticket.write(&wishes.ticket)?;
         let server = own.fingerprint();
         lock_here().push((server, Arc::downgrade(&host)));
-        Ok(Hub { listening: Some(listening), addresses })
+        Ok(Hub { listening: Some(listening), addresses, server })
     }
 
     /// Where it listens.
@@ -91,7 +93,7 @@ impl Hub {
     }
 
     fn end(&mut self) {
-        lock_here().retain(|(_, host)| host.strong_count() > 0);
+        lock_here().retain(|(server, _)| *server != self.server);
         if let Some(listening) = self.listening.take() {
             listening.stop();
         }
@@ -104,7 +106,7 @@ impl Drop for Hub {
     }
 }
 
-/// The hubs of this process, by what they prove who they are with.
+/// The hubs of this process that are not stopped, by what they prove who they are with.
 static HERE: Mutex<Vec<(Fingerprint, Weak<Host>)>> = Mutex::new(Vec::new());
 
 fn lock_here() -> MutexGuard<'static, Vec<(Fingerprint, Weak<Host>)>> {

@@ -121,6 +121,11 @@ impl Receiver {
         self.run.next(timeout)
     }
 
+    /// Whether nothing follows: the end was delivered, it was closed, or it failed.
+    pub fn is_over(&self) -> bool {
+        self.run.is_over()
+    }
+
     /// Figures so far.
     pub fn figures(&self) -> ReceiverFigures {
         self.run.figures()

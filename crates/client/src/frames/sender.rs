@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::time::Duration;
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::Result;
+use thalweg_mover::frames::producer::Made;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::frames::job::{Keeper, Opening, ProduceWishes};
 use thalweg_mover::run::frames::produce::ProduceRun;
@@ -44,6 +45,10 @@ impl Default for SenderWishes {
         }
     }
 }
+
+/// A frame that was digested. Cloning copies no payload.
+#[derive(Clone)]
+pub struct PreparedFrame(Made);
 
 /// Gives frames to a channel. May be used from several threads; pushes get their sequence in the order in which they come.
 ///
@@ -92,12 +97,28 @@ impl Sender {
     /// `Usage` for a frame beyond the limits or whose shape does not fit; `Busy` if there was no room in time (the frame was
     /// not taken); else why the sender failed as a whole.
     pub fn push(&self, frame: NewFrame, timeout: Option<Duration>) -> Result<u64> {
-        self.run.push(frame, timeout)
+        self.push_prepared(self.prepare(frame)?, timeout)
+    }
+
+    /// Digests a frame for [`Sender::push_prepared`].
+    ///
+    /// # Errors
+    /// `Usage` for a frame beyond the limits or whose shape does not fit.
+    pub fn prepare(&self, frame: NewFrame) -> Result<PreparedFrame> {
+        self.run.prepare(frame).map(PreparedFrame)
+    }
+
+    /// [`Sender::push`] of a frame that may have been tried before: it is not digested again.
+    ///
+    /// # Errors
+    /// As [`Sender::push`].
+    pub fn push_prepared(&self, frame: PreparedFrame, timeout: Option<Duration>) -> Result<u64> {
+        self.run.push(frame.0, timeout)
     }
 
     /// Says that a set has so many frames (1 to 2^20), so that consumers are told whether they got all of it. May be said by
-    /// several producers, before, among or after its frames; a set that is not complete is over when all that declared it
-    /// have finished.
+    /// several producers, before, among or after its frames; a set that is not complete is over when all that declared it or
+    /// gave frames of it have ended. (A producer that gives its first frame of it later than that is too late.)
     ///
     /// # Errors
     /// `Usage` for a wrong number; why the sender failed.

@@ -2,6 +2,7 @@
 
 use super::record::{About, Distribution, LeftOut, PathKind, Quantity, Results, Sample, Scaling};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::fmt;
 
 /// What iperf3 writes, as far as it is of use (iperf3(1), `--json`; versions 3.1 to 3.19 have these names).
@@ -80,6 +81,10 @@ struct End {
     streams: Vec<EndStream>,
     sum_sent: Option<Sum>,
     sum_received: Option<Sum>,
+    /// Of UDP, before there were the two above.
+    sum: Option<Sum>,
+    /// The other direction of `--bidir`.
+    sum_sent_bidir_reverse: Option<IgnoredAny>,
     cpu_utilization_percent: Option<Cpu>,
     sender_tcp_congestion: Option<String>,
 }
@@ -140,6 +145,10 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
             Ok(sample) => samples.push(sample),
             Err(why) => left_out.push(LeftOut { what: format!("run {number}"), why }),
         }
+        if run.end.sum_sent_bidir_reverse.is_some() {
+            let why = "one direction of a run is taken: measure the other one with `iperf3 -R`".to_owned();
+            left_out.push(LeftOut { what: format!("run {number}, the other direction (--bidir)"), why });
+        }
     }
     for (order, sample) in (1..).zip(&mut samples) {
         sample.order = order;
@@ -176,7 +185,9 @@ fn machine(system_info: &str) -> super::record::Machine {
 }
 
 fn sample(run: &Iperf, number: u32) -> Option<Sample> {
-    let sum = run.end.sum_received.as_ref().filter(|sum| sum.bytes > 0).or(run.end.sum_sent.as_ref())?;
+    let end = &run.end;
+    let received = end.sum_received.as_ref().filter(|sum| sum.bytes > 0);
+    let sum = received.or(end.sum_sent.as_ref()).or(end.sum.as_ref())?;
     if sum.bytes == 0 || sum.seconds <= 0.0 {
         return None;
     }
@@ -254,6 +265,16 @@ mod tests {
             [(1, 1), (2, 2)]
         );
         assert_eq!(results.left_out[0].why, "unable to connect");
+        let both =
+            REAL.replacen("\"sum_sent\"", "\"sum_sent_bidir_reverse\": {\"bytes\": 1}, \"sum_sent\"", 1);
+        let results = iperf3(&both, |_| String::new()).unwrap();
+        assert_eq!(
+            (results.samples.len(), results.left_out.len()),
+            (1, 1),
+            "half of it is told to be missing"
+        );
+        let udp = r#"{"end": {"sum": {"seconds": 2.0, "bytes": 1000, "bits_per_second": 4000.0}}}"#;
+        assert_eq!(iperf3(udp, |_| String::new()).unwrap().samples[0].bytes, 1000);
         for bad in ["", "{}", "[1]", "iperf Done.", "{\"error\": \"busy\"}"] {
             assert!(iperf3(bad, |_| String::new()).is_err(), "{bad}");
         }

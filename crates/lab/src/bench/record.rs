@@ -275,6 +275,11 @@ impl Sample {
         }
     }
 
+    /// Whether the emulated path lost packets because this machine was too slow for it: then its figures are void.
+    pub fn is_void(&self) -> bool {
+        self.measured.get(LOST_BY_A_SLOW_MACHINE).and_then(Quantity::value).is_some_and(|lost| lost > 0.0)
+    }
+
     /// Payload, in bits a second.
     pub fn rate_bits_per_s(&self) -> f64 {
         self.bytes as f64 * 8.0 / self.wall_s
@@ -311,6 +316,9 @@ impl Sample {
         self
     }
 }
+
+/// Among what is measured over an emulated path: packets that it lost because this machine was too slow for it.
+pub const LOST_BY_A_SLOW_MACHINE: &str = "packets_lost_by_a_slow_machine";
 
 /// What did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -97,11 +97,12 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let sorted = sorted(values);
     let count = sorted.len();
     let mut best = None;
-    for cut in 0..count.div_ceil(2) {
-        let confidence = 1.0 - 2.0 * binomial_at_most(cut, count);
-        if cut == 0 || confidence >= CONFIDENCE {
-            best = Some(Interval { low: sorted[cut], high: sorted[count - 1 - cut], confidence });
+    for (cut, below) in (0..count.div_ceil(2)).zip(tails(count)) {
+        let confidence = 1.0 - 2.0 * below;
+        if cut > 0 && confidence < CONFIDENCE {
+            break;
         }
+        best = Some(Interval { low: sorted[cut], high: sorted[count - 1 - cut], confidence });
     }
     best
 }
@@ -131,15 +132,22 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     values
 }
 
-/// That of `count` throws of a coin at most `heads` are heads.
-fn binomial_at_most(heads: usize, count: usize) -> f64 {
-    let mut term = 0.5f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
-    let mut sum = term;
-    for head in 1..=heads {
-        term *= (count + 1 - head) as f64 / head as f64;
-        sum += term;
-    }
-    sum
+/// That of `count` throws of a coin at most 0, 1, 2, … are heads. Terms are held as a number and a power of two: 1/2^1100 is
+/// no number of 64 bits.
+fn tails(count: usize) -> impl Iterator<Item = f64> {
+    const STEP: i32 = 512;
+    let mut power = -i32::try_from(count).unwrap_or(i32::MAX);
+    let (mut term, mut sum) = (1.0f64, 0.0);
+    (0..=count).map(move |heads| {
+        if heads > 0 {
+            term *= (count + 1 - heads) as f64 / heads as f64;
+        }
+        if term > 2f64.powi(STEP) {
+            (term, power) = (term * 0.5f64.powi(STEP), power + STEP);
+        }
+        sum += term * 2f64.powi(power);
+        sum
+    })
 }
 
 #[cfg(test)]
@@ -174,6 +182,20 @@ mod tests {
         let interval = median_interval(&twenty).unwrap();
         assert_eq!((interval.low, interval.high), (6.0, 15.0));
         assert!((interval.confidence - 0.9586).abs() < 1e-4, "{interval:?}");
+    }
+
+    /// Beyond 1074 throws one half to their power is no number of 64 bits, and with 100,000 nobody waits for a sum over sums.
+    #[test]
+    fn of_many_values_the_interval_is_that_of_the_normal_distribution() {
+        for count in [1000, 1074, 1075, 3000, 100_000] {
+            let values: Vec<f64> = (1..=count).map(f64::from).collect();
+            let interval = median_interval(&values).unwrap();
+            // n/2 - 0.98 sqrt(n), in ranks.
+            let rank = f64::from(count) / 2.0 - 0.98 * f64::from(count).sqrt();
+            assert!((interval.low - rank).abs() < 2.0, "{count}: {interval:?}, {rank}");
+            assert_eq!(interval.low + interval.high, f64::from(count) + 1.0);
+            assert!((0.95..0.96).contains(&interval.confidence), "{count}: {interval:?}");
+        }
     }
 
     #[test]

@@ -7,8 +7,12 @@ use std::fmt::Write;
 
 /// One line about a sample, as it is measured.
 pub fn told(sample: &Sample) -> String {
-    format!("run {}  {}  {}: {}", sample.run, sample.series, parameters(sample), figure(sample).1)
+    let void = if sample.is_void() { format!("; VOID: {VOID}") } else { String::new() };
+    format!("run {}  {}  {}: {}{void}", sample.run, sample.series, parameters(sample), figure(sample).1)
 }
+
+/// Why a sample is void.
+const VOID: &str = "this machine was too slow for the path and lost packets of it";
 
 /// Each case with its median and how sure that is, series by series, then what laws said, and what was left out.
 pub fn of(results: &Results) -> String {
@@ -84,6 +88,10 @@ fn row(case: &[&Sample]) -> String {
     }
     if let Some(cost) = path_cpu_s_per_gb(case.iter().copied()) {
         let _ = write!(more, "; the path itself {} CPU-s/GB", short(cost));
+    }
+    let void = case.iter().filter(|sample| sample.is_void()).count();
+    if void > 0 {
+        let _ = write!(more, "; {void} of {} runs VOID: {VOID}", case.len());
     }
     if !case[0].distributions.contains_key("lag") {
         more.push_str(&told_tail(case));
@@ -215,6 +223,7 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::record::LOST_BY_A_SLOW_MACHINE;
     use crate::bench::record::tests::about;
 
     #[test]
@@ -248,7 +257,11 @@ mod tests {
         assert!(far_row.contains("90.0 to 100.0 (75 %)"), "{far_row}");
         assert!(far_row.ends_with("; the path itself 2.000 CPU-s/GB"), "{far_row}");
         assert!(text.contains("law of rate, tcp: off by 16.1 %"), "{text}");
-        assert!(text.contains("left out: bbr: not here"));
+        assert!(text.contains("left out: bbr: not here") && !text.contains("VOID"));
+        let mut results = results;
+        results.samples[0] = results.samples[0].clone().measured(LOST_BY_A_SLOW_MACHINE, 3.0, "1");
+        assert!(of(&results).contains("; 1 of 3 runs VOID: this machine was too slow"), "{}", of(&results));
+        assert!(told(&results.samples[0]).contains("VOID") && !told(&results.samples[1]).contains("VOID"));
     }
 
     #[test]

@@ -55,6 +55,10 @@ pub enum Wrong {
     },
     /// It is not of the set.
     Extra,
+    /// A directory, a link or something else has its name.
+    NoFile,
+    /// It cannot be read, for this reason.
+    Unreadable(String),
 }
 
 impl fmt::Display for Damage {
@@ -65,6 +69,8 @@ impl fmt::Display for Damage {
             Wrong::Missing => f.write_str("is missing"),
             Wrong::Length { is, should_be } => write!(f, "has {is} bytes instead of {should_be}"),
             Wrong::Extra => f.write_str("does not belong to the set"),
+            Wrong::NoFile => f.write_str("is no file"),
+            Wrong::Unreadable(why) => write!(f, "cannot be read: {why}"),
         }
     }
 }
@@ -72,7 +78,7 @@ impl fmt::Display for Damage {
 /// Reads all of the set and compares it with what it should be; no second copy is needed.
 ///
 /// # Errors
-/// What the file system says, other than that a file is not there.
+/// What the file system says about directories; a file that cannot be read is damage.
 pub fn check(directory: &Path, spec: &DatasetSpec) -> Result<Checked> {
     let began = Instant::now();
     let mut damage: Vec<Damage> =
@@ -96,11 +102,15 @@ fn compare_some(directory: &Path, pieces: &Pieces<'_>) -> Result<Vec<Damage>> {
     let (mut is, mut should_be) = (vec![0; BUFFER_BYTES], vec![0; BUFFER_BYTES]);
     let mut damage = Vec::new();
     while let Some(piece) = pieces.take() {
-        let wrong = compare(directory, &piece, &mut is, &mut should_be).map_err(|error| {
-            let mut failure = of_io("read a data set", &error);
-            failure.cause = format!("{}: {}", piece.made.path, failure.cause);
-            failure
-        })?;
+        let wrong = match compare(directory, &piece, &mut is, &mut should_be) {
+            Ok(wrong) => wrong,
+            // Something else has the name of its directory.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Some(Wrong::Missing)
+            }
+            // One file that a disk does not give back hides no other.
+            Err(error) => Some(Wrong::Unreadable(error.to_string())),
+        };
         damage.extend(wrong.map(|what| Damage { path: piece.made.path.clone(), what }));
     }
     Ok(damage)
@@ -112,15 +122,17 @@ fn compare(
     is: &mut [u8],
     should_be: &mut [u8],
 ) -> std::io::Result<Option<Wrong>> {
-    let file = match File::open(directory.join(&piece.made.path)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Some(Wrong::Missing)),
-        Err(error) => return Err(error),
-    };
-    let length = file.metadata()?.len();
+    let path = directory.join(&piece.made.path);
+    let metadata = fs::symlink_metadata(&path)?;
+    // A pipe would be waited for.
+    if !metadata.is_file() {
+        return Ok(Some(Wrong::NoFile));
+    }
+    let length = metadata.len();
     if length != piece.made.bytes {
         return Ok(Some(Wrong::Length { is: length, should_be: piece.made.bytes }));
     }
+    let file = File::open(&path)?;
     for (offset, bytes) in piece.buffers() {
         let (is, should_be) = (&mut is[..bytes], &mut should_be[..bytes]);
         file.read_exact_at(is, offset)?;
@@ -151,7 +163,8 @@ fn extra(directory: &Path, spec: &DatasetSpec) -> Result<Vec<Damage>> {
     for (number, below) in (0..).zip(&directories) {
         let known: std::collections::HashSet<String> =
             spec.files_of(number).map(|file| spec.file(file).path).collect();
-        if !directory.join(below).is_dir() {
+        let is_directory = fs::symlink_metadata(directory.join(below)).is_ok_and(|about| about.is_dir());
+        if !is_directory {
             continue;
         }
         let paths = names_in(below)?.into_iter().map(|name| format!("{below}/{name}"));

@@ -43,7 +43,10 @@ pub fn make(directory: &Path, spec: &DatasetSpec) -> Result<Generated> {
     fs::create_dir_all(directory).map_err(of)?;
     let is_empty = fs::read_dir(directory).map_err(of)?.next().is_none();
     if !is_empty && described(directory).ok().as_ref() != Some(spec) {
-        let cause = format!("`{}` is not empty, and holds something else", directory.display());
+        let cause = format!(
+            "`{}` is not empty, and what it holds is not this set, whole: name another directory, or remove it",
+            directory.display()
+        );
         return Err(refused(cause));
     }
     let began = Instant::now();

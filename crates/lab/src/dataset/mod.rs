@@ -216,6 +216,33 @@ mod tests {
         assert_eq!(checked.damaged, 4);
     }
 
+    /// None of them is waited for, followed, or ends the check of the others.
+    #[test]
+    fn a_pipe_a_link_a_directory_and_what_cannot_be_read_are_damage_and_the_rest_is_checked() {
+        let scratch = tempfile::tempdir().unwrap();
+        let spec = DatasetSpec { files: 2005, sizes: vec![(4096, 1)], ..DatasetSpec::default() };
+        make(scratch.path(), &spec).unwrap();
+        let at = |number: u64| scratch.path().join(spec.file(number).path);
+        let replace = |number: u64| fs::remove_file(at(number)).unwrap();
+        (0..3).for_each(replace);
+        let made = std::process::Command::new("mkfifo").arg(at(0)).status().unwrap();
+        assert!(made.success());
+        std::os::unix::fs::symlink(at(3), at(1)).unwrap();
+        fs::create_dir(at(2)).unwrap();
+        fs::OpenOptions::new().write(true).open(at(4)).unwrap().write_all_at(b"x", 4095).unwrap();
+        // The last directory is a file.
+        let last = spec.directories().last().unwrap();
+        let in_last = (0..spec.files).filter(|&number| spec.file(number).path.starts_with(&last)).count();
+        fs::remove_dir_all(scratch.path().join(&last)).unwrap();
+        fs::write(scratch.path().join(&last), b"").unwrap();
+        let checked = check(scratch.path(), &spec).unwrap();
+        let told: Vec<String> = checked.damage.iter().take(4).map(ToString::to_string).collect();
+        assert!(told[..3].iter().all(|line| line.ends_with(": is no file")), "{told:?}");
+        assert!(told[3].contains("f0000004: differs from byte 4095 on"), "{told:?}");
+        assert!(in_last > 0 && checked.damaged == 4 + in_last as u64, "{in_last} {}", checked.damaged);
+        assert!(checked.damage[4].to_string().ends_with(": is missing"), "{:?}", checked.damage[4]);
+    }
+
     #[test]
     fn holes_take_no_space_and_read_as_made() {
         let scratch = tempfile::tempdir().unwrap();

@@ -105,6 +105,7 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
                 record.changes.push(Change { what, before: Before::Nothing, after: Vec::new() });
             }
         }
+        check_plain(path)?;
         keep(&mut record, What::File { path: path.clone() }, path, Vec::new())?;
     }
     record.is_complete = false;
@@ -310,6 +311,24 @@ fn keep(record: &mut Record, what: What, path: &Path, after: Vec<u8>) -> Result<
     };
     record.changes.push(Change { what, before, after });
     Ok(())
+}
+
+/// A link would be replaced by a file, and could not be put back: who made it wants the file elsewhere, or (`/dev/null`) not at
+/// all.
+///
+/// # Errors
+/// `Unsupported`, before anything is changed.
+fn check_plain(path: &Path) -> Result<()> {
+    let is_plain = |about: fs::Metadata| about.is_file();
+    match fs::symlink_metadata(path).map(is_plain) {
+        Ok(true) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(of(path, "look at", &error)),
+        Ok(false) => {
+            let cause = format!("`{}` is there and no plain file: remove it first", path.display());
+            Err(Failure::new(FailureKind::Unsupported, "change settings", cause))
+        }
+    }
 }
 
 /// Writes a setting and looks whether the kernel took it.

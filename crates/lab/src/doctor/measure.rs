@@ -183,7 +183,8 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
         offset += read(&file, &mut buffer, offset)?;
     }
     let read_bytes_per_s = Some(offset as f64 / began.elapsed().as_secs_f64());
-    let blocks = written / SMALL_BYTES as u64;
+    // A machine that stood still for that second has written nothing.
+    let blocks = (written / SMALL_BYTES as u64).max(1);
     // A step that has no factor with a power of two visits blocks far from each other, none twice.
     let read_latency = median(|number| {
         let block = (number as u64).wrapping_mul(0x9E37_79B1) % blocks;

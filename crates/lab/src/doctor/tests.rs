@@ -294,6 +294,23 @@ fn what_was_applied_is_undone_exactly_also_when_applied_twice() {
     assert!(undo(&tree.roots(), &tree.state()).expect("undo again").is_empty());
 }
 
+/// It could not be put back: who made it wants the file elsewhere, or not at all.
+#[test]
+fn a_link_in_the_place_of_a_file_is_refused_before_anything_is_changed() {
+    let tree = dtn();
+    let own = tree.0.path().join("etc/sysctl.d/90-thalweg.conf");
+    fs::create_dir_all(own.parent().expect("a directory")).expect("make it");
+    std::os::unix::fs::symlink("/dev/null", &own).expect("make a link");
+    let probes = dtn_probes();
+    let before = tree.files();
+    let refused =
+        apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect_err("refused");
+    assert!(refused.to_string().contains("is there and no plain file"), "{refused}");
+    assert_eq!(tree.files(), before);
+    assert!(undo(&tree.roots(), &tree.state()).expect("undo").is_empty());
+    assert_eq!(fs::read_link(&own).expect("still a link"), std::path::Path::new("/dev/null"));
+}
+
 #[test]
 fn what_somebody_else_changed_since_is_left_and_told() {
     let tree = dtn();

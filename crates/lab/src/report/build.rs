@@ -395,6 +395,11 @@ fn facts(results: &Results) -> Vec<String> {
     // What is taken through an emulated path is taken on the same cores.
     let cost = results.path_cpu_s_per_gb();
     facts.extend(cost.map(|cost| format!("the path itself took {}", Measure::Cpu.unit().show(cost))));
+    let void = results.samples.iter().filter(|sample| sample.is_void()).count();
+    if void > 0 {
+        let all = results.samples.len();
+        facts.push(format!("{void} of {all} samples are VOID: the machine was too slow for the path"));
+    }
     facts
 }
 

@@ -1,7 +1,7 @@
 //! Which figure a result gets, and what stands in it.
 
 use super::*;
-use crate::bench::record::{About, Machine, Quantity, Sample, Scaling};
+use crate::bench::record::{About, LOST_BY_A_SLOW_MACHINE, Machine, Quantity, Sample, Scaling};
 use crate::plot::{Bars, Body, Curves, Look, Scale, Series};
 
 fn results(suite: &str, path: PathKind, samples: Vec<Sample>) -> Results {
@@ -84,6 +84,19 @@ fn what_the_emulated_path_cost_stands_beside_each_figure_that_was_taken_through_
             .all(|figure| figure.facts.iter().any(|fact| fact == "the path itself took 0.9 CPU-s/GB"))
     );
     assert!(!of(None).iter().any(|figure| figure.facts.iter().any(|fact| fact.contains("the path itself"))));
+}
+
+#[test]
+fn samples_for_which_the_machine_was_too_slow_are_told_to_be_void_over_each_figure() {
+    let taken = |lost: f64| {
+        let sample = |wall_s, rtt| sample("tuned", wall_s, &[("rtt", rtt)]);
+        let spoiled = sample(2.0, 0.01).measured(LOST_BY_A_SLOW_MACHINE, lost, "1");
+        figures(&[results("latency", gigabit(), vec![spoiled, sample(4.0, 0.1)])])
+    };
+    let is_told =
+        |figure: &Figure| figure.facts.iter().any(|fact| fact.starts_with("1 of 2 samples are VOID"));
+    assert!(taken(7.0).iter().all(is_told) && !taken(7.0).is_empty());
+    assert!(!taken(0.0).iter().any(is_told));
 }
 
 #[test]

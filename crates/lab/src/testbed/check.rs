@@ -59,7 +59,9 @@ const TCP_HEADER_BYTES: f64 = 52.0;
 pub struct Accuracy {
     /// One for each thing measured.
     pub lines: Vec<Line>,
-    /// What the wire used meanwhile, in CPU-seconds for each 10^9 bytes carried.
+    /// What could not be measured on this path, and why.
+    pub not_measured: Vec<String>,
+    /// What the wire used meanwhile, in CPU-seconds for each 10^9 bytes carried; of small packets alone it says nothing.
     pub wire_cpu_seconds_per_gb: f64,
 }
 
@@ -116,7 +118,7 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
     let before = place.ask(name, &Request::Status)?;
     let (paths, mtu_bytes) = (&before.spec.paths, before.spec.mtu_bytes);
     let rtt = Duration::from_nanos(paths.rtt_ns());
-    let mut lines = Vec::new();
+    let (mut lines, mut not_measured) = (Vec::new(), Vec::new());
     if parts.contains(&Part::RoundTrip) {
         let round_trips = round_trips(&left, &right, rtt, ECHOES)?;
         let median = round_trips[round_trips.len() / 2];
@@ -129,10 +131,15 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
             let counted = count(from, to, path, rtt)?;
             lines.extend(counted.lines(direction, path));
         }
-        // With loss, TCP's rate says more about TCP than about the line.
-        if let (Some(rate), 0.0, true) = (path.rate_bits_per_s, path.loss, parts.contains(&Part::Rate)) {
-            let measured = tcp_rate(from, to, rtt, &STREAMS, RATE_TIME)?;
-            lines.push(rate_line(direction, rate as f64, path.framing_bytes, mtu_bytes, measured));
+        match path.rate_bits_per_s.filter(|_| parts.contains(&Part::Rate)) {
+            Some(_) if path.loss > 0.0 => not_measured.push(format!(
+                "{direction}: rate: where packets are lost, TCP's says more of TCP than of the line; `set --loss 0` first"
+            )),
+            Some(rate) => {
+                let measured = tcp_rate(from, to, rtt, &STREAMS, RATE_TIME)?;
+                lines.push(rate_line(direction, rate as f64, path.framing_bytes, mtu_bytes, measured));
+            }
+            None => {}
         }
     }
     let after = place.ask(name, &Request::Status)?;
@@ -146,7 +153,7 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
         unit: "packets",
         note: "anything but 0: this machine was too slow".into(),
     });
-    Ok(Accuracy { lines, wire_cpu_seconds_per_gb })
+    Ok(Accuracy { lines, not_measured, wire_cpu_seconds_per_gb })
 }
 
 /// Payload of one connection from left to right, in bits per second, measured for `time` some round trips after its start.

@@ -4,7 +4,7 @@
 use super::check::{End, round_trips};
 use super::hosts::{self, Hosts, QUEUE_BACK, QUEUE_FORWARD};
 use super::lane::{Lane, Numbers, Shared};
-use super::place::{HostRecord, Record, own_start_ticks};
+use super::place::{HostRecord, Record, own_start_ticks, socket_of};
 use super::spec::{Paths, Side, Spec};
 use super::wire::{Counters, Path, Wire};
 use serde::{Deserialize, Serialize};
@@ -105,8 +105,9 @@ pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
             inode,
         });
     }
-    let listener =
-        UnixListener::bind(directory.join("socket")).map_err(|error| of_io("listen for requests", &error))?;
+    let listener = std::fs::File::open(directory)
+        .and_then(|directory| UnixListener::bind(socket_of(&directory)))
+        .map_err(|error| of_io("listen for requests", &error))?;
     record.write(directory)?;
     let begun = Instant::now();
     // One that cannot be heard is the asker's loss.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -270,7 +270,8 @@ impl Place {
     pub fn ask(&self, name: &str, request: &Request) -> Result<Status> {
         self.running(name)?;
         let failed = |error: io::Error| of_io("ask the testbed", &error);
-        let stream = UnixStream::connect(self.directory(name).join("socket")).map_err(failed)?;
+        let directory = File::open(self.directory(name)).map_err(failed)?;
+        let stream = UnixStream::connect(socket_of(&directory)).map_err(failed)?;
         stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(failed)?;
         stream.set_write_timeout(Some(ANSWER_WAIT)).map_err(failed)?;
         let mut text = serde_json::to_string(request).map_err(|error| failed(error.into()))?;
@@ -333,6 +334,12 @@ impl Place {
     }
 }
 
+/// Where the testbed of this directory listens: by the open directory, because a socket's path has at most 107 bytes and that
+/// of a directory may have more.
+pub(super) fn socket_of(directory: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/socket", directory.as_raw_fd()))
+}
+
 /// Becomes `program`, in a host of a running testbed. Returns only if that fails.
 ///
 /// The program keeps the caller's process number, terminal, directory and files, so its exit code and signals are its
@@ -393,6 +400,8 @@ fn programs_inside(record: &Record) -> Vec<OwnedFd> {
     let mark = format!("{ID_VARIABLE}={}", record.id).into_bytes();
     all.flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        // Who removes it from within is left to end by itself.
+        .filter(|&pid| pid != std::process::id())
         .filter_map(|pid| {
             // The descriptor first: what is looked at then is this process or nothing.
             let process = open_process(pid)?;

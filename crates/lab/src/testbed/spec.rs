@@ -49,6 +49,9 @@ pub struct Spec {
 /// Limits of one direction: refused before anything is made.
 pub const DELAY_NS_MAX: u64 = 60_000_000_000;
 
+/// What a line may add to each packet: more than any does, tunnels in tunnels too.
+pub const FRAMING_BYTES_MAX: u32 = 1024;
+
 impl Spec {
     /// What is wrong with it, in words.
     ///
@@ -95,6 +98,14 @@ impl Paths {
             if path.delay_ns > DELAY_NS_MAX || path.jitter_ns > path.delay_ns {
                 return Err(format!(
                     "{direction}: delay must be at most 60 s, and jitter no more than the delay of one direction"
+                ));
+            }
+            if path.late_by_ns > DELAY_NS_MAX {
+                return Err(format!("{direction}: a late packet is late by 60 s at most"));
+            }
+            if path.framing_bytes > FRAMING_BYTES_MAX {
+                return Err(format!(
+                    "{direction}: framing is at most {FRAMING_BYTES_MAX} bytes for each packet"
                 ));
             }
             if path.rate_bits_per_s.is_some_and(|rate| rate < 1000) {
@@ -190,6 +201,28 @@ mod tests {
         assert!(check_name("wan-100_ms").is_ok());
         for bad in ["", "..", "a/b", "a b", &"x".repeat(33)] {
             assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_no_number_holds_is_refused() {
+        let with = |change: fn(&mut Path)| {
+            let mut paths = Paths::default();
+            change(&mut paths.back);
+            paths.check().map_err(|why| why.starts_with("back: "))
+        };
+        assert_eq!(with(|path| path.delay_ns = DELAY_NS_MAX), Ok(()));
+        let odd: [fn(&mut Path); 7] = [
+            |path| path.delay_ns = DELAY_NS_MAX + 1,
+            |path| path.jitter_ns = 1,
+            |path| path.late_by_ns = u64::MAX,
+            |path| path.framing_bytes = u32::MAX,
+            |path| path.rate_bits_per_s = Some(999),
+            |path| path.loss = f64::NAN,
+            |path| path.duplicate = -0.1,
+        ];
+        for change in odd {
+            assert_eq!(with(change), Err(true));
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Consumer {
     lost: BTreeMap<LossReason, u64>,
     clock: Option<ClockOffset>,
     finished: u64,
+    /// Of these nothing came since they finished: one that says so again, after an outage, counts once.
+    silent: BTreeSet<ProducerId>,
     gone: BTreeSet<ProducerId>,
     ended: bool,
     says: VecDeque<FramesMessage>,
@@ -70,6 +72,7 @@ impl Consumer {
             lost: BTreeMap::new(),
             clock: None,
             finished: 0,
+            silent: BTreeSet::new(),
             gone: BTreeSet::new(),
             ended: false,
             says: VecDeque::new(),
@@ -183,7 +186,7 @@ impl Consumer {
                     self.gone.insert(producer);
                 } else {
                     self.gone.remove(&producer);
-                    self.finished += 1;
+                    self.finished += u64::from(self.silent.insert(producer));
                 }
             }
             Item::End => {
@@ -221,6 +224,7 @@ impl Consumer {
             self.expect.insert(producer.clone(), sequence + 1);
         }
         self.gone.remove(&producer);
+        self.silent.remove(&producer);
         if let Some((set, index)) = head.set
             && !self.is_group
             && !self.closed.contains(&set)
@@ -370,5 +374,25 @@ impl Consumer {
             producers_finished: self.finished,
             producers_gone: self.gone.iter().map(|producer| producer.as_str().to_owned()).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_producer_that_says_again_that_it_finished_counts_once() {
+        let window = Window { bytes: 1 << 20, items: 16 };
+        let mut consumer = Consumer::new(window, FrameFrom::Start, false);
+        consumer.subscribed(1);
+        let producer = ProducerId::new("cam").unwrap();
+        let over = Item::ProducerOver { producer, frames: 0, is_gone: false };
+        for (number, item) in [(0, over.clone()), (1, over), (2, Item::End)] {
+            assert!(consumer.begin(1, number, &item).unwrap());
+            consumer.arrived(1, number, item, Payload::default(), 0).unwrap();
+        }
+        let Some(Delivery::End(report)) = consumer.take_next() else { panic!("it has ended") };
+        assert_eq!(report.producers_finished, 1);
     }
 }

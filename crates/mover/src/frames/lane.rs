@@ -266,8 +266,8 @@ pub struct Incoming<P> {
     /// The first that did not come in order.
     next: u64,
     ready: BTreeMap<u64, (Item, P)>,
-    /// Of these the first bytes came.
-    begun: BTreeMap<u64, u64>,
+    /// Of these the first bytes came: what they count for, and the set that a frame is of.
+    begun: BTreeMap<u64, (u64, Option<u64>)>,
     /// What came and was not taken, begun ones included.
     held_bytes: u64,
     held_items: u32,
@@ -305,7 +305,7 @@ impl<P> Incoming<P> {
     pub fn stand(&mut self) -> (u16, u64) {
         self.epoch += 1;
         let out_of_order: u64 = self.ready.range(self.next..).map(|(_, (item, _))| cost_of(item)).sum();
-        let begun: u64 = self.begun.values().sum();
+        let begun: u64 = self.begun.values().map(|(bytes, _)| bytes).sum();
         self.held_bytes -= out_of_order + begun;
         self.held_items -= (self.ready.len() + self.begun.len()) as u32;
         self.ready.clear();
@@ -321,7 +321,7 @@ impl<P> Incoming<P> {
         if epoch != self.epoch || number < self.next || self.ready.contains_key(&number) {
             return Ok(false);
         }
-        if let Some(bytes) = self.begun.remove(&number) {
+        if let Some((bytes, _)) = self.begun.remove(&number) {
             self.held_bytes -= bytes;
             self.held_items -= 1;
         }
@@ -330,7 +330,7 @@ impl<P> Incoming<P> {
         if number >= self.next + u64::from(self.window.items) || !(self.held_items == 0 || fits) {
             return Err(protocol("more is under way than the window"));
         }
-        self.begun.insert(number, bytes);
+        self.begun.insert(number, (bytes, set_of(item)));
         self.held_bytes += bytes;
         self.held_items += 1;
         Ok(true)
@@ -352,7 +352,7 @@ impl<P> Incoming<P> {
         if epoch != self.epoch {
             return Ok(false);
         }
-        let Some(bytes) = self.begun.remove(&number) else { return Ok(false) };
+        let Some((bytes, _)) = self.begun.remove(&number) else { return Ok(false) };
         self.held_bytes -= bytes;
         self.held_items -= 1;
         self.damaged += 1;
@@ -414,9 +414,22 @@ impl<P> Incoming<P> {
         self.ready.len()
     }
 
+    /// Whether a frame of this set came, or begins to, and was not popped.
+    pub fn has_of_set(&self, set: u64) -> bool {
+        let mut ready = self.ready.values().map(|(item, _)| set_of(item));
+        ready.any(|of| of == Some(set)) || self.begun.values().any(|&(_, of)| of == Some(set))
+    }
+
     /// Bytes that came and were not taken.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes
+    }
+}
+
+fn set_of(item: &Item) -> Option<u64> {
+    match item {
+        Item::Frame(head) => head.set.map(|(set, _)| set),
+        _ => None,
     }
 }
 

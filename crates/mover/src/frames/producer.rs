@@ -103,7 +103,7 @@ impl Producer {
             self.sets.pop_first();
         }
         self.sets.insert(set, frames);
-        self.says.push_back(FramesMessage::Declare { set, frames });
+        self.say(FramesMessage::Declare { set, frames });
         Ok(())
     }
 
@@ -116,7 +116,15 @@ impl Producer {
 
     fn say_finish(&mut self) {
         if let Some(lane) = &self.lane {
-            self.says.push_back(FramesMessage::Finish { frames: lane.end() });
+            self.say(FramesMessage::Finish { frames: lane.end() });
+        }
+    }
+
+    /// Says it if the hub stands. Else it is said when the hub does, in its order: an end that came before the sets that are
+    /// said again would be believed without them.
+    fn say(&mut self, message: FramesMessage) {
+        if self.epoch().is_some() {
+            self.says.push_back(message);
         }
     }
 
@@ -124,7 +132,7 @@ impl Producer {
     pub fn set_clock(&mut self, clock: ClockOffset) {
         if clock != self.clock {
             self.clock = clock;
-            self.says.push_back(FramesMessage::ClockIs(clock));
+            self.say(FramesMessage::ClockIs(clock));
         }
     }
 
@@ -222,5 +230,26 @@ impl Producer {
     /// Frames sent again.
     pub fn again(&self) -> u64 {
         self.lane.as_ref().map_or(0, Outgoing::again)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_not_said_on_a_new_link_before_the_sets_are() {
+        let window = Window { bytes: 1 << 20, items: 4 };
+        let mut producer = Producer::new(ProducerId::new("cam").unwrap(), window);
+        producer.hear(FramesMessage::Stand { epoch: 1, next: 0 }).unwrap();
+        producer.declare(7, 2).unwrap();
+        // What was said was lost with the link.
+        producer.unlink();
+        producer.finish();
+        assert_eq!(producer.take_message(), None, "the hub does not stand yet");
+        producer.hear(FramesMessage::Stand { epoch: 2, next: 0 }).unwrap();
+        let said: Vec<FramesMessage> = std::iter::from_fn(|| producer.take_message()).collect();
+        let wanted = [FramesMessage::Declare { set: 7, frames: 2 }, FramesMessage::Finish { frames: 0 }];
+        assert_eq!(said, wanted);
     }
 }

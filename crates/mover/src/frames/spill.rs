@@ -66,6 +66,11 @@ impl Files {
         file.last_place = file.last_place.max(place);
     }
 
+    /// Bytes that were handed out to be written, and are not yet.
+    pub fn writing_bytes(&self) -> u64 {
+        self.writing_bytes
+    }
+
     /// Bytes that the log has, and will have when all is written.
     pub fn bytes(&self) -> u64 {
         self.files.values().map(|file| file.bytes).sum::<u64>() + self.writing_bytes

@@ -19,6 +19,9 @@ pub enum CongestionControl {
 /// Congestion-based congestion control", ACM Queue 14(5), 2016, Fig 8: flat to 5 %).
 pub const BBR_LOSS_MAX: f64 = 0.05;
 
+/// Beyond this the laws of Reno and CUBIC leave out too much: timeouts (Padhye et al., "Modeling TCP throughput", SIGCOMM 1998).
+pub const SENSIBLE_MAX: f64 = 1e-2;
+
 /// Mean window of one stream, in segments; `None` where loss does not bind it (BBR up to [`BBR_LOSS_MAX`]).
 ///
 /// - Reno: `sqrt(3/2) / sqrt(p)` (Mathis, Semke, Mahdavi, Ott, "The macroscopic behavior of the TCP congestion
@@ -26,8 +29,7 @@ pub const BBR_LOSS_MAX: f64 = 0.05;
 /// - CUBIC: the larger of Reno's and `(C (3+b) / (4 (1-b)))^(1/4) * RTT^(3/4) / p^(3/4)` with C = 0.4, b = 0.7 (RFC
 ///   9438 section 5, Eq 5; it is 1.054 in front).
 ///
-/// `loss`: probability that a packet is lost, each by itself; more than 0, for Reno and CUBIC sensible below 1e-2, where
-/// timeouts begin to count. `rtt_s`: positive.
+/// `loss`: probability that a packet is lost, each by itself; more than 0, for Reno and CUBIC sensible up to [`SENSIBLE_MAX`]. `rtt_s`: positive.
 ///
 /// # Errors
 /// [`OutOfRange`](super::ModelError::OutOfRange), also of BBR beyond [`BBR_LOSS_MAX`].

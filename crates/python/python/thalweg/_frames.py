@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -312,12 +314,25 @@ class Frame:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         place = (self._native.address, True)
-        return {"version": 3, "shape": self.shape, "typestr": self.dtype, "data": place, "strides": None}
+        return {"version": 3, "shape": self._checked(), "typestr": self.dtype, "data": place, "strides": None}
 
-    if sys.version_info >= (3, 12):
+    def _checked(self) -> tuple[int, ...]:
+        """Its shape, if type and shape are those of its payload. A producer says both, and nobody else holds them against the
+        payload: with a lie, or with a type that has addresses in it, whoever reads it by its address reads anything."""
+        size, shape = _element_bytes(self.dtype), self.shape
+        if size is None or size * math.prod(shape) != self.nbytes:
+            text = f"{self.nbytes} bytes are no array of {self.dtype!r} with shape {shape}: `data` has the bytes"
+            raise ValueError(text)
+        return shape
 
-        def __buffer__(self, flags: int, /) -> memoryview:
-            return self.data
+    def __buffer__(self, flags: int, /) -> memoryview:
+        # From Python 3.12 on NumPy asks this first.
+        code = _NATIVE_CODES.get(self.dtype.lstrip(_NATIVE_ORDERS))
+        if code is None or 0 in self.shape:
+            raise BufferError(f"no buffer has elements of type {self.dtype!r}: `data` has the bytes")
+        flat: Any = self.data
+        shaped: memoryview = flat.cast(code, self._checked())
+        return shaped
 
     def __bytes__(self) -> bytes:
         return bytes(self.data)
@@ -394,7 +409,7 @@ class Sender:
 
     def declare_set(self, set: int, frames: int) -> None:
         """Says that a set has so many frames (1 to 2^20), so that consumers are told whether they got all of it. Several
-        producers may; a set that is not complete is over when all that declared it have finished."""
+        producers may; a set that is not complete is over when all that declared it or gave frames of it have ended."""
         self._native.declare_set(set, frames)
 
     def finish(self, timeout_s: float | None = None) -> ProducerReport:
@@ -584,6 +599,23 @@ def _clock(told: dict[str, int] | None) -> Clock | None:
     return None if told is None else Clock(**told)
 
 
+#: Types of NumPy whose elements are what their bytes say, and how many bytes a number behind the letter stands for.
+_PLAIN = re.compile(r"[<>|=]?(?:([biufcSV])([1-9][0-9]{0,8})|(U)([1-9][0-9]{0,8})|([mM])8(?:\[[0-9A-Za-z/]*\])?)", re.ASCII)
+
+
+def _element_bytes(dtype: str) -> int | None:
+    """Bytes of an element; ``None`` for a type that is not known, or that is none for bytes from elsewhere."""
+    found = _PLAIN.fullmatch(dtype)
+    if found is None:
+        return None
+    plain, size, _, letters, _ = found.groups()
+    return int(size) if plain else 4 * int(letters) if letters else 8
+
+
+#: Elements as the buffer protocol has them, and the marks in front of those that are in this machine's order.
+_NATIVE_CODES = {"b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
+_NATIVE_CODES |= {"f4": "f", "f8": "d"}
+_NATIVE_ORDERS = "|=<" if sys.byteorder == "little" else "|=>"
 #: How the buffer protocol names elements, and how NumPy does.
 _NATIVE_KINDS = {"b": "i", "h": "i", "i": "i", "l": "i", "q": "i", "n": "i", "e": "f", "f": "f", "d": "f", "?": "b"}
 _NATIVE_KINDS |= {"B": "u", "H": "u", "I": "u", "L": "u", "Q": "u", "N": "u", "c": "S"}

@@ -6,7 +6,7 @@ Registered by entry points, so pandas, xarray, zarr, dask and others open such U
 
 Reads are ranges over one session for each file system object, kept open, with fsspec's caches (``cache_type``); writes go to
 a temporary file here and are copied when the file is closed: verified, durable, and under the final name stands the old
-content or the whole new one. ``get``, ``put`` and their kin are copies by the engine.
+content or the whole new one; what is appended to is fetched first. ``get``, ``put`` and their kin are copies by the engine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fsspec import AbstractFileSystem
 from fsspec.spec import AbstractBufferedFile
 
 from thalweg import _copy, _thalweg, _work
-from thalweg.errors import ConflictError, NotFoundError, UsageError, of_json
+from thalweg.errors import ConflictError, NotFoundError, UnsupportedError, UsageError, of_json
 
 __all__ = ["ThalwegFileSystem", "ThalwegSshFileSystem"]
 
@@ -100,7 +100,7 @@ class ThalwegFileSystem(AbstractFileSystem):
 
     def _session(self, path: str) -> tuple[_thalweg.Session, bytes]:
         root, below = self._split(path)
-        # A session does not survive a fork.
+        # A session does not survive a fork: it is of the process that began it.
         key = (os.getpid(), root)
         session = self._sessions.get(key)
         if session is None:
@@ -109,22 +109,67 @@ class ThalwegFileSystem(AbstractFileSystem):
         return session, os.fsencode(below)
 
     def close(self) -> None:
-        """Ends all sessions; the next call begins others."""
-        for session in self._sessions.values():
-            session.close()
-        self._sessions.clear()
+        """Ends all sessions of this process; the next call begins others."""
+        for key in [key for key in self._sessions if key[0] == os.getpid()]:
+            self._sessions.pop(key).close()
 
     # Looking
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         path = self._strip_protocol(path)
-        known = self._ls_from_cache(path)
-        if known is not None:
-            for entry in known:
-                if entry["name"] == path:
-                    return dict(entry)
-        listed = self._list(path)
-        return listed[0]
+        # fsspec's `_ls_from_cache` says that what came after the listing is not there.
+        for entry in self.dircache.get(self._parent(path), ()):
+            if entry["name"] == path:
+                return dict(entry)
+        return self._list(path)[0]
+
+    def _there(self, path: str) -> dict[str, Any] | None:
+        """What is there now, whatever was listed before; ``None`` for nothing."""
+        try:
+            return self._list(path)[0]
+        except NotFoundError:
+            return None
+
+    def _file(self, path: str, operation: str) -> dict[str, Any]:
+        """What is known of a file now; raises for what is none."""
+        told = self._list(path)[0]
+        if told["type"] == "file":
+            return told
+        where = f" (it leads to {told['destination']!r})" if "destination" in told else ""
+        cause = f"it is no file but of kind {told['type']}{where}"
+        raise UnsupportedError(cause, kind="unsupported", operation=operation, path=path)
+
+    # Of fsspec's own an outage says that nothing is there.
+
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        return self._type(path) is not None
+
+    def isdir(self, path: str) -> bool:
+        return self._type(path) == "directory"
+
+    def isfile(self, path: str) -> bool:
+        return self._type(path) == "file"
+
+    def _type(self, path: str) -> str | None:
+        try:
+            return str(self.info(path)["type"])
+        except NotFoundError:
+            return None
+
+    def find(
+        self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
+    ) -> Any:
+        if maxdepth is not None:
+            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+        path = self._strip_protocol(path)
+        try:
+            # All levels by one question.
+            first, *rest = self._list(path, recursive=True)
+        except NotFoundError:
+            return {} if detail else []
+        all_of_it = [first, *rest] if withdirs or first["type"] != "directory" else rest
+        found = {one["name"]: one for one in all_of_it if withdirs or one["type"] != "directory"}
+        return {name: found[name] for name in sorted(found)} if detail else sorted(found)
 
     def ls(self, path: str, detail: bool = True, refresh: bool = False, **kwargs: Any) -> list[Any]:
         path = self._strip_protocol(path)
@@ -135,11 +180,11 @@ class ThalwegFileSystem(AbstractFileSystem):
             entries = rest if first["type"] == "directory" else [first]
             if first["type"] == "directory":
                 self.dircache[path] = entries
-        return list(entries) if detail else sorted(entry["name"] for entry in entries)
+        return [dict(entry) for entry in entries] if detail else sorted(entry["name"] for entry in entries)
 
-    def _list(self, path: str) -> list[dict[str, Any]]:
+    def _list(self, path: str, recursive: bool = False) -> list[dict[str, Any]]:
         session, below = self._session(path)
-        entries = [json.loads(text) for text in session.list(below, False)]
+        entries = [json.loads(text) for text in session.list(below, recursive)]
         if not entries:
             raise NotFoundError("it is of a kind that is not listed", kind="notfound", operation="list", path=path)
         told = [_entry(path, entry, is_first=number == 0) for number, entry in enumerate(entries)]
@@ -172,19 +217,25 @@ class ThalwegFileSystem(AbstractFileSystem):
         cache_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Any:
-        if mode in ("wb", "xb"):
-            if mode == "xb" and self.exists(path):
+        path = self._strip_protocol(path)
+        if mode in ("wb", "xb", "ab"):
+            is_there = mode != "wb" and self._there(path) is not None
+            if mode == "xb" and is_there:
                 raise ConflictError("it exists", kind="conflict", operation="open", path=path)
-            return _Written(self, path, autocommit)
+            if is_there:
+                self._file(path, "open")
+            return _Written(self, path, autocommit, goes_on=is_there)
         if mode != "rb":
-            raise UsageError(f"mode {mode!r}: rb, wb or xb", kind="usage", operation="open", path=path)
-        size = block_size if isinstance(block_size, int) else "default"
-        return _Read(self, path, mode, size, cache_options=cache_options, **kwargs)
+            raise UsageError(f"mode {mode!r}: rb, wb, ab or xb", kind="usage", operation="open", path=path)
+        block = block_size if isinstance(block_size, int) else "default"
+        # As it is now: by the size of an older listing the end of one that grew would be missing.
+        kwargs["size"] = self._file(path, "open")["size"]
+        return _Read(self, path, mode, block, cache_options=cache_options, **kwargs)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         path = self._strip_protocol(path)
         start = 0 if start is None else start
-        size = self.info(path)["size"] if start < 0 or end is None or end < 0 else 0
+        size = self._file(path, "read")["size"] if start < 0 or end is None or end < 0 else 0
         start = max(0, size + start) if start < 0 else start
         end = size if end is None else max(0, size + end) if end < 0 else end
         return self._read_range(path, start, end)
@@ -201,18 +252,27 @@ class ThalwegFileSystem(AbstractFileSystem):
             super().get_file(rpath, lpath, outfile=outfile, **kwargs)
         elif self.isdir(rpath):
             os.makedirs(lpath, exist_ok=True)
+        elif os.path.isdir(lpath):
+            raise ConflictError("a directory stands there", kind="conflict", operation="get", path=os.fspath(lpath))
         else:
-            self._copy(self._place(rpath), os.fspath(lpath), callback)
+            # A path of this machine, whatever its name looks like.
+            self._copy(self._place(rpath), os.path.abspath(lpath), callback)
 
     def put_file(self, lpath: Any, rpath: str, callback: Any = None, mode: str = "overwrite", **kwargs: Any) -> None:
         rpath = self._strip_protocol(rpath)
-        if mode == "create" and self.exists(rpath):
-            raise ConflictError("it exists", kind="conflict", operation="put", path=rpath)
         if os.path.isdir(lpath):
-            self.makedirs(rpath, exist_ok=True)
+            self.makedirs(rpath, exist_ok=mode != "create")
         else:
-            self._copy(os.path.abspath(lpath), self._place(rpath), callback)
-            self.invalidate_cache(rpath)
+            self._put(os.path.abspath(lpath), rpath, callback, mode)
+
+    def _put(self, here: str, path: str, callback: Any = None, mode: str = "overwrite") -> None:
+        there = self._there(path)
+        if there is not None and (mode == "create" or there["type"] == "directory"):
+            # A copy would go into the directory.
+            cause = "it exists" if mode == "create" else "a directory stands there"
+            raise ConflictError(cause, kind="conflict", operation="put", path=path)
+        self._copy(here, self._place(path), callback)
+        self.invalidate_cache(path)
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         """By way of this machine: a daemon copies nothing within itself."""
@@ -222,8 +282,7 @@ class ThalwegFileSystem(AbstractFileSystem):
         with tempfile.TemporaryDirectory(prefix="thalweg-") as scratch:
             here = os.path.join(scratch, "content")
             self._copy(self._place(path1), here, None)
-            self._copy(here, self._place(path2), None)
-        self.invalidate_cache(path2)
+            self._put(here, path2)
 
     def _copy(self, source: str, destination: str, callback: Any) -> None:
         size = None
@@ -247,16 +306,18 @@ class ThalwegFileSystem(AbstractFileSystem):
 
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
         path = self._strip_protocol(path)
-        if self.exists(path):
-            raise ConflictError("it exists", kind="conflict", operation="mkdir", path=path)
-        self.makedirs(path, exist_ok=True)
+        if not create_parents and self._there(self._parent(path)) is None:
+            raise NotFoundError("the directory above it", kind="notfound", operation="mkdir", path=path)
+        self.makedirs(path)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         path = self._strip_protocol(path)
-        if not exist_ok and self.exists(path):
+        there = self._there(path)
+        if there is not None:
+            if exist_ok and there["type"] == "directory":
+                # A copy would give it the mode and times of ours.
+                return
             raise ConflictError("it exists", kind="conflict", operation="mkdir", path=path)
-        if not self._split(path)[1]:
-            return
         with tempfile.TemporaryDirectory(prefix="thalweg-") as empty:
             os.chmod(empty, 0o755)
             self._copy(f"{empty}/", self._place(path), None)
@@ -297,6 +358,8 @@ class ThalwegFileSystem(AbstractFileSystem):
             self.dircache.clear()
             return
         path = self._strip_protocol(path)
+        for below in [known for known in self.dircache if known.startswith(f"{path}/")]:
+            self.dircache.pop(below, None)
         while path:
             self.dircache.pop(path, None)
             path = self._parent(path)
@@ -330,12 +393,17 @@ class _Read(AbstractBufferedFile):
 class _Written(io.BufferedIOBase):
     """A file that is written here and copied when it is closed; within a transaction, when that is committed."""
 
-    def __init__(self, fs: ThalwegFileSystem, path: str, autocommit: bool) -> None:
+    def __init__(self, fs: ThalwegFileSystem, path: str, autocommit: bool, goes_on: bool = False) -> None:
         self.fs, self.path, self.autocommit = fs, fs._strip_protocol(path), autocommit
         self._directory = tempfile.TemporaryDirectory(prefix="thalweg-")
         self._here = os.path.join(self._directory.name, "content")
         # As any program makes files: by the umask.
         self._file = open(self._here, "w+b")
+        if goes_on:
+            self._file.close()
+            self.fs.get_file(self.path, self._here)
+            self._file = open(self._here, "r+b")
+            self._file.seek(0, os.SEEK_END)
 
     @property
     def full_name(self) -> str:
@@ -381,7 +449,7 @@ class _Written(io.BufferedIOBase):
     def commit(self) -> None:
         """Copies it."""
         try:
-            self.fs.put_file(self._here, self.path)
+            self.fs._put(self._here, self.path)
         finally:
             self._directory.cleanup()
 

@@ -139,9 +139,9 @@ impl Job<'_> {
             time_ns: None,
             ..frame
         };
+        let prepared = self.sender.prepare(frame)?;
         while !self.stop.is_asked() {
-            // A clone of a frame does not copy its payload.
-            match self.sender.push(frame.clone(), Some(LOOK_AGAIN)) {
+            match self.sender.push_prepared(prepared.clone(), Some(LOOK_AGAIN)) {
                 Err(failure) if failure.kind == FailureKind::Busy => {}
                 other => {
                     self.sent.set(sent + 1);

@@ -1,7 +1,7 @@
 //! The suites: one file for each question, with what is run. Each says where the question comes from.
 
 use super::network::{MTU_BYTES, PathWish, Testbed};
-use super::record::{PathKind, Quantity, Sample, Scaled};
+use super::record::{LOST_BY_A_SLOW_MACHINE, PathKind, Quantity, Sample, Scaled};
 use super::yard::Copied;
 use super::{Bench, Prepared, Wishes};
 use crate::dataset;
@@ -194,7 +194,7 @@ fn over(testbed: &Testbed, measure: impl FnOnce() -> Result<Sample>) -> Result<S
         ("bytes_back_on_the_wire", carried.back_bytes, "B"),
         ("packets_lost", carried.lost, "1"),
         ("packets_dropped_by_the_queue", carried.overflowed, "1"),
-        ("packets_lost_by_a_slow_machine", carried.trouble, "1"),
+        (LOST_BY_A_SLOW_MACHINE, carried.trouble, "1"),
     ] {
         sample = sample.measured(name, value as f64, unit);
     }

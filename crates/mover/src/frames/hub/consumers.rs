@@ -283,9 +283,10 @@ impl Channel {
     ) {
         let Some(one) = self.subscriptions.get_mut(key) else { return };
         let Some(member) = one.members.get_mut(who) else { return };
-        if let Some(handed) = member.lane.item_mut(number)
-            && let Handed::OnDisk { place, producer, sequence, .. } = handed
-        {
+        // While it was read, the lane may have begun anew, and the number is another item's.
+        let asked = member.lane.item_mut(number).filter(|handed| handed.is_at(at));
+        let Some(handed) = asked else { return };
+        if let Handed::OnDisk { place, producer, sequence, .. } = handed {
             self.files.pin(at.file, false);
             *handed = match held {
                 Some(held) => Handed::Frame(*place, held),

@@ -84,8 +84,8 @@ pub struct Channel {
     /// Without consumers, what stands at this place or later waits for one.
     hold_from: u64,
     sets: OpenSets,
-    /// Who declared a set, and has not finished.
-    declared: BTreeMap<u64, BTreeSet<ProducerId>>,
+    /// Who declared a set or gave frames of it, and has not finished.
+    makers: BTreeMap<u64, BTreeSet<ProducerId>>,
     /// Sets that are over: they are not begun again by a producer that repeats itself.
     closed: BTreeSet<u64>,
     actions: VecDeque<Action>,
@@ -97,6 +97,8 @@ pub struct Channel {
 
 /// Sets that are over and remembered.
 const CLOSED_MAX: usize = 64 << 10;
+/// Places that notes may take where frames have taken all of theirs.
+const NOTES_MAX: usize = 64 << 10;
 
 impl Channel {
     /// An empty one. Lanes are numbered from `serial` on, which no earlier hub of this channel may have used: a consumer knows
@@ -113,7 +115,7 @@ impl Channel {
             subscriptions: BTreeMap::new(),
             hold_from: 0,
             sets: OpenSets::new(limits::SETS_OPEN_MAX),
-            declared: BTreeMap::new(),
+            makers: BTreeMap::new(),
             closed: BTreeSet::new(),
             actions: VecDeque::new(),
             turn: None,
@@ -160,12 +162,13 @@ impl Channel {
                     && let Some(open) = self.sets.open(set)
                 {
                     open.bits.insert(index);
+                    self.makers.entry(set).or_default().insert(head.producer.clone());
                 }
                 let cost = cost(head.payload_bytes, head.metadata.len());
                 Kind::Frame { producer: source.id.clone(), sequence: head.sequence, cost, set: head.set }
             }
             Item::SetOver(over) => {
-                self.declared.remove(&over.set);
+                self.makers.remove(&over.set);
                 self.sets.close(over.set);
                 self.closed.insert(over.set);
                 Kind::Note(record)
@@ -174,7 +177,7 @@ impl Channel {
                 if let Some(source) = self.sources.get_mut(producer) {
                     source.over = if is_gone { Over::Gone } else { Over::Finished };
                 }
-                for by in self.declared.values_mut() {
+                for by in self.makers.values_mut() {
                     by.remove(producer);
                 }
                 Kind::Note(record)
@@ -184,7 +187,7 @@ impl Channel {
                     && let Some(open) = self.sets.open(set)
                 {
                     open.frames = Some(frames);
-                    self.declared.entry(set).or_default().insert(producer.clone());
+                    self.makers.entry(set).or_default().insert(producer.clone());
                 }
                 Kind::Note(record)
             }
@@ -195,9 +198,7 @@ impl Channel {
 
     /// Nothing more of the log follows: what it shows to be over and does not say, because it was cut there, is.
     pub fn restored(&mut self) {
-        let is_over = |(set, by): (&u64, &BTreeSet<ProducerId>)| by.is_empty().then_some(*set);
-        let ended: Vec<u64> = self.declared.iter().filter_map(is_over).collect();
-        ended.into_iter().for_each(|set| self.close_set(set));
+        self.close_ended();
         let open: Vec<u64> = self.sets.iter().map(|(set, _)| set).collect();
         open.into_iter().for_each(|set| self.close_if_complete(set));
     }
@@ -226,7 +227,11 @@ impl Channel {
         if known.is_none() && self.sources.len() >= limits::PRODUCERS_MAX {
             return Err(Failure::new(FailureKind::Busy, "open a channel", "it has too many producers"));
         }
-        let begun = || Source::new(Arc::new(id.clone()), first.unwrap_or(0));
+        // A new process under a name that consumers know from an earlier hub: what it makes is not what they have.
+        let had = self.subscriptions.values().filter_map(|one| one.expect.get(id).copied());
+        let had = had.filter(|next| *next < limits::FRAME_SEQUENCE_END / 2).max();
+        let begins = first.or(had).unwrap_or(0);
+        let begun = || Source::new(Arc::new(id.clone()), begins);
         let source = self.sources.entry(id.clone()).or_insert_with(begun);
         // What lies between was held by a hub that is gone.
         if let Some(first) = first
@@ -333,19 +338,33 @@ impl Channel {
         if self.closed.contains(&set) {
             return Ok(());
         }
+        self.check_notes()?;
         self.make_set_room(set);
         let Some(open) = self.sets.open(set) else { return Ok(()) };
         if open.frames.is_some_and(|known| known != frames) {
             let cause = format!("the set {set} was declared with another number of frames");
             return Err(Failure::new(FailureKind::Usage, "declare a set", cause));
         }
-        open.frames = Some(frames);
-        let is_new = self.declared.entry(set).or_default().insert(id.clone());
+        let is_new = open.frames.replace(frames).is_none();
+        let is_new = self.makers.entry(set).or_default().insert(id.clone()) || is_new;
         if is_new && self.spill.is_some_and(|spill| spill.is_recorded) {
             self.note(Item::SetBegun { producer: id.clone(), set, frames });
         }
         self.close_if_complete(set);
         Ok(())
+    }
+
+    /// Notes wait for no room as frames do, but who makes nothing else is stopped.
+    fn check_notes(&mut self) -> Result<()> {
+        if self.log.len() < limits::CHANNEL_FRAMES_MAX + NOTES_MAX {
+            return Ok(());
+        }
+        self.trim();
+        if self.log.len() < limits::CHANNEL_FRAMES_MAX + NOTES_MAX || self.forget_oldest() {
+            return Ok(());
+        }
+        let cause = "the channel holds as many frames and sets as it can, and its consumers take none";
+        Err(Failure::new(FailureKind::Busy, "declare a set", cause))
     }
 
     /// Where too many are open, the lowest is over, complete or not.
@@ -354,6 +373,17 @@ impl Channel {
             && let Some(lowest) = self.sets.lowest()
         {
             self.close_set(lowest);
+        }
+    }
+
+    /// Ends the sets that were declared and that nobody makes any more.
+    fn close_ended(&mut self) {
+        let is_over = |(set, makers): (&u64, &BTreeSet<ProducerId>)| makers.is_empty().then_some(*set);
+        let ended: Vec<u64> = self.makers.iter().filter_map(is_over).collect();
+        for set in ended {
+            if self.sets.open(set).is_some_and(|open| open.frames.is_some()) {
+                self.close_set(set);
+            }
         }
     }
 
@@ -368,7 +398,7 @@ impl Channel {
     }
 
     fn close_set(&mut self, set: u64) {
-        self.declared.remove(&set);
+        self.makers.remove(&set);
         let Some(open) = self.sets.close(set) else { return };
         self.closed.insert(set);
         if self.closed.len() > CLOSED_MAX {
@@ -476,6 +506,10 @@ impl Channel {
             self.make_set_room(set);
             if let Some(open) = self.sets.open(set) {
                 open.bits.insert(index);
+                let makers = self.makers.entry(set).or_default();
+                if !makers.contains(id) {
+                    makers.insert(id.clone());
+                }
             }
             self.close_if_complete(set);
         }
@@ -526,13 +560,15 @@ impl Channel {
         let Some(source) = self.sources.get_mut(id) else { return };
         source.over = over;
         let frames = source.next;
-        let mut ended = Vec::new();
-        for (&set, by) in &mut self.declared {
-            if by.remove(id) && by.is_empty() {
-                ended.push(set);
-            }
+        for makers in self.makers.values_mut() {
+            makers.remove(id);
         }
-        ended.into_iter().for_each(|set| self.close_set(set));
+        // Whoever has frames of a set that wait for room, or are coming, is among those who make it.
+        for (set, makers) in &mut self.makers {
+            let under_way = |other: &&Source| other.over == Over::No && other.lane.has_of_set(*set);
+            makers.extend(self.sources.values().filter(under_way).map(|other| (*other.id).clone()));
+        }
+        self.close_ended();
         self.note(Item::ProducerOver { producer: id.clone(), frames, is_gone: over == Over::Gone });
     }
 

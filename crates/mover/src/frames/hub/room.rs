@@ -6,7 +6,8 @@ use std::sync::Arc;
 use thalweg_wire::limits;
 use thalweg_wire::message::{FramePolicy, LossReason};
 
-/// Bytes that are handed out to be written at once, to make room.
+/// Bytes that are handed out to be written and are not yet, at most, to make room: who took a frame meanwhile frees its place,
+/// but not its bytes, which the writer still has.
 const SPILL_BATCH_BYTES: u64 = 16 << 20;
 
 impl Channel {
@@ -103,7 +104,6 @@ impl Channel {
 
     /// Has the oldest payloads written that are only in memory.
     fn spill_from(&mut self, from: u64) {
-        let mut bytes = 0;
         for place in from..self.log.end() {
             let Some(held) =
                 self.log.get(place).filter(|slot| slot.disk == Disk::No).and_then(|s| s.held.clone())
@@ -111,10 +111,10 @@ impl Channel {
                 continue;
             };
             let cost = held.cost();
-            if bytes > 0 && bytes + cost > SPILL_BATCH_BYTES || !self.spill_room(cost) {
+            let writing = self.files.writing_bytes();
+            if writing > 0 && writing + cost > SPILL_BATCH_BYTES || !self.spill_room(cost) {
                 return;
             }
-            bytes += cost;
             if let Some(slot) = self.log.get_mut(place) {
                 slot.disk = Disk::Writing;
             }
@@ -134,7 +134,7 @@ impl Channel {
         true
     }
 
-    fn forget_oldest(&mut self) -> bool {
+    pub(super) fn forget_oldest(&mut self) -> bool {
         let Some((file, last_place)) = self.files.oldest() else { return false };
         let is_promised = self
             .subscriptions

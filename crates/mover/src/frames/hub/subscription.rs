@@ -33,6 +33,11 @@ pub(super) enum Handed {
 }
 
 impl Handed {
+    /// Whether it is to be read there.
+    pub fn is_at(&self, there: Location) -> bool {
+        matches!(self, Handed::OnDisk { at, .. } if *at == there)
+    }
+
     /// The set that it is a frame of.
     fn set(&self) -> Option<u64> {
         match self {

@@ -32,34 +32,225 @@ fn written(channel: &mut Channel) -> Vec<(u64, Item, Location)> {
 }
 
 fn push(channel: &mut Channel, epoch: u16, sequence: u64, set: (u64, u32)) {
-    let head = FrameHead {
-        producer: producer(),
+    let item = frame(&producer(), sequence, Some(set), 3);
+    assert!(channel.begin(1, epoch, sequence, &item).unwrap());
+    channel.arrived(1, epoch, sequence, item, Payload::from(b"abc".to_vec()), 0);
+}
+
+fn frame(producer: &ProducerId, sequence: u64, set: Option<(u64, u32)>, payload_bytes: u64) -> Item {
+    Item::Frame(Box::new(FrameHead {
+        producer: producer.clone(),
         sequence,
-        set: Some(set),
+        set,
         time_ns: 0,
         deadline_ns: None,
         dtype: String::new(),
         shape: Vec::new(),
         metadata: Vec::new(),
-        payload_bytes: 3,
+        payload_bytes,
         digest: Digest(*blake3::hash(b"abc").as_bytes()),
         stamp: None,
-    };
-    let item = Item::Frame(Box::new(head));
-    assert!(channel.begin(1, epoch, sequence, &item).unwrap());
-    channel.arrived(1, epoch, sequence, item, Payload::from(b"abc".to_vec()), 0);
+    }))
 }
 
 /// The producer has a link; the epoch in which it may send.
 fn begun(channel: &mut Channel) -> u16 {
-    channel.attach(1, &producer(), Some(0), HeldLevel::Memory, WINDOW).unwrap();
+    let (epoch, next) = attached(channel, 1, &producer(), Some(0));
+    assert_eq!(next, 0);
+    epoch
+}
+
+/// A producer has a link; the epoch in which it may send, and the sequence that it goes on with.
+fn attached(channel: &mut Channel, link: u64, id: &ProducerId, first: Option<u64>) -> (u16, u64) {
+    channel.attach(link, id, first, HeldLevel::Memory, WINDOW).unwrap();
     let mut stands = None;
     while let Some(action) = channel.take_action() {
-        if let Action::Tell(_, FramesMessage::Stand { epoch, next: 0 }) = action {
-            stands = Some(epoch);
+        if let Action::Tell(to, FramesMessage::Stand { epoch, next }) = action
+            && to == link
+        {
+            stands = Some((epoch, next));
         }
     }
     stands.unwrap()
+}
+
+fn asks(who: u8, group: Option<&str>, policy: FramePolicy) -> Consume {
+    Consume {
+        consumer: [who; 16],
+        group: group.map(str::to_owned),
+        policy,
+        from: FrameFrom::Start,
+        instance: None,
+        has: Vec::new(),
+        producers: 1,
+        keep_ms: 0,
+    }
+}
+
+/// A consumer stands on this link.
+fn subscribed(channel: &mut Channel, link: u64, asks: &Consume, window: Window) -> ConsumerKey {
+    channel.subscribe(link, asks, window).unwrap();
+    let key = ConsumerKey::of(asks);
+    let stand = FramesMessage::Stand { epoch: 1, next: 0 };
+    channel.hear_consumer(link, &key, &asks.consumer, stand, 0).unwrap();
+    key
+}
+
+/// Sets that were told to be over, among what a channel put into its log.
+fn sets_over(channel: &mut Channel) -> Vec<SetOver> {
+    let over = |(_, item, _)| match item {
+        Item::SetOver(over) => Some(over),
+        _ => None,
+    };
+    written(channel).into_iter().filter_map(over).collect()
+}
+
+#[test]
+fn a_set_is_not_over_while_frames_of_it_come_from_another_producer_than_who_declared_it() {
+    let other = ProducerId::new("dog").unwrap();
+    // The other one's frame was taken, is there as far as its head, or is the last that lacks.
+    for (taken_before, begun_before) in [(true, false), (false, true)] {
+        let mut channel = recorded();
+        let epoch = begun(&mut channel);
+        let (theirs, _) = attached(&mut channel, 2, &other, None);
+        channel.hear(1, FramesMessage::Declare { set: 7, frames: 3 }, 0).unwrap();
+        push(&mut channel, epoch, 0, (7, 0));
+        let give = |channel: &mut Channel, sequence: u64, is_begun: bool| {
+            let item = frame(&other, sequence, Some((7, sequence as u32 + 1)), 3);
+            assert!(is_begun || channel.begin(2, theirs, sequence, &item).unwrap());
+            channel.arrived(2, theirs, sequence, item, Payload::from(b"abc".to_vec()), 0);
+        };
+        if taken_before {
+            give(&mut channel, 0, false);
+        }
+        if begun_before {
+            assert!(channel.begin(2, theirs, 0, &frame(&other, 0, Some((7, 1)), 3)).unwrap());
+        }
+        channel.hear(1, FramesMessage::Finish { frames: 1 }, 0).unwrap();
+        assert_eq!(sets_over(&mut channel), [], "more of it comes");
+        if begun_before {
+            give(&mut channel, 0, true);
+        }
+        assert_eq!(sets_over(&mut channel), [], "one lacks, and may come");
+        give(&mut channel, 1, false);
+        assert_eq!(sets_over(&mut channel), [SetOver { set: 7, frames: 3, taken: 3 }]);
+    }
+}
+
+#[test]
+fn a_set_is_over_when_all_that_made_it_have_ended_whoever_declared_it() {
+    let other = ProducerId::new("dog").unwrap();
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    let (theirs, _) = attached(&mut channel, 2, &other, None);
+    let item = frame(&other, 0, Some((7, 1)), 3);
+    assert!(channel.begin(2, theirs, 0, &item).unwrap());
+    channel.arrived(2, theirs, 0, item, Payload::from(b"abc".to_vec()), 0);
+    channel.hear(2, FramesMessage::Finish { frames: 1 }, 0).unwrap();
+    assert_eq!(sets_over(&mut channel), [], "nobody said how many it has");
+    channel.hear(1, FramesMessage::Declare { set: 7, frames: 3 }, 0).unwrap();
+    push(&mut channel, epoch, 0, (7, 0));
+    assert_eq!(sets_over(&mut channel), []);
+    channel.hear(1, FramesMessage::Finish { frames: 1 }, 0).unwrap();
+    assert_eq!(sets_over(&mut channel), [SetOver { set: 7, frames: 3, taken: 2 }]);
+}
+
+#[test]
+fn a_log_that_is_not_written_holds_a_bounded_number_of_bytes_that_consumers_took_meanwhile() {
+    const FRAME: u64 = 4 << 20;
+    let mut channel = Channel::new(&ChannelWishes::default(), 16 * FRAME, 0);
+    channel.set_spill(SpillTerms { is_recorded: false, bytes_max: 1 << 40 });
+    let asks = asks(1, None, FramePolicy::Spill);
+    let key = subscribed(&mut channel, 11, &asks, Window { bytes: FRAME, items: 1 });
+    let epoch = begun(&mut channel);
+    let (mut pushed, mut taken, mut handed) = (0, 0, 0);
+    while taken < 200 {
+        if !channel.is_held_up(1) {
+            let item = frame(&producer(), pushed, None, FRAME);
+            assert!(channel.begin(1, epoch, pushed, &item).unwrap());
+            channel.arrived(1, epoch, pushed, item, Payload::default(), 0);
+            pushed += 1;
+        } else {
+            assert!(matches!(channel.next(11, &key, &asks.consumer, 0), Some(Work::Send { .. })));
+            taken += 1;
+            let told = FramesMessage::Taken { next: taken };
+            channel.hear_consumer(11, &key, &asks.consumer, told, 0).unwrap();
+        }
+        // The disk stands still: nothing of it is ever told to be written.
+        while let Some(action) = channel.take_action() {
+            handed += u64::from(matches!(action, Action::Write(..)));
+        }
+    }
+    assert!(handed >= 1 && handed * FRAME <= 16 << 20, "{handed} frames wait to be written");
+}
+
+#[test]
+fn a_frame_that_was_read_for_a_lane_that_began_anew_meanwhile_is_not_taken_for_another() {
+    let mut first = recorded();
+    let epoch = begun(&mut first);
+    (0..3).for_each(|number| push(&mut first, epoch, number, (7, number as u32)));
+    let mut channel = recorded();
+    written(&mut first).into_iter().for_each(|(place, item, at)| channel.restore(place, item, at));
+    channel.restored();
+    let asks = asks(1, None, FramePolicy::Block);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    let read = |channel: &mut Channel, link: u64| match channel.next(link, &key, &asks.consumer, 0) {
+        Some(Work::Read { number, at, place }) => (number, at, place),
+        other => panic!("{other:?}"),
+    };
+    let held = |place: u64| {
+        let Item::Frame(head) = frame(&producer(), place, Some((7, place as u32)), 3) else { unreachable!() };
+        Some(Arc::new(Held { head: *head, payload: Payload::from(b"abc".to_vec()) }))
+    };
+    let (number, at, place) = read(&mut channel, 11);
+    channel.loaded(&key, &asks.consumer, number, at, held(place));
+    assert!(matches!(channel.next(11, &key, &asks.consumer, 0), Some(Work::Send { number: 0, .. })));
+    channel.hear_consumer(11, &key, &asks.consumer, FramesMessage::Taken { next: 1 }, 0).unwrap();
+    let (number, at, place) = read(&mut channel, 11);
+    assert_eq!((number, place), (1, 1));
+    // Another process under its name begins with number 0, which is that frame.
+    channel.unlink_consumer(11, &key, &asks.consumer);
+    subscribed(&mut channel, 12, &asks, WINDOW);
+    channel.loaded(&key, &asks.consumer, number, at, held(place));
+    for wanted in 1..3 {
+        let (number, at, place) = read(&mut channel, 12);
+        assert_eq!((number, place), (wanted - 1, wanted), "each is read for its own place");
+        channel.loaded(&key, &asks.consumer, number, at, held(place));
+        let Some(Work::Send { what: What::Frame(held), .. }) = channel.next(12, &key, &asks.consumer, 0)
+        else {
+            panic!("it is sent")
+        };
+        assert_eq!(held.head.sequence, wanted);
+    }
+}
+
+#[test]
+fn a_new_process_under_a_name_goes_on_behind_what_consumers_have_from_an_earlier_hub() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let mut asks = asks(1, None, FramePolicy::Block);
+    asks.has = vec![(producer(), 100)];
+    asks.instance = Some(1);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    let (epoch, next) = attached(&mut channel, 1, &producer(), None);
+    assert_eq!(next, 100, "from 0 on they would be taken for what it has");
+    push(&mut channel, epoch, 100, (7, 0));
+    let Some(Work::Send { what: What::Frame(held), .. }) = channel.next(11, &key, &asks.consumer, 0) else {
+        panic!("it is handed out")
+    };
+    assert_eq!(held.head.sequence, 100);
+}
+
+#[test]
+fn sets_that_are_declared_without_end_are_refused_before_they_take_all_memory() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    begun(&mut channel);
+    let most = limits::CHANNEL_FRAMES_MAX + NOTES_MAX + 2 * limits::SETS_OPEN_MAX;
+    let refused = (0..2 * most as u64).find_map(|set| {
+        while channel.take_action().is_some() {}
+        channel.hear(1, FramesMessage::Declare { set, frames: 2 }, 0).err()
+    });
+    assert_eq!(refused.unwrap().kind, FailureKind::Busy);
+    assert!(channel.log.len() <= most);
 }
 
 #[test]
@@ -106,23 +297,12 @@ fn a_set_of_which_the_log_has_all_but_the_end_is_over_at_once() {
 #[test]
 fn a_group_hears_of_a_set_when_no_member_has_a_frame_of_it_that_it_did_not_take() {
     let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
-    let asks = |who: u8| Consume {
-        consumer: [who; 16],
-        group: Some("workers".to_owned()),
-        policy: FramePolicy::Block,
-        from: FrameFrom::Start,
-        instance: None,
-        has: Vec::new(),
-        producers: 1,
-        keep_ms: 0,
-    };
+    let asks = |who: u8| asks(who, Some("workers"), FramePolicy::Block);
     let key = ConsumerKey::of(&asks(1));
     for who in [1, 2] {
         // One frame at a time for each.
         let window = Window { bytes: 1 << 20, items: 1 };
-        channel.subscribe(u64::from(who) + 10, &asks(who), window).unwrap();
-        let stand = FramesMessage::Stand { epoch: 1, next: 0 };
-        channel.hear_consumer(u64::from(who) + 10, &key, &[who; 16], stand, 0).unwrap();
+        subscribed(&mut channel, u64::from(who) + 10, &asks(who), window);
     }
     let epoch = begun(&mut channel);
     channel.hear(1, FramesMessage::Declare { set: 7, frames: 3 }, 0).unwrap();

@@ -14,6 +14,7 @@ use crate::frames::lane::Window;
 use crate::frames::spill::{Location, SpillTerms};
 use crate::run::Outbox;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
@@ -45,6 +46,8 @@ const CHANNEL_BYTES_MIN: u64 = 1 << 20;
 pub struct HubChannel {
     state: Mutex<State>,
     place: Option<StorePlace>,
+    /// Whether a log of an earlier hub was looked for.
+    has_looked: AtomicBool,
     memory_bytes_max: u64,
     this: Weak<HubChannel>,
 }
@@ -95,6 +98,21 @@ impl Hub {
         wishes: &ChannelWishes,
         place: Option<StorePlace>,
     ) -> Result<Arc<HubChannel>> {
+        let channel = self.known_or_new(key, wishes, place)?;
+        // Not under the lock of all channels: a large log, or a disk that stands still, is the matter of this one alone.
+        if let Err(failure) = channel.open_found_store(wishes) {
+            self.lock().retain(|_, known| !Arc::ptr_eq(known, &channel));
+            return Err(failure);
+        }
+        Ok(channel)
+    }
+
+    fn known_or_new(
+        &self,
+        key: &ChannelKey,
+        wishes: &ChannelWishes,
+        place: Option<StorePlace>,
+    ) -> Result<Arc<HubChannel>> {
         let busy = |cause: &str| Failure::new(FailureKind::Busy, "open a channel", cause);
         let mut channels = self.lock();
         if let Some(channel) = channels.get(key) {
@@ -110,9 +128,6 @@ impl Hub {
         }
         let memory_bytes = wishes.memory_bytes.unwrap_or(limits::CHANNEL_BYTES).min(left);
         let channel = HubChannel::new(wishes, memory_bytes, place);
-        if channel.place.as_ref().is_some_and(Store::is_recorded_at) {
-            channel.open_store(&ChannelWishes { is_recorded: true, ..*wishes })?;
-        }
         channels.insert(key.clone(), channel.clone());
         Ok(channel)
     }
@@ -131,7 +146,8 @@ impl Hub {
         let gone: Vec<Arc<HubChannel>> = {
             let mut channels = self.lock();
             let is_gone = |channel: &Arc<HubChannel>| {
-                let mut state = channel.lock();
+                // One that is at work, maybe on a disk that stands still, is not gone.
+                let Ok(mut state) = channel.state.try_lock() else { return false };
                 if !state.machine.is_idle() {
                     state.idle_since = Instant::now();
                 }
@@ -175,6 +191,7 @@ impl HubChannel {
                 is_closed: false,
             }),
             place,
+            has_looked: AtomicBool::new(false),
             memory_bytes_max,
             this: this.clone(),
         })
@@ -227,6 +244,18 @@ impl HubChannel {
             }
         };
         Ok(attached)
+    }
+
+    /// Goes on with the recorded log of an earlier hub, if there is one.
+    fn open_found_store(self: &Arc<Self>, wishes: &ChannelWishes) -> Result<()> {
+        if self.has_looked.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if self.place.as_ref().is_some_and(Store::is_recorded_at) {
+            self.open_store(&ChannelWishes { is_recorded: true, ..*wishes })?;
+        }
+        self.has_looked.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Says what there is to say, now that the session knows the link.

@@ -5,7 +5,7 @@ use super::segments::{Going, Outlets};
 use super::{FramesLink, Head, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::Window;
-use crate::frames::producer::Producer;
+use crate::frames::producer::{Made, Producer};
 use crate::frames::{NewFrame, ProducerId, ProducerReport, SenderFigures};
 use crate::link::FrameBuffer;
 use crate::run::Outbox;
@@ -71,13 +71,13 @@ impl ProduceRun {
         Arc::new(ProduceLink { run: self.clone(), id, head, outlets: Outlets::default() })
     }
 
-    /// Gives a frame, and returns its sequence. Waits for room at most so long.
+    /// Digests a frame, so that it can be given, also after it was tried in vain.
     ///
     /// # Errors
-    /// `Usage`, `Busy` without room in time, or why it failed as a whole.
-    pub fn push(&self, frame: NewFrame, timeout: Option<Duration>) -> Result<u64> {
+    /// `Usage` for one beyond the limits, or whose shape does not fit.
+    pub fn prepare(&self, frame: NewFrame) -> Result<Made> {
         let mut watch = Stopwatch::start(&self.end.accounts);
-        let (payload_bytes, metadata_bytes) = (frame.payload.len() as u64, frame.metadata.len());
+        let payload_bytes = frame.payload.len() as u64;
         let mut head = FrameHead {
             producer: self.producer.clone(),
             sequence: 0,
@@ -98,6 +98,16 @@ impl ProduceRun {
         head.check().map_err(usage)?;
         head.digest = Digest(*blake3::hash(&frame.payload).as_bytes());
         watch.lap(Stage::Digest, payload_bytes);
+        Ok(Made { head, payload: frame.payload })
+    }
+
+    /// Gives a frame, and returns its sequence. Waits for room at most so long.
+    ///
+    /// # Errors
+    /// `Busy` without room in time, or why it failed as a whole.
+    pub fn push(&self, made: Made, timeout: Option<Duration>) -> Result<u64> {
+        let Made { head, payload } = made;
+        let (payload_bytes, metadata_bytes) = (head.payload_bytes, head.metadata.len());
         let mut state = self.end.lock();
         let began = Instant::now();
         while !state.machine.has_room(payload_bytes, metadata_bytes) {
@@ -115,7 +125,7 @@ impl ProduceRun {
             let cause = "the hub takes no more at the moment: its consumers are slower";
             return Err(Failure::new(FailureKind::Busy, "push a frame", cause));
         }
-        let sequence = state.machine.push(head, frame.payload)?;
+        let sequence = state.machine.push(head, payload)?;
         state.beside.frames += 1;
         state.beside.bytes += payload_bytes;
         self.pump(&mut state);

@@ -152,9 +152,13 @@ impl Store {
             }
             let file = Arc::new(self.dir.open_read_write(&file_name(number)).map_err(of_io)?);
             let end = scan(&file, number, Some(number) == last, found).map_err(of_io)?;
-            if Some(number) == last && end < file.stat().map_err(of_io)?.size {
-                tracing::warn!(number, end, "what is torn of a spill log is cut off");
-                file.truncate(end).map_err(of_io)?;
+            if Some(number) == last {
+                if end < file.stat().map_err(of_io)?.size {
+                    tracing::warn!(number, end, "what is torn of a spill log is cut off");
+                    file.truncate(end).map_err(of_io)?;
+                }
+                // A hub that was killed had not synced all of it; ours tells producers that it is durable.
+                file.sync_all().map_err(|error| failure::of_io("sync the spill log", &error))?;
             }
             self.files().insert(number, file);
         }

@@ -1,0 +1,294 @@
+//! What is asked for and not here: two far places in one copy, several hosts for one, places of other kinds. Each failure
+//! says what was asked, why it is not done, and the command that does it instead.
+
+use crate::fars::Whom;
+use crate::place::Named;
+use std::fmt::Write;
+use thalweg_mover::failure::{Failure, FailureKind};
+use thalweg_mover::link::ssh;
+use thalweg_wire::path::Escaped;
+
+/// Why several hosts in one place are refused.
+pub(crate) const SEVERAL_HOSTS: &str = "one place is at one host: several hosts do not share one copy. Give each its part, all at \
+the same time: thalweg cp HOST1:PART1 DST --and HOST2:PART2 DST";
+
+/// Both places are far. Says which command to give, and where: at the far end that can be logged in to, else at that of the
+/// source. `command` is what was asked for: `cp`.
+pub(crate) fn both_far(command: &str, sources: &[Named], destination: &Named) -> Failure {
+    let at = |end: &Named| match Whom::of(end) {
+        Some(Whom::Ssh(host, _)) => host,
+        Some(Whom::Daemon(address, _)) => {
+            let host = address.rsplit_once(':').map_or(&*address, |(host, _)| host);
+            Escaped(host.as_bytes()).to_string()
+        }
+        None => "here".to_owned(),
+    };
+    let is_ssh = |end: &Named| matches!(end, Named::Ssh { .. });
+    let Some(first) = sources.first() else {
+        return Failure::new(FailureKind::Unsupported, command, "both places are far");
+    };
+    let is_at_source = is_ssh(first) || !is_ssh(destination);
+    let host = at(if is_at_source { first } else { destination });
+    let is_same_host = at(first) == at(destination);
+    // Whoever logs in there finds the place of this side on its disk.
+    let words: Vec<String> = sources
+        .iter()
+        .map(|source| (source, is_at_source || is_same_host))
+        .chain([(destination, !is_at_source || is_same_host)])
+        .map(|(place, is_there)| if is_there { there(place) } else { typed(place) })
+        .collect();
+    let mut cause = format!(
+        "both places are far ({}, {}), and one end of `thalweg {command}` is on the machine where it is started. Log in to \
+         {host}, and there: thalweg {command} {}",
+        typed(first),
+        typed(destination),
+        words.join(" ")
+    );
+    let exports = sources.iter().chain([destination]).zip(&words).filter_map(|(place, word)| match place {
+        Named::Daemon { export, .. } if word.starts_with("DIR") => {
+            Some(Escaped(export.as_bytes()).to_string())
+        }
+        _ => None,
+    });
+    let mut exports: Vec<String> = exports.collect();
+    exports.dedup();
+    if !exports.is_empty() {
+        // Written into a String: cannot fail.
+        let _ = write!(cause, " (DIR is what the daemon there exports as {})", exports.join(", "));
+    }
+    Failure::new(FailureKind::Unsupported, BETWEEN, cause)
+}
+
+/// The operation of [`both_far`], by which its hint is found.
+pub(crate) const BETWEEN: &str = "copy between far places";
+
+/// Sources at several places. Says the command that copies from each at the same time.
+pub(crate) fn several_places(sources: &[Named], destination: &Named) -> Failure {
+    let mut groups: Vec<Vec<&Named>> = Vec::new();
+    for source in sources {
+        let is_together = |group: &&mut Vec<&Named>| {
+            Whom::of(group[0]) == Whom::of(source) && !is_made(group[0]) && !is_made(source)
+        };
+        match groups.iter_mut().find(is_together) {
+            Some(group) => group.push(source),
+            None => groups.push(vec![source]),
+        }
+    }
+    let mut cause = "all sources must be at one place".to_owned();
+    let is_one_far = |group: &Vec<&Named>| Whom::of(group[0]).is_none() || Whom::of(destination).is_none();
+    if groups.iter().all(is_one_far) {
+        let copy = |group: &Vec<&Named>| {
+            let words: Vec<String> = group.iter().copied().chain([destination]).map(typed).collect();
+            words.join(" ")
+        };
+        let copies: Vec<String> = groups.iter().map(copy).collect();
+        let _ = write!(cause, "; several copies at the same time are: thalweg cp {}", copies.join(" --and "));
+    }
+    Failure::new(FailureKind::Usage, "read the places", cause)
+}
+
+/// Whether its content is made here, without a disk.
+pub(crate) fn is_made(place: &Named) -> bool {
+    matches!(place, Named::Zero(_) | Named::Dataset(_) | Named::Simulated(_))
+}
+
+/// Why a place `SCHEME://...` is not one of ours, and what does it instead.
+pub(crate) fn foreign(text: &[u8]) -> String {
+    let shown = quoted(text);
+    let all = Escaped(text).to_string();
+    let (scheme, rest) = all.split_once("://").unwrap_or((&all, ""));
+    let piped = |out: &str, into: &str| {
+        format!(
+            "a file goes through a pipe, and is verified as far as that: {out} | thalweg stream - DST, or thalweg cat SRC | {into}"
+        )
+    };
+    let advice = match scheme.to_ascii_lowercase().as_str() {
+        "s3" => format!(
+            "object stores are not here yet; with their own program {}",
+            piped(&format!("aws s3 cp {shown} -"), &format!("aws s3 cp - {shown}"))
+        ),
+        "gs" => format!(
+            "object stores are not here yet; with their own program {}",
+            piped(&format!("gcloud storage cat {shown}"), &format!("gcloud storage cp - {shown}"))
+        ),
+        "az" | "azure" | "abfs" | "abfss" | "wasb" | "wasbs" | "adl" | "swift" | "oss" | "b2" | "r2" | "oci" => {
+            format!(
+                "object stores are not here yet; with rclone {}",
+                piped("rclone cat REMOTE:PATH", "rclone rcat REMOTE:PATH")
+            )
+        }
+        "hdfs" | "webhdfs" => format!(
+            "Hadoop's file system is not here; with its own program {}",
+            piped(&format!("hdfs dfs -cat {shown}"), &format!("hdfs dfs -put - {shown}"))
+        ),
+        "http" | "https" | "ftp" | "ftps" => format!(
+            "web servers are not here; what one gives goes through a pipe, and is verified from there on: curl -fL {shown} | \
+             thalweg stream - DST"
+        ),
+        "scp" | "sftp" => format!("by ssh the same host is {}", quoted(format!("ssh://{rest}").as_bytes())),
+        "rsync" => "rsync's daemon speaks another protocol; the same host by ssh is HOST:PATH, and with `thalweg serve` there \
+                    tw://HOST/EXPORT/PATH"
+            .to_owned(),
+        "gsiftp" | "sshftp" | "ftp+gsi" | "globus" | "root" | "roots" | "xroot" | "xroots" | "dav" | "davs"
+        | "srm" | "fdt" | "bbcp" => "that server speaks another protocol; the same host by ssh is HOST:PATH, and with `thalweg \
+                                     serve` there tw://HOST/EXPORT/PATH"
+            .to_owned(),
+        "nfs" | "smb" | "cifs" | "lustre" | "gpfs" => {
+            "mount it, and name the path where it is mounted".to_owned()
+        }
+        "file" => {
+            let path = rest.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(rest);
+            format!("a path of this machine is written as it is: {}", quoted(path.as_bytes()))
+        }
+        _ => "this kind of place is not supported".to_owned(),
+    };
+    format!("{advice} (known are tw://, ssh://, HOST:PATH and paths of this machine)")
+}
+
+/// A place as a word of a command line.
+fn typed(place: &Named) -> String {
+    match place {
+        // Shown without it otherwise.
+        Named::Ssh { host, port: Some(port), path } => {
+            let host = if host.rsplit('@').next().is_some_and(|host| host.contains(':')) {
+                let (user, host) = host.rsplit_once('@').unwrap_or(("", host));
+                format!("{user}{}[{host}]", if user.is_empty() { "" } else { "@" })
+            } else {
+                host.clone()
+            };
+            let path = Escaped(path).to_string();
+            quoted(format!("ssh://{host}:{port}{}", if path == "." { "" } else { &path }).as_bytes())
+        }
+        Named::Ssh { host, path, .. } => {
+            let host = match host.rsplit_once('@') {
+                Some((user, host)) if host.contains(':') => format!("{user}@[{host}]"),
+                None if host.contains(':') => format!("[{host}]"),
+                _ => host.clone(),
+            };
+            let path = if path == b"." { String::new() } else { Escaped(path).to_string() };
+            quoted(format!("{host}:{path}").as_bytes())
+        }
+        place => quoted(place.to_string().as_bytes()),
+    }
+}
+
+/// The same place, named by who is logged in at its host.
+fn there(place: &Named) -> String {
+    match place {
+        Named::Ssh { path, .. } => {
+            let is_odd = !path.starts_with(b"/") && (path.contains(&b':') || b"-@".contains(&path[0]));
+            let path = Escaped(path).to_string();
+            quoted(if is_odd { format!("./{path}") } else { path }.as_bytes())
+        }
+        Named::Daemon { path, .. } if path.is_empty() => "DIR".to_owned(),
+        Named::Daemon { path, .. } => format!("DIR/{}", quoted(Escaped(path).to_string().as_bytes())),
+        place => typed(place),
+    }
+}
+
+/// A word that a POSIX shell reads as it is. Bytes that no terminal shows are escaped, and then it is not exact.
+fn quoted(word: &[u8]) -> String {
+    String::from_utf8_lossy(&ssh::quote(Escaped(word).to_string().as_bytes())).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Places;
+    use std::ffi::OsStr;
+
+    fn place(text: &str) -> Named {
+        Named::parse(OsStr::new(text), &Places::default()).unwrap()
+    }
+
+    fn between(sources: &[&str], destination: &str) -> String {
+        let sources: Vec<Named> = sources.iter().map(|source| place(source)).collect();
+        both_far("cp", &sources, &place(destination)).cause
+    }
+
+    #[test]
+    fn two_far_places_are_one_near_and_one_far_for_who_logs_in_at_one() {
+        for (sources, destination, told) in [
+            (&["h1:x"][..], "me@h2:y", "Log in to h1, and there: thalweg cp x me@h2:y"),
+            (&["me@h1:x", "me@h1:a b"], "h2:", "Log in to me@h1, and there: thalweg cp x 'a b' h2:"),
+            (
+                &["tw://a/data/run7"],
+                "me@h2:y",
+                "Log in to me@h2, and there: thalweg cp tw://a:8487/data/run7 y",
+            ),
+            (
+                &["tw://a/data/run7"],
+                "tw://b:9/in",
+                "Log in to a, and there: thalweg cp DIR/run7 tw://b:9/in/ (DIR is what the daemon there exports as data)",
+            ),
+            (&["h1:x"], "h1:y/", "Log in to h1, and there: thalweg cp x y/"),
+            (&["h1:x/"], "h1:-y", "Log in to h1, and there: thalweg cp x/ ./-y"),
+            (&["h1:a:b"], "tw://c/d/", "Log in to h1, and there: thalweg cp ./a:b tw://c:8487/d/"),
+            (
+                &["tw://a/one/x"],
+                "tw://a/two/",
+                "Log in to a, and there: thalweg cp DIR/x DIR (DIR is what the daemon there exports as one, two)",
+            ),
+            (
+                &["h1:it's"],
+                "ssh://me@[::1]:22/y",
+                r"Log in to h1, and there: thalweg cp 'it'\''s' 'ssh://me@[::1]:22/y'",
+            ),
+        ] {
+            let cause = between(sources, destination);
+            assert!(cause.ends_with(told), "{sources:?} {destination}: {cause}");
+            assert!(cause.starts_with("both places are far"), "{cause}");
+        }
+    }
+
+    /// What is told to be typed is read as the places that were meant.
+    #[test]
+    fn places_are_written_as_they_are_read() {
+        for text in ["h:", "h:a/b", "me@h:/x/", "me@[::1]:x", "[::1]:/x", "ssh://me@[::1]:22/x", "ssh://h:22"]
+        {
+            let named = place(text);
+            let words = ssh::split_words(typed(&named).as_bytes()).unwrap();
+            assert_eq!(Named::parse(&words[0], &Places::default()).unwrap(), named, "{text}");
+            assert_eq!(words.len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn sources_at_several_places_are_several_copies_at_the_same_time() {
+        let cause = |sources: &[&str], destination: &str| {
+            let sources: Vec<Named> = sources.iter().map(|source| place(source)).collect();
+            several_places(&sources, &place(destination)).cause
+        };
+        assert!(
+            cause(&["h1:x", "h2:y", "h1:z"], "here/")
+                .ends_with("thalweg cp h1:x h1:z here/ --and h2:y here/")
+        );
+        assert!(cause(&["zero:1", "zero:1"], "a").ends_with("thalweg cp zero:1 a --and zero:1 a"));
+        // Two of three would be far.
+        assert_eq!(cause(&["h1:x", "here"], "h2:y"), "all sources must be at one place");
+    }
+
+    #[test]
+    fn other_kinds_of_places_are_told_what_does_it_instead() {
+        for (text, told) in [
+            (
+                "s3://b/a key",
+                "aws s3 cp 's3://b/a key' - | thalweg stream - DST, or thalweg cat SRC | aws s3 cp - 's3://b/a key'",
+            ),
+            ("gs://b/k", "gcloud storage cat gs://b/k | thalweg stream - DST"),
+            ("az://b/k", "rclone cat REMOTE:PATH | thalweg stream - DST"),
+            ("https://h/x?y=1&z", "curl -fL 'https://h/x?y=1&z' | thalweg stream - DST"),
+            ("sftp://me@h:22/x", "by ssh the same host is ssh://me@h:22/x"),
+            ("file:///etc/passwd", "as it is: /etc/passwd"),
+            ("file://localhost/etc/passwd", "as it is: /etc/passwd"),
+            ("rsync://h/m", "tw://HOST/EXPORT/PATH"),
+            ("gsiftp://h/m", "tw://HOST/EXPORT/PATH"),
+            ("NFS://h/m", "mount it"),
+            ("thalweg://h/x", "this kind of place is not supported"),
+        ] {
+            let cause = foreign(text.as_bytes());
+            assert!(cause.contains(told), "{text}: {cause}");
+            assert!(cause.contains("(known are tw://"), "{text}: {cause}");
+        }
+    }
+}
