@@ -74,12 +74,13 @@ fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn what_was_learned_is_known_the_next_time() {
         let state = tempfile::tempdir().unwrap();
         assert_eq!(known(state.path(), "here to there"), None);
-        let learned = Learned { streams: 6, rate_bits_per_s: 940_000_000 };
+        let learned = Learned { streams: 6, rate_bits_per_s: 940_000_000, rtt: Duration::from_millis(20) };
         learn(state.path(), "here to there", learned);
         assert_eq!(known(state.path(), "here to there"), Some(learned));
         assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);

@@ -71,6 +71,13 @@ pub struct Path {
     pub tuned: Option<Tuned>,
 }
 
+impl Path {
+    /// What was learned of this path, as it is now.
+    fn learned(&self) -> Option<Learned> {
+        self.learned.filter(|learned| learned.holds_at(self.rtt))
+    }
+}
+
 /// What did best on a route, as a start for the next transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Learned {
@@ -78,6 +85,16 @@ pub struct Learned {
     pub streams: u16,
     /// Content bits a second that they reached.
     pub rate_bits_per_s: u64,
+    /// Round-trip time that it was learned at: the same name may be near today and far tomorrow.
+    pub rtt: Duration,
+}
+
+impl Learned {
+    /// Whether it says anything about a path with this round-trip time: windows and streams go by it.
+    fn holds_at(&self, rtt: Option<Duration>) -> bool {
+        let [one, other] = [self.rtt, rtt.unwrap_or_default()].map(|rtt| rtt.max(NEAR_RTT));
+        one.max(other) <= one.min(other).mul_f64(ROUND_TRIPS_ALIKE)
+    }
 }
 
 /// What trials before any transfer found best for a way; `None`: no better than what is planned anyway.
@@ -177,13 +194,16 @@ pub const RATE_BITS_PER_S: u64 = 10_000_000_000;
 /// gain (LIMITS section 7).
 pub const STREAMS_MAX: u16 = 32;
 /// Fewest on a far path: a loss costs one of them half its rate, not the whole transfer.
-pub const FAR_STREAMS_MIN: u16 = 4;
+pub const FAR_STREAMS_MIN: u16 = 8;
 /// Round trips below this are within one machine or one room.
 pub const NEAR_RTT: Duration = Duration::from_millis(1);
+/// What was learned at a round-trip time that was so many times this one, or the other way round, is of this path: queues
+/// are longer and shorter by the hour.
+const ROUND_TRIPS_ALIKE: f64 = 1.5;
 /// Of its window a stream uses so much on average, with reno's and cubic's saw teeth (LIMITS section 7).
 const WINDOW_USE: f64 = 0.8;
-/// A window that was not asked for is so many times the bandwidth-delay product: room for the path's own queue, and for a
-/// rate that was learned on a busy day.
+/// A window for a rate that was asked for is so many times the bandwidth-delay product: room for the path's own queue. (What
+/// was learned bounds no window: it may have been a busy day.)
 const WINDOW_ROOM: u64 = 2;
 
 /// Plans for a path.
@@ -206,7 +226,7 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     };
     let segment_bytes = segment(asked, tuned, chunk_bytes.value);
     let tuned_streams =
-        tuned.filter(|_| path.learned.is_none()).and_then(|tuned| Some((tuned.streams?, tuned.why())));
+        tuned.filter(|_| path.learned().is_none()).and_then(|tuned| Some((tuned.streams?, tuned.why())));
     let streams = match (asked.streams, tuned_streams, path.rtt, far) {
         (Some(streams), ..) => chosen(streams, "as asked"),
         (None, Some((streams, why)), ..) => chosen(streams, why),
@@ -230,14 +250,16 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     };
     let share_bytes =
         far.map(|rtt| bandwidth_delay_product_bytes(goal, rtt) / u64::from(streams.value.max(1)));
-    let window_bytes = match (asked.window_bytes, share_bytes, &known_rate) {
+    let window_bytes = match (asked.window_bytes, far, asked.rate_bits_per_s) {
         (Some(bytes), ..) => chosen(Some(bytes), "as asked"),
-        (None, Some(share), Some((_, why))) => {
-            let bytes = (share * WINDOW_ROOM).clamp(WINDOW_BYTES_MIN, thalweg_wire::limits::WINDOW_BYTES_MAX);
-            let why = format!("{WINDOW_ROOM} x the bandwidth-delay product's share: {why}");
+        (None, Some(rtt), Some(rate)) => {
+            let share = bandwidth_delay_product_bytes(rate, rtt) / u64::from(streams.value.max(1));
+            let bytes = share.saturating_mul(WINDOW_ROOM).clamp(WINDOW_BYTES_MIN, limits::WINDOW_BYTES_MAX);
+            let rate = show_rate(rate);
+            let why = format!("{WINDOW_ROOM} x the bandwidth-delay product's share: {rate} were asked for");
             chosen(Some(bytes), why)
         }
-        (None, Some(_), None) => chosen(None, "left to the kernel: the path's rate is not known yet"),
+        (None, Some(_), None) => chosen(None, "left to the kernel: the path may carry more than it did"),
         (None, None, _) => chosen(None, "left to the kernel"),
     };
     Plan {
@@ -318,7 +340,7 @@ const WINDOW_BYTES_MIN: u64 = 512 << 10;
 
 /// A rate that the transfer will not pass, in bits a second, and how that is known.
 fn known_rate(asked: &Asked, path: &Path) -> Option<(u64, String)> {
-    let learned = path.learned.map(|learned| {
+    let learned = path.learned().map(|learned| {
         (
             learned.rate_bits_per_s,
             format!("{} was the best on this route", show_rate(learned.rate_bits_per_s)),
@@ -335,22 +357,36 @@ fn far_streams(
     window: Option<&Window>,
     known_rate: Option<&(u64, String)>,
 ) -> Chosen<u16> {
-    if let Some(learned) = path.learned.filter(|_| known_rate.is_some_and(|(rate, _)| *rate == goal)) {
+    if let Some(learned) = path.learned().filter(|_| known_rate.is_some_and(|(rate, _)| *rate == goal)) {
         let streams = learned.streams.clamp(1, STREAMS_MAX);
         let rate = show_rate(learned.rate_bits_per_s);
         return chosen(streams, format!("with so many this route carried {rate}"));
     }
-    // Without a word from the peer: what default kernels reach (LIMITS section 7).
-    let window_bytes = window.map_or(8 << 20, |window| window.bytes);
-    let needed = bandwidth_delay_product_bytes(goal, rtt) as f64;
-    let streams = (needed / (WINDOW_USE * window_bytes as f64)).ceil();
     // A rate that was asked for is to be kept within, so nothing is gained by more streams than carry it.
     let fewest = if known_rate.is_some() { 1 } else { FAR_STREAMS_MIN };
-    let streams = streams.clamp(f64::from(fewest), f64::from(STREAMS_MAX)) as u16;
+    let streams = streams_for(goal, rtt, window).clamp(fewest, STREAMS_MAX);
     let goal = show_rate(goal);
     let windows = window.map_or("about 8 MiB under way in each".to_owned(), Window::in_words);
     chosen(streams, format!("round trip {}, {windows}: enough for {goal}, or {STREAMS_MAX}", show(rtt)))
 }
+
+/// Streams whose windows hold what is under way at this rate.
+fn streams_for(bits_per_s: u64, rtt: Duration, window: Option<&Window>) -> u16 {
+    // Without a word from the peer: what default kernels reach (LIMITS section 7).
+    let window_bytes = window.map_or(8 << 20, |window| window.bytes);
+    let needed = bandwidth_delay_product_bytes(bits_per_s, rtt) as f64;
+    (needed / (WINDOW_USE * window_bytes as f64)).ceil() as u16
+}
+
+/// Enough streams for files of so many bytes on average, over a far path: their names take longer than their bytes, and each
+/// stream more is another thread that waits for a core.
+pub fn streams_for_files(file_bytes: u64, rtt: Duration, window: Option<&Window>) -> u16 {
+    let bits_per_s = FILES_PER_S.saturating_mul(file_bytes).saturating_mul(8).min(RATE_BITS_PER_S);
+    streams_for(bits_per_s, rtt, window).clamp(FAR_STREAMS_MIN, STREAMS_MAX)
+}
+
+/// More files than a machine makes in a second (LIMITS section 4: 40,000 to 60,000 by a bare loop).
+const FILES_PER_S: u64 = 60_000;
 
 /// CPUs that both ends have.
 fn near_cores(path: &Path) -> usize {
@@ -398,12 +434,22 @@ mod tests {
     fn far_paths_get_more_streams_and_what_is_asked_is_kept() {
         assert_eq!(streams(None, 8), 4);
         assert_eq!(streams(Some(Duration::from_micros(200)), 2), 2);
-        assert_eq!(streams(Some(Duration::from_millis(10)), 2), 4);
+        assert_eq!(streams(Some(Duration::from_millis(10)), 2), 8);
         assert_eq!(streams(Some(Duration::from_millis(100)), 2), 19);
         assert_eq!(streams(Some(Duration::from_millis(300)), 2), 32);
         let asked = Asked { streams: Some(3), chunk_bytes: Some(64 << 10), ..Asked::default() };
         let plan = plan(&asked, &path(None, 2));
         assert_eq!((plan.streams.value, plan.chunk_bytes.value, plan.segment_bytes.value), (3, 65536, 65536));
+    }
+
+    #[test]
+    fn small_files_need_no_more_streams_than_their_bytes() {
+        let rtt = Duration::from_millis(100);
+        // 20 MB under way of 4 KiB each; of 64 KiB the usual rate is the bound, as it is for a large file.
+        assert_eq!(streams_for_files(4096, rtt, None), FAR_STREAMS_MIN);
+        assert_eq!(streams_for_files(16 << 10, rtt, None), 15);
+        assert_eq!(streams_for_files(64 << 10, rtt, None), streams(Some(rtt), 2));
+        assert_eq!(streams_for_files(u64::MAX, Duration::MAX, None), STREAMS_MAX);
     }
 
     #[test]
@@ -413,17 +459,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_or_learned_of_the_rate_bounds_streams_and_windows() {
+    fn what_was_asked_bounds_streams_and_windows_and_what_was_learned_the_streams_of_that_path() {
         let far = path(Some(Duration::from_millis(100)), 2);
         let asked = Asked { rate_bits_per_s: Some(100_000_000), ..Asked::default() };
         let slow = plan(&asked, &far);
         // 1.25 MB are the product: one stream, twice that.
         assert_eq!((slow.streams.value, slow.window_bytes.value), (1, Some(2_500_000)));
-        let learned = Learned { streams: 6, rate_bits_per_s: 960_000_000 };
+        let rtt = Duration::from_millis(100);
+        let learned = Learned { streams: 6, rate_bits_per_s: 960_000_000, rtt };
         let known = plan(&Asked::default(), &Path { learned: Some(learned), ..far.clone() });
-        assert_eq!((known.streams.value, known.window_bytes.value), (6, Some(4_000_000)));
+        assert_eq!((known.streams.value, known.window_bytes.value), (6, None));
         assert!(known.streams.why.contains("960.0 Mbit/s"), "{}", known.streams.why);
         assert_eq!(plan(&Asked::default(), &far).window_bytes.value, None);
+        // Learned while the other end was next door, it says nothing of this path.
+        let near = Learned { rtt: Duration::from_micros(200), ..learned };
+        let moved = plan(&Asked::default(), &Path { learned: Some(near), ..far.clone() });
+        assert_eq!((moved.streams.value, moved.window_bytes.value), (19, None));
     }
 
     #[test]

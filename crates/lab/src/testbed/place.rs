@@ -7,6 +7,7 @@
 use super::daemon::{REQUEST_BYTES_MAX, Request, Status};
 use super::spec::{Side, Spec, check_name};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File};
@@ -26,6 +27,9 @@ pub const ID_VARIABLE: &str = "THALWEG_TESTBED";
 
 /// How long a testbed may take to come up.
 const UP_WAIT: Duration = Duration::from_secs(30);
+
+/// How long others may take before it is our turn.
+const LOCK_WAIT: Duration = Duration::from_secs(90);
 
 /// How long a program, or the testbed itself, may take to end when asked to; then it is killed.
 const END_WAIT: Duration = Duration::from_secs(2);
@@ -177,7 +181,7 @@ impl Place {
     pub fn up(&self, spec: &Spec, mut command: Command) -> Result<Record> {
         spec.check().map_err(|why| Failure::new(FailureKind::Usage, "read the testbed's options", why))?;
         NetworkNamespace::new().map_err(|error| of_io("make a network namespace", &error))?;
-        let _lock = self.lock()?;
+        let _lock = self.lock(LOCK_WAIT)?;
         if let Some(found) = self.look(&spec.name) {
             if found.is_running() {
                 let cause = format!(
@@ -293,7 +297,7 @@ impl Place {
         if !self.0.exists() {
             return Ok(None);
         }
-        let _lock = self.lock()?;
+        let _lock = self.lock(LOCK_WAIT)?;
         self.look(name).map(|found| self.clear(&found)).transpose()
     }
 
@@ -319,7 +323,8 @@ impl Place {
         directory.is_dir().then(|| Found { name: name.to_owned(), record: Record::read(&directory) })
     }
 
-    fn lock(&self) -> Result<OwnedFd> {
+    /// Waits for others that bring testbeds up or down, no longer than `wait`.
+    fn lock(&self, wait: Duration) -> Result<OwnedFd> {
         let failed = |error: io::Error| of_io("open the directory of testbeds", &error);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(failed)?;
         let directory = File::open(&self.0).map_err(failed)?;
@@ -329,8 +334,23 @@ impl Place {
             let cause = format!("{} is, or may be changed by, somebody else", self.0.display());
             return Err(Failure::new(FailureKind::Permission, "open the directory of testbeds", cause));
         }
-        flock(&directory, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
-        Ok(directory.into())
+        let until = Instant::now() + wait;
+        loop {
+            match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(directory.into()),
+                Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(POLL),
+                Err(Errno::WOULDBLOCK) => {
+                    let cause = format!(
+                        "another command brings a testbed up or down there and is not over after {} s; \
+                         --state names another directory",
+                        wait.as_secs()
+                    );
+                    return Err(Failure::new(FailureKind::Busy, "lock the directory of testbeds", cause));
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
     }
 }
 
@@ -493,6 +513,16 @@ mod tests {
         assert_eq!(place.down("x").unwrap(), None);
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(place.down("x").unwrap_err().kind, FailureKind::Permission);
+    }
+
+    #[test]
+    fn who_holds_the_lock_for_ever_is_not_waited_for() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = Place::new(Some(scratch.path())).unwrap();
+        let held = place.lock(Duration::ZERO).unwrap();
+        assert_eq!(place.lock(POLL).unwrap_err().kind, FailureKind::Busy);
+        drop(held);
+        place.lock(Duration::ZERO).unwrap();
     }
 
     #[test]

@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(streams(HERE, HERE).value, 19);
         assert_eq!(streams(STOCK, HERE).value, 32);
         let wide = System { tcp_rmem_max_kib: 1 << 20, tcp_wmem_max_kib: 1 << 20, ..HERE };
-        assert_eq!(streams(wide, wide).value, 4);
+        assert_eq!(streams(wide, wide).value, 8);
         let why = streams(STOCK, HERE).why;
         assert!(why.contains("4.0 MiB under way in each (net.ipv4.tcp_wmem of the sender)"), "{why}");
     }

@@ -1,9 +1,9 @@
 //! A transfer's knobs while it runs: the user's rate, and what the tuner finds.
 
 use crate::event::{Event, Events};
-use crate::plan::{Learned, Plan, STREAMS_MAX};
+use crate::plan::{Learned, Plan, STREAMS_MAX, Window};
 use crate::run::Clock;
-use crate::tune::{Knob, Range, Sample, Tuner};
+use crate::tune::{Knob, Range, Sample, Tuner, Turn};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_wire::limits;
@@ -32,6 +32,8 @@ impl Rate {
 
 /// What is asked of the streams of a near path at most: as many again as there are cores.
 const NEAR_STREAMS_MAX: u16 = 8;
+/// Entries of which the average size is believed.
+const ENTRIES_MIN: u64 = 1000;
 /// A transfer shorter than this teaches nothing about its route.
 const LEARN_AFTER: Duration = Duration::from_secs(5);
 
@@ -39,6 +41,9 @@ const LEARN_AFTER: Duration = Duration::from_secs(5);
 pub struct Steering {
     steer: Steer,
     tuner: Option<Tuner>,
+    rtt: Duration,
+    /// Until it is known whether the files are small, on a far path.
+    window: Option<Option<Window>>,
     clock: Clock,
     events: Events,
 }
@@ -73,7 +78,9 @@ impl Steering {
             knobs.push(Range { knob: Knob::Concurrency, start: plan.concurrency.value, bounds });
         }
         let tuner = tunes.then(|| Tuner::new(knobs, rtt));
-        Steering { steer, tuner, clock: Clock::start(), events }
+        let is_far = rtt >= crate::plan::NEAR_RTT && asked.streams.is_none() && tuner.is_some();
+        let window = is_far.then(|| plan.window.clone());
+        Steering { steer, tuner, rtt, window, clock: Clock::start(), events }
     }
 
     /// For a transfer of a session in which an earlier one may have left more streams: no more than these take work.
@@ -98,6 +105,9 @@ impl Steering {
         }
         // A rate that is kept by us says nothing about the path.
         let turn = match wanted {
+            None if self.window.is_some() && sample.entries.max(sample.entries_found) >= ENTRIES_MIN => {
+                self.fit_to_files(sample)
+            }
             None => self.tuner.as_mut().and_then(|tuner| tuner.sample(self.clock.now(), sample)),
             Some(_) => None,
         };
@@ -113,11 +123,72 @@ impl Steering {
         is_turned.then_some(self.steer)
     }
 
+    /// Many small files need fewer streams than a large one.
+    fn fit_to_files(&mut self, sample: &Sample) -> Option<Turn> {
+        let window = self.window.take()?;
+        let (bytes, entries) = match sample.entries_found >= ENTRIES_MIN {
+            true => (sample.bytes_found, sample.entries_found),
+            false => (sample.bytes, sample.entries),
+        };
+        let file_bytes = bytes / entries.max(1);
+        let to = crate::plan::streams_for_files(file_bytes, self.rtt, window.as_ref());
+        let why =
+            format!("entries have {file_bytes} bytes on average: their names take longer than their bytes");
+        self.tuner.as_mut()?.lower(Knob::Streams, to.into(), why)
+    }
+
     /// What the transfer taught about its route, if it was long enough to.
     pub fn learned(&self) -> Option<Learned> {
         let (streams, rate_bits_per_s) = self.tuner.as_ref()?.best(Knob::Streams)?;
         let streams = u16::try_from(streams).ok()?;
-        (self.clock.now() >= LEARN_AFTER && rate_bits_per_s > 0)
-            .then_some(Learned { streams, rate_bits_per_s })
+        (self.clock.now() >= LEARN_AFTER && rate_bits_per_s > 0).then_some(Learned {
+            streams,
+            rate_bits_per_s,
+            rtt: self.rtt,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Asked, Path, plan};
+    use std::sync::{Arc, Mutex};
+
+    fn steered(rtt: Duration, sample: Sample) -> (Option<Steer>, Vec<String>) {
+        let plan = plan(&Asked::default(), &Path { rtt: Some(rtt), ..Path::default() });
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let tell = told.clone();
+        let events: Events = Arc::new(move |event| {
+            if let Event::Knob(text) = event {
+                tell.lock().unwrap().push(text);
+            }
+        });
+        let rate = Rate::default();
+        let mut steering = Steering::new(&plan, &Asked::default(), rtt, &rate, true, events);
+        let steer = steering.look(&rate, &sample);
+        assert_eq!(steering.look(&rate, &sample), None, "it is said once");
+        let told = told.lock().unwrap().clone();
+        (steer, told)
+    }
+
+    #[test]
+    fn small_files_on_a_far_path_have_fewer_streams_at_work_and_a_large_one_keeps_its_own() {
+        let far = Duration::from_millis(100);
+        let small = Sample { entries_found: 1000, bytes_found: 4_096_000, ..Sample::default() };
+        let (steer, told) = steered(far, small);
+        assert_eq!(steer.and_then(|steer| steer.streams), Some(8));
+        let said = told.first().map(String::as_str).unwrap_or_default();
+        assert!(said.starts_with("streams: 19 -> 8 (entries have 4096 bytes on average"), "{said}");
+        // A pull knows nothing of the source before the scan is over, but what has come.
+        let come = Sample { entries: 1000, bytes: 4_096_000, ..Sample::default() };
+        assert_eq!(steered(far, come).0.and_then(|steer| steer.streams), Some(8));
+        for sample in [
+            Sample { entries_found: 1000, bytes_found: 1 << 40, ..Sample::default() },
+            Sample { entries_found: 999, bytes_found: 999, ..Sample::default() },
+        ] {
+            assert_eq!(steered(far, sample).0, None);
+        }
+        assert_eq!(steered(Duration::from_micros(200), small).0, None);
     }
 }

@@ -64,6 +64,8 @@ pub struct Sample {
     pub entries: u64,
     /// Entries found so far.
     pub entries_found: u64,
+    /// Their content bytes.
+    pub bytes_found: u64,
 }
 
 /// A knob is turned, and why.
@@ -96,6 +98,8 @@ const BETTER_MAX: f64 = 0.25;
 const HOPELESS: f64 = 0.75;
 /// Factors by which a knob is turned, the coarse one first.
 const STEPS: [f64; 4] = [2.0, 1.25, 1.1, 1.05];
+/// The longest of them downwards: on a far path what a stream had under way is lost when it rests, and slow to come back.
+const STEP_DOWN_MAX: f64 = 1.25;
 /// Trials in one pass over all knobs.
 const TRIALS_MAX: u32 = 24;
 /// First and longest time of holding still between two passes.
@@ -189,6 +193,22 @@ impl Tuner {
         Some((value, self.kept?.1))
     }
 
+    /// Puts a knob lower, for a reason that needs no trial; what is measured begins anew. `None` if it stands no higher.
+    pub fn lower(&mut self, knob: Knob, to: u32, why: String) -> Option<Turn> {
+        let at = self.knobs.iter().position(|range| range.knob == knob)?;
+        let from = self.values[at];
+        let to = clamp(to, &self.knobs[at].bounds);
+        if to >= from {
+            return None;
+        }
+        self.values[at] = to;
+        self.phase = Phase::Measuring;
+        self.refused.clear();
+        self.rates.clear();
+        (self.settled_at, self.since) = (None, None);
+        Some(Turn { knob, from, to, why })
+    }
+
     /// Takes a sample, at any time. Returns what to turn, which the caller does at once.
     pub fn sample(&mut self, now: Duration, sample: &Sample) -> Option<Turn> {
         self.entries_found = sample.entries_found;
@@ -277,7 +297,7 @@ impl Tuner {
             let factor = STEPS[self.place.step];
             let wanted = match self.place.is_down {
                 false => (f64::from(before) * factor).ceil(),
-                true => (f64::from(before) / factor).floor(),
+                true => (f64::from(before) / factor.min(STEP_DOWN_MAX)).floor(),
             };
             let to = clamp(wanted.min(f64::from(u32::MAX)) as u32, &range.bounds);
             // More files at once than there are would only measure noise.
@@ -421,7 +441,7 @@ mod tests {
         // Up and down, three steps each (from 8 the fourth is the third); seven passes, after 30, 60, 120, 240, 480 and 600 s of holding still.
         assert!((6..=42).contains(&trials), "{trials}");
         let first: Vec<_> = ran.turns.iter().take(4).map(|(_, turn)| (turn.from, turn.to)).collect();
-        assert_eq!(first, [(8, 16), (16, 8), (8, 4), (4, 8)]);
+        assert_eq!(first, [(8, 16), (16, 8), (8, 6), (6, 8)]);
         assert!(ran.turns[1].1.why.contains("not better"), "{}", ran.turns[1].1.why);
     }
 
@@ -432,7 +452,10 @@ mod tests {
             let mut tuner = Tuner::new(vec![range.clone()], Duration::ZERO);
             let turns = (0..100).find_map(|tick| {
                 let bytes = tick * 1_000_000;
-                tuner.sample(Duration::from_millis(100 * tick), &Sample { bytes, entries: 0, entries_found })
+                tuner.sample(
+                    Duration::from_millis(100 * tick),
+                    &Sample { bytes, entries: 0, entries_found, bytes_found: 0 },
+                )
             });
             assert_eq!(turns.map(|turn| turn.to), expected);
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Version of the format that is written and read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Routes at most; the oldest goes first.
 pub const ROUTES_MAX: usize = 256;
 /// For how long a route is remembered.
@@ -30,6 +30,7 @@ pub struct Profiles {
 struct Route {
     streams: u16,
     rate_bits_per_s: u64,
+    rtt_us: u64,
     /// Seconds since 1970.
     learned_at: u64,
 }
@@ -55,8 +56,9 @@ impl Profiles {
     /// What is known of a route now (seconds since 1970).
     pub fn of(&self, route: &str, now: u64) -> Option<Learned> {
         let known = self.routes.get(route).filter(|known| !is_old(known, now))?;
-        (known.streams > 0 && known.rate_bits_per_s > 0)
-            .then_some(Learned { streams: known.streams, rate_bits_per_s: known.rate_bits_per_s })
+        let Route { streams, rate_bits_per_s, rtt_us, .. } = *known;
+        let rtt = Duration::from_micros(rtt_us);
+        (streams > 0 && rate_bits_per_s > 0).then_some(Learned { streams, rate_bits_per_s, rtt })
     }
 
     /// Forgets a route; whether it was known.
@@ -66,8 +68,9 @@ impl Profiles {
 
     /// Remembers what a route did best with.
     pub fn learn(&mut self, route: &str, learned: Learned, now: u64) {
-        let Learned { streams, rate_bits_per_s } = learned;
-        self.routes.insert(route.to_owned(), Route { streams, rate_bits_per_s, learned_at: now });
+        let Learned { streams, rate_bits_per_s, rtt } = learned;
+        let rtt_us = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);
+        self.routes.insert(route.to_owned(), Route { streams, rate_bits_per_s, rtt_us, learned_at: now });
         self.routes.retain(|_, known| !is_old(known, now));
         while self.routes.len() > ROUTES_MAX {
             let oldest = self.routes.iter().min_by_key(|(_, known)| known.learned_at);
@@ -85,7 +88,8 @@ fn is_old(route: &Route, now: u64) -> bool {
 mod tests {
     use super::*;
 
-    const LEARNED: Learned = Learned { streams: 12, rate_bits_per_s: 940_000_000 };
+    const LEARNED: Learned =
+        Learned { streams: 12, rate_bits_per_s: 940_000_000, rtt: Duration::from_millis(20) };
 
     #[test]
     fn a_route_is_remembered_for_a_month_and_across_a_file() {
@@ -106,11 +110,11 @@ mod tests {
         assert_eq!(profiles.routes.len(), ROUTES_MAX);
         assert_eq!(profiles.of("route 9", 1000), None);
         assert!(profiles.of("route 10", 1000).is_some());
-        for text in ["", "{", "{\"version\": 2, \"routes\": {}}", "[]"] {
+        for text in ["", "{", "{\"version\": 1, \"routes\": {}}", "[]"] {
             assert_eq!(Profiles::from_json(text.as_bytes()), Profiles::default());
         }
-        let zeros =
-            "{\"version\":1,\"routes\":{\"x\":{\"streams\":0,\"rate_bits_per_s\":0,\"learned_at\":1}}}";
+        let zeros = "{\"version\":2,\"routes\":{\"x\":\
+                     {\"streams\":0,\"rate_bits_per_s\":0,\"rtt_us\":0,\"learned_at\":1}}}";
         assert_eq!(Profiles::from_json(zeros.as_bytes()).of("x", 1), None);
     }
 }

@@ -61,6 +61,7 @@ impl Job<'_> {
             bytes: meter.bytes_verified.load(Ordering::Relaxed),
             entries: meter.entries_settled.load(Ordering::Relaxed),
             entries_found: meter.entries_found.load(Ordering::Relaxed),
+            bytes_found: meter.bytes_found.load(Ordering::Relaxed),
         };
         steering.look(&self.wishes.rate, &sample)
     }

@@ -49,6 +49,9 @@ impl Job<'_> {
         let settled = totals.done + totals.unchanged + totals.skipped + totals.failed;
         let evidence = Evidence { entries: settled, ..self.evidence(&plan, sides) };
         let verdict = basin::judge(&evidence);
+        // What a slow disk or many small files let through says nothing of what the path carries.
+        let is_path = verdict.as_ref().is_some_and(|verdict| verdict.narrowest.place == basin::Place::Path);
+        let learned = learned.filter(|_| is_path);
         if let Some(advice) = window_advice(&plan, totals.bytes_done, elapsed) {
             (self.watch.events)(Event::Note(advice));
         }
