@@ -221,6 +221,34 @@ fn scavenge(site: &Site) -> f64 {
     share
 }
 
+/// Without it autotuning has a queue of 30 MB on the way filled by windows of many MiB.
+#[test]
+fn a_window_that_was_asked_for_is_all_that_is_under_way_in_a_stream() {
+    let Some(site) = Site::new("window", 1) else { return };
+    site.file("large", 96);
+    site.cable.limit_wire(0, "400mbit", "600ms");
+    // What may be asked of the kernel for the receive buffer here, and more than that.
+    let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
+    let more = most.trim().parse::<u64>().unwrap() + (1 << 20);
+    for bytes in [512 << 10, more] {
+        let asked = bytes.to_string();
+        let options = ["--window", asked.as_str(), "--streams", "2", "--no-tune"];
+        let pushed = site.push("from/large", &format!("pushed-{bytes}"), &options).end(LIMIT).expect(0);
+        let pulled = site.pull("large", &format!("pulled-{bytes}"), &options).end(LIMIT).expect(0);
+        for ran in [pushed, pulled] {
+            let finished = ran.finished();
+            let streams = finished["evidence"]["sender"]["streams"].as_array().unwrap();
+            let windows: Vec<u64> = streams.iter().filter_map(|one| one["window_bytes"].as_u64()).collect();
+            say(&format!("window: {bytes} asked for, offered {windows:?}"));
+            // The kernel offers it in units of the window scale.
+            assert!(
+                windows.len() == 2 && windows.iter().all(|had| *had <= bytes + (64 << 10)),
+                "{windows:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_plan_names_the_setting_that_bounds_a_stream() {
     let Some(site) = Site::new("plan", 1) else { return };

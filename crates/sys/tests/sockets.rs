@@ -85,6 +85,9 @@ fn options_hold_on_tcp_over_both_internets() {
         socket::set_not_sent_low_water(&near, 256 << 10).unwrap();
         socket::set_not_sent_low_water(&near, u32::MAX).unwrap();
         socket::set_window_clamp(&far, 512 << 10).unwrap();
+        let before = socket::receive_buffer(&far).unwrap();
+        socket::hold_receive_buffer(&far).unwrap();
+        assert_eq!(socket::receive_buffer(&far).unwrap(), before);
         socket::set_receive_low_water(&far, 1000).unwrap();
         socket::set_receive_low_water(&far, 1).unwrap();
         socket::set_pacing_rate(&near, 1_000_000_000).unwrap();

@@ -61,6 +61,8 @@ pub const NEAR_RTT: Duration = Duration::from_millis(1);
 /// - The send buffer is fixed, which ends the kernel's own tuning of it, only when the path needs more than that tuning
 ///   reaches and the limit for us is higher. So is the receive buffer; with the limits of nearly every system that never
 ///   happens.
+/// - A window that was asked for is kept by a clamp and a receive buffer that is fixed at it; where the limit for us is lower
+///   than that, the buffer grows by itself and is held there ([`super::StopHandle::keep_window`]).
 /// - Spacing of packets is for a rate that was asked for: the kernel then needs no `fq` queue to keep it.
 pub fn tune_stream(fd: impl AsFd, path: &PathHints) {
     let decided = decide(path, socket::buffer_limits().ok().as_ref());
@@ -116,9 +118,18 @@ fn decide(path: &PathHints, limits: Option<&BufferLimits>) -> Decided {
         not_sent_bytes: frame_bytes.max(256 << 10),
         window_clamp_bytes,
         send_buffer_bytes: fixed(|needed, limits| fix_buffer(needed, limits.tcp_wmem[2], limits.wmem_max)),
-        receive_buffer_bytes: fixed(|needed, limits| fix_buffer(needed, limits.tcp_rmem[2], limits.rmem_max)),
+        // A clamp alone is taken back by the autotuning of a buffer that it makes larger.
+        receive_buffer_bytes: match path.window_bytes.and_then(|bytes| fits_receive_buffer(bytes, limits?)) {
+            Some(asked) => Some(asked),
+            None => fixed(|needed, limits| fix_buffer(needed, limits.tcp_rmem[2], limits.rmem_max)),
+        },
         congestion,
     }
+}
+
+/// What to ask for so that a window of so many bytes is all that there is room for; `None` if it cannot be asked for.
+fn fits_receive_buffer(window_bytes: u64, limits: &BufferLimits) -> Option<usize> {
+    usize::try_from(window_bytes).ok().filter(|_| window_bytes <= limits.rmem_max)
 }
 
 /// What to ask for so that `needed_bytes` can be under way, if asking gains anything over a tuning that reaches
@@ -182,7 +193,12 @@ mod tests {
         let asked = PathHints { congestion: Some("bbr".into()), window_bytes: Some(3 << 20), ..near() };
         let decided = decide(&asked, Some(&LIMITS));
         assert_eq!(decided.congestion, ["bbr"]);
-        assert_eq!(decided.window_clamp_bytes, Some(3 << 20));
+        assert_eq!(
+            (decided.window_clamp_bytes, decided.receive_buffer_bytes),
+            (Some(3 << 20), Some(3 << 20))
+        );
+        let stock = BufferLimits { rmem_max: 212_992, ..LIMITS };
+        assert_eq!(decide(&asked, Some(&stock)).receive_buffer_bytes, None);
         assert_eq!(decided.send_buffer_bytes, Some(3 << 20));
     }
 

@@ -57,6 +57,17 @@ impl StopHandle {
         }
     }
 
+    /// Keeps the window that was asked for where the receive buffer could not be fixed at it: what autotuning offers beyond is
+    /// taken back, and once the buffer has room for all of it, it stays as it is. Call it a few times a second.
+    pub fn keep_window(&self, bytes: u64) {
+        // What is no TCP socket, or an older kernel, goes on as it did.
+        let room = socket::receive_buffer(&*self.0).unwrap_or(0);
+        if room as u64 >= bytes.saturating_mul(2) {
+            let _ = socket::hold_receive_buffer(&*self.0);
+        }
+        let _ = socket::set_window_clamp(&*self.0, u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
     /// What the kernel says about what we send. `None` where it does not say.
     pub fn account(&self, stream: u16) -> Option<StreamAccount> {
         let info = socket::tcp_info(&*self.0).ok()?;

@@ -69,6 +69,7 @@ impl Session {
         if tell {
             self.give_up_stuck();
         }
+        self.keep_windows(&transfers);
         let yields = self.yield_to_others(&transfers);
         if tell || yields {
             self.space_packets(&transfers);
@@ -136,6 +137,17 @@ impl Session {
             }
         }
         stuck
+    }
+
+    /// Keeps the window that was asked for on the streams of the transfers that receive files here.
+    fn keep_windows(&self, transfers: &[Transfer]) {
+        let asked = transfers.iter().find_map(|transfer| match transfer {
+            Transfer::Receive(run) => run.terms().window_bytes,
+            _ => None,
+        });
+        if let Some(bytes) = asked {
+            self.lock().streams.values().for_each(|(_, handle)| handle.keep_window(bytes));
+        }
     }
 
     /// Samples of all streams for the transfers that yield; whether there are any.
