@@ -5,7 +5,7 @@ use anyhow::Result;
 use std::fmt::Write;
 use std::path::Path;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
-use thalweg_lab::bench::statistics::median;
+use thalweg_lab::bench::statistics::{Interval, median, median_interval};
 use thalweg_lab::plot::unit::{Unit, number};
 use thalweg_lab::plot::{Body, Figure};
 use thalweg_lab::report;
@@ -30,7 +30,11 @@ const ROWS: &[Row] = &[
     ("layout", "reading by the place on the medium", layout),
     ("hop", "one more host on the way", hop),
     ("congest", "clients that begin together, and in slots: the longest transfer", congestion),
-    ("slots", "producers at once, and in promised slots: the longest transfer", promised),
+    (
+        "slots",
+        "producers at once, by a schedule, and in promised slots: the longest from ready to there",
+        promised,
+    ),
     ("frames", "a scan: after its last frame", scan),
     ("lag", "from written to readable far away", lag),
     ("order", "orders on a simulated array, reading, from few and many threads", order),
@@ -113,6 +117,11 @@ impl<'a> Chosen<'a> {
 
     fn time(&self) -> Option<f64> {
         self.median(|sample| Some(sample.wall_s))
+    }
+
+    /// Where the median of the times lies.
+    fn times(&self) -> Option<Interval> {
+        median_interval(&self.0.iter().map(|sample| sample.wall_s).collect::<Vec<_>>())
     }
 
     fn most(&self, of: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
@@ -278,8 +287,12 @@ fn layout(results: &Results) -> Option<String> {
     let all = Chosen::all(results);
     let of = |name: &&str| {
         let one = all.series(name);
-        let gain = one.word("order", "none").time()? / one.word("order", "layout").time()?;
-        Some(format!("{name}: {} times as fast as unsorted", number(gain)))
+        let (unsorted, sorted) = (one.word("order", "none"), one.word("order", "layout"));
+        let gain = unsorted.time()? / sorted.time()?;
+        Some(match unsorted.times()?.is_apart_from(&sorted.times()?) {
+            true => format!("{name}: {} times as fast as unsorted", number(gain)),
+            false => format!("{name}: no difference beyond noise"),
+        })
     };
     Some(all.names().iter().filter_map(of).collect::<Vec<_>>().join(", "))
 }
@@ -293,12 +306,12 @@ fn hop(results: &Results) -> Option<String> {
     Some(format!("straight {}; {}", seconds(straight), others.join(", ")))
 }
 
-/// The longest transfers at the loads that 003 has, by how they begin.
-fn longest(all: &Chosen<'_>, starts: &[&str]) -> Option<String> {
+/// The longest at the loads that 003 has, by how transfers begin, with how many were refused.
+fn longest(all: &Chosen<'_>, starts: &[&str], figure: &str) -> Option<String> {
     let of = |load: f64| {
         let said = starts.iter().filter_map(|starts| {
             let some = all.at("load", load).word("starts", starts);
-            let longest = |sample: &Sample| measured(sample, "worst");
+            let longest = |sample: &Sample| measured(sample, figure);
             let (most, least) =
                 (some.most(longest)?, some.0.iter().copied().filter_map(longest).reduce(f64::min)?);
             let range = if most == least {
@@ -306,7 +319,12 @@ fn longest(all: &Chosen<'_>, starts: &[&str]) -> Option<String> {
             } else {
                 format!("{} to {}", seconds(least), seconds(most))
             };
-            Some(format!("{starts} {range}"))
+            let producers = some.most(|sample| sample.parameter("producers"));
+            let refused = some.most(|sample| measured(sample, "refused")).filter(|refused| *refused > 0.0);
+            let without = refused.zip(producers).map_or(String::new(), |(refused, producers)| {
+                format!(" ({} of {} producers refused)", number(refused), number(producers))
+            });
+            Some(format!("{starts} {range}{without}"))
         });
         format!("at {} load {}", Unit::Share.show(load), said.collect::<Vec<_>>().join(", "))
     };
@@ -317,11 +335,12 @@ fn longest(all: &Chosen<'_>, starts: &[&str]) -> Option<String> {
 }
 
 fn congestion(results: &Results) -> Option<String> {
-    longest(&Chosen::all(results), &["simultaneous", "scheduled"])
+    longest(&Chosen::all(results), &["simultaneous", "scheduled"], "worst")
 }
 
+/// From when a producer was ready: what waits for its window counts.
 fn promised(results: &Results) -> Option<String> {
-    longest(&Chosen::all(results), &["simultaneous", "slots"])
+    longest(&Chosen::all(results), &["simultaneous", "scheduled", "slots"], "worst_lag")
 }
 
 fn scan(results: &Results) -> Option<String> {

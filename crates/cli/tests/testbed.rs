@@ -10,6 +10,7 @@ mod support;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -429,8 +430,12 @@ fn a_testbed_stands_in_a_directory_of_any_length_and_can_be_removed_from_within(
 fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_remove() {
     let Some(testbed) = Testbed::up("kill", &["--rtt", "4ms"]) else { return };
     let mut random = Random::new("kill");
+    let spaces = spaces_of(&wires(&testbed));
+    assert!(spaces.len() >= 3, "two hosts and what is between: {spaces:?}");
+    assert!(!holders(&spaces).is_empty(), "the testbed holds its own");
     assert!(testbed.do_it("down", &[]).status.success());
-    let before = devices_and_spaces();
+    eventually("its namespaces are gone", || holders(&spaces).is_empty());
+    let before = devices();
     assert!(testbed.do_it("up", &["--rtt", "4ms"]).status.success());
     // One that runs, with a program inside.
     let mut inside = testbed.command("run", &["left", "sleep", "600"]).spawn().expect("start");
@@ -445,14 +450,23 @@ fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_rem
     let down = testbed.do_it("down", &[]);
     assert!(String::from_utf8_lossy(&down.stdout).contains("1 program in it was ended"), "{down:?}");
     assert!(!inside.wait().unwrap().success());
-    // One that comes up: the daemon, or who starts it, dies somewhere on the way.
+    // One that comes up: the daemon, or who starts it, dies somewhere on the way. In each fourth round it is up, and a
+    // program is being started in it.
+    let mut seen = BTreeSet::new();
     for round in 0..quick_or_torture(20, 200) {
         let mut up = testbed.command("up", &["--rtt", "4ms"]).spawn().expect("start");
+        let mut inside = None;
+        if round % 4 == 3 {
+            assert!(up.wait().unwrap().success(), "round {round}");
+            inside = Some(testbed.command("run", &["right", "sleep", "600"]).spawn().expect("start"));
+        }
         std::thread::sleep(Duration::from_micros(random.below(80_000)));
         if round % 2 == 0 {
             let _ = up.kill();
         }
-        for process in wires(&testbed) {
+        let daemons = wires(&testbed);
+        let spaces = spaces_of(&daemons);
+        for process in daemons {
             let _ = kill(process, Signal::SIGKILL);
         }
         let _ = up.wait();
@@ -464,9 +478,17 @@ fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_rem
         });
         let left = std::fs::read_dir(testbed.scratch.path("testbeds/testbed")).unwrap().count();
         assert_eq!(left, 0, "round {round}");
-        // The kernel takes a namespace apart on its own time.
-        eventually("devices and namespaces are gone", || devices_and_spaces() == before);
+        if let Some(mut inside) = inside {
+            // It was ended, or found that the testbed was dead.
+            eventually("the program is gone", || inside.try_wait().unwrap().is_some());
+        }
+        // The kernel takes a namespace apart, with the devices in it, when nobody holds it any more.
+        eventually("namespaces are gone", || holders(&spaces).is_empty());
+        eventually("devices are gone", || devices() == before);
+        seen.extend(spaces);
     }
+    say(&format!("kill: {} namespaces were seen, and went", seen.len()));
+    assert!(!seen.is_empty(), "no round was late enough for there to be anything to leave");
     assert!(testbed.do_it("up", &[]).status.success());
 }
 
@@ -522,15 +544,39 @@ fn without_root_it_says_what_it_needs_and_makes_nothing() {
 
 /// Network devices and named namespaces where this test runs that are called as those of a testbed: others come and go, for
 /// other programs have them too.
-fn devices_and_spaces() -> Vec<String> {
-    let mut found = Vec::new();
-    for (words, at) in [(["-o", "link"], 1), (["netns", "list"], 0)] {
-        let output = Command::new("ip").args(words).output().expect("ip");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let names = text.lines().filter_map(|line| Some(line.split_whitespace().nth(at)?.to_owned()));
-        found.extend(names.filter(|name| ["left", "right", "testbed"].iter().any(|own| name.contains(own))));
-    }
-    found
+/// Devices of this namespace that have names of a testbed.
+fn devices() -> Vec<String> {
+    let output = Command::new("ip").args(["-o", "link"]).output().expect("ip");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let names = text.lines().filter_map(|line| Some(line.split_whitespace().nth(1)?.to_owned()));
+    names.filter(|name| ["left", "right", "testbed"].iter().any(|own| name.contains(own))).collect()
+}
+
+/// Network namespaces (`net:[number]`) that these processes hold open or are in, but for the one that this test is in.
+fn spaces_of(processes: &[Pid]) -> BTreeSet<String> {
+    let own = std::fs::read_link("/proc/self/ns/net").unwrap().display().to_string();
+    let held = processes.iter().flat_map(|process| held_by(&format!("/proc/{process}")));
+    held.filter(|space| *space != own).collect()
+}
+
+/// The same of one process; none if it is gone.
+fn held_by(process: &str) -> Vec<String> {
+    let open = std::fs::read_dir(format!("{process}/fd")).into_iter().flatten().flatten();
+    let links = open.map(|entry| entry.path()).chain([format!("{process}/ns/net").into()]);
+    let names = links.filter_map(|link| Some(std::fs::read_link(link).ok()?.display().to_string()));
+    names.filter(|name| name.starts_with("net:[")).collect()
+}
+
+/// Who holds one of these namespaces: a process that is in it or has it open, or a mount. None: it is gone, and all devices
+/// in it.
+fn holders(spaces: &BTreeSet<String>) -> Vec<String> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounted = mounts.lines().filter(|line| spaces.iter().any(|space| line.contains(space.as_str())));
+    let processes =
+        std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().display().to_string());
+    let holds = |process: &String| held_by(process).iter().any(|space| spaces.contains(space));
+    let is_number = |path: &String| path.rsplit('/').next().is_some_and(|name| name.parse::<u32>().is_ok());
+    mounted.map(str::to_owned).chain(processes.filter(is_number).filter(holds)).collect()
 }
 
 /// Processes of testbeds that are recorded in this test's directory.

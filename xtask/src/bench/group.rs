@@ -118,18 +118,31 @@ fn enter(directory: &Path, command: &Command) -> Command {
     wrapped
 }
 
-/// One of this name is left if its maker was killed; it is empty then.
+/// One of this name is left by what went before in this process, or by a maker of the same number that was killed.
 fn make(directory: &Path) -> std::io::Result<()> {
-    let _ = fs::remove_dir(directory);
+    if directory.exists() {
+        remove(directory);
+    }
     fs::create_dir(directory)
 }
 
-/// Its processes were ended before; the kernel needs a moment to notice.
+/// Its processes were asked to end before, and the kernel needs a moment to notice. What a server left behind and never asked
+/// is ended here: only this process puts anybody into it.
 fn remove(directory: &Path) {
-    for _ in 0..50 {
+    for turn in 0..100 {
         if fs::remove_dir(directory).is_ok() {
             return;
         }
+        if turn >= 50 {
+            end_all(directory);
+        }
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn end_all(directory: &Path) {
+    let inside = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    for process in inside.lines() {
+        let _ = Command::new("kill").args(["-KILL", process]).status();
     }
 }

@@ -21,6 +21,13 @@ pub struct Interval {
     pub confidence: f64,
 }
 
+impl Interval {
+    /// Whether the two have no value in common: the medians differ by more than noise.
+    pub fn is_apart_from(&self, other: &Interval) -> bool {
+        self.low > other.high || other.low > self.high
+    }
+}
+
 /// All of it, of the same values and in their unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Summary {

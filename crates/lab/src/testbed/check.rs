@@ -44,6 +44,13 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// The streams may take so many round trips to fill the path, and at least [`WARM_UP_MIN`].
 const WARM_UP_RTTS: u32 = 30;
 const WARM_UP_MIN: Duration = Duration::from_secs(1);
+/// Then they are waited for until so many steps, of a round trip but at least this long, are alike: but for this share, and
+/// what one read more or less brings. No longer than the most: a path that loses packets never gets there.
+const STEADY_STEPS: usize = 5;
+const STEADY_STEP: Duration = Duration::from_millis(100);
+const STEADY_SHARE: f64 = 0.05;
+const STEADY_BYTES: f64 = 65_536.0;
+const STEADY_STEPS_MAX: usize = 30;
 
 /// The measurement of rate proper, unless another time is asked for.
 pub const RATE_TIME: Duration = Duration::from_secs(3);
@@ -447,6 +454,13 @@ fn tcp_rate(from: &End, to: &End, rtt: Duration, streams: &Streams, time: Durati
             });
         }
         std::thread::sleep((rtt * WARM_UP_RTTS).max(WARM_UP_MIN));
+        // What waited behind a packet that slow start lost comes all at once, and would count as carried in that moment.
+        let mut steps = Vec::new();
+        while steps.len() < STEADY_STEPS_MAX && !is_steady(&steps) {
+            let before = received.load(Ordering::Relaxed);
+            std::thread::sleep(rtt.max(STEADY_STEP));
+            steps.push(received.load(Ordering::Relaxed) - before);
+        }
         let (begun, before) = (Instant::now(), received.load(Ordering::Relaxed));
         std::thread::sleep(time);
         let (seconds, after) = (begun.elapsed().as_secs_f64(), received.load(Ordering::Relaxed));
@@ -454,6 +468,13 @@ fn tcp_rate(from: &End, to: &End, rtt: Duration, streams: &Streams, time: Durati
         (after - before) as f64 * 8.0 / seconds
     });
     Ok(rate)
+}
+
+/// Whether what came in each of the last steps is alike.
+fn is_steady(steps: &[u64]) -> bool {
+    let Some(last) = steps.len().checked_sub(STEADY_STEPS).map(|first| &steps[first..]) else { return false };
+    let mean = last.iter().sum::<u64>() as f64 / STEADY_STEPS as f64;
+    last.iter().all(|bytes| (*bytes as f64 - mean).abs() <= STEADY_SHARE * mean + STEADY_BYTES)
 }
 
 fn rate_line(direction: &str, rate: f64, framing_bytes: u32, mtu_bytes: u32, measured: f64) -> Line {
@@ -479,6 +500,16 @@ mod tests {
         assert!((line.expected - 941.48).abs() < 0.01, "{}", line.expected);
         assert!(line.is_within());
         assert!(!rate_line("forward", 1e9, 38, 1500, 900e6).is_within());
+    }
+
+    #[test]
+    fn steady_is_what_came_alike_for_some_time_and_not_what_came_all_at_once() {
+        let line = 25_000_000;
+        assert!(!is_steady(&[line; STEADY_STEPS - 1]));
+        assert!(is_steady(&[0, 10 * line, line, line, line, line, line]));
+        assert!(!is_steady(&[line, line, line, 4 * line, line]));
+        assert!(!is_steady(&[0, line, line, line, line]));
+        assert!(is_steady(&[12_000, 0, 24_000, 12_000, 12_000]), "single packets of a slow line");
     }
 
     #[test]

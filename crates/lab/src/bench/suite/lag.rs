@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_mover::model::score;
+use thalweg_wire::limits;
 
 pub const SUITE: Suite = Suite {
     name: "lag",
@@ -192,9 +193,13 @@ impl Stand {
         let number = self.channels.fetch_add(1, Ordering::Relaxed);
         let place = self.daemon.url(&format!("frames-{number}"));
         let (bytes, per_s) = (FRAME_BYTES.to_string(), FRAMES_PER_S.to_string());
-        let pull = ["frames", "pull", &place, "null:"].map(str::to_owned);
+        // Twice what is under way at this rate and distance.
+        let under_way = f64::from(FRAMES_PER_S) * FRAME_BYTES as f64 * self.rtt.as_secs_f64();
+        let window = ((2.0 * under_way) as u64).clamp(WINDOW_BYTES_MIN, limits::LANE_BYTES_MAX).to_string();
+        let pull = ["frames", "pull", &place, "null:", "--window", &window].map(str::to_owned);
         let push = ["frames", "push", "-", &place, "--frame-bytes", &bytes, "--frames-per-s", &per_s];
-        let push = push.map(str::to_owned);
+        let push = push.into_iter().chain(["--window", &window]).collect::<Vec<_>>();
+        let push: Vec<String> = push.into_iter().map(str::to_owned).collect();
         let count = (time.as_secs_f64() * f64::from(FRAMES_PER_S)).max(1.0) as u64;
         let feed = |mut pipe: ChildStdin| {
             let frame = vec![7; FRAME_BYTES as usize];
@@ -234,6 +239,8 @@ fn with_tail(sample: Sample, tail: [f64; 4]) -> Sample {
 /// A frame, and how many a second (003 section 2.1).
 const FRAME_BYTES: u64 = 1_000_000;
 const FRAMES_PER_S: u32 = 1000;
+/// As without `--window`.
+const WINDOW_BYTES_MIN: u64 = 64 << 20;
 
 /// Writes messages when they are due, and says when each was.
 fn write(mut pipe: ChildStdin, file: &Path, messages: Messages, count: u32) -> io::Result<Vec<Instant>> {
