@@ -1,8 +1,8 @@
 //! `cargo xtask torture`: the tests of faults on real processes in their long form, again and again, each time with
 //! another seed, and a table of rows at the end.
 //!
-//! `--kills` is one part of it by itself: of streams and of frames, each side and the link killed or cut so many times at random
-//! moments, with what held told for each.
+//! `--kills` is one part of it by itself: of streams, of frames and of watches, each side and the link killed or cut so many
+//! times at random moments, with what held told for each.
 //!
 //! A row is a row of the test catalogue; a test belongs to the row that its name begins with (`c1_…` is C-1), else to its suite. What a
 //! test skips for want of a privilege is counted as skipped, never as passed. A failure prints the seed that repeats it.
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// The test binaries of `crates/cli` that torture.
 const SUITES: [&str; 8] = ["crash", "disk", "frames", "network", "races", "names", "stream", "watch"];
 
-/// What strikes at random moments: producers, consumers, movers at both sides, links.
-const KILLS: [(&str, &str); 11] = [
+/// What strikes at random moments: producers, consumers, movers at both sides, watches and the keepers of what they run, links.
+const KILLS: [(&str, &str); 13] = [
     ("stream", "a_growing_file_outlives_kills_of_either_side_and_cuts_of_the_link"),
     ("stream", "a_file_that_grows_far_away_outlives_kills_of_either_side_and_cuts_of_the_link"),
     ("stream", "a_pipe_outlives_cuts_and_restarts_of_the_daemon"),
@@ -28,6 +28,11 @@ const KILLS: [(&str, &str); 11] = [
     ("frames", "cuts_of_the_link_lose_nothing_and_double_nothing"),
     ("frames", "a_producer_killed_at_any_moment_leaves_whole_frames_and_goes_on_in_turn"),
     ("frames", "a_consumer_killed_at_any_moment_goes_on_and_misses_no_more_than_it_had_in_hand"),
+    ("watch", "killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice"),
+    (
+        "watch",
+        "keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_analyse_nothing_twice",
+    ),
 ];
 
 #[derive(clap::Args)]
@@ -44,7 +49,7 @@ pub struct Args {
     /// The short forms, as in every run of the tests
     #[arg(long)]
     quick: bool,
-    /// Only what kills and cuts streams and frames at random moments: each so many times, in one round
+    /// Only what kills and cuts streams, frames and watches at random moments: each so many times, in one round
     #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "50", conflicts_with = "quick")]
     kills: Option<u64>,
 }

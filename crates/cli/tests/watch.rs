@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::chance::{Random, quick_or_torture};
+use support::chance::{Random, quick_or_torture, strikes, strikes_asked, struck};
 use support::proxy::Proxy;
 use support::volume::{self, Volume};
 use support::{Scratch, wait_until};
@@ -155,6 +155,71 @@ fn an_item_arrives_is_analysed_and_its_results_go_back_whatever_its_name() {
     assert_eq!((code, bench.log().len()), (Some(0), names.len() + 1), "{text}");
 }
 
+/// What the program is told of an item, after it held the receipt against what arrived: of a directory it names what it is in.
+const TOLD: &str = r#"
+at=$THALWEG_ITEM_PATH
+if test -d "$at"; then at=$(dirname "$at"); fi
+"$PROGRAM" verify "$THALWEG_ITEM_RECEIPT" "$at"
+printf '%s %s %s %s\n' "$THALWEG_ITEM_NAME" "$THALWEG_ITEM_DIGEST" "$THALWEG_ITEM_BYTES" "$THALWEG_ITEM_RECEIPT" >> "$LOG""#;
+
+/// Runs [`TOLD`] for each item that is there; the words of each line, in order.
+fn told(bench: &Bench, more: &[&str]) -> Vec<Vec<String>> {
+    let script = analysis(&bench.scratch, TOLD);
+    let mut command = bench.scratch.thalweg();
+    command.arg("watch").args([&bench.source, &bench.destination]).args(["--look-every", "100ms"]);
+    command.args(["--idle-exit", "500ms", "--on-arrival", script.to_str().unwrap()]).args(more);
+    command.env("LOG", bench.scratch.path("log")).env("PROGRAM", env!("CARGO_BIN_EXE_thalweg"));
+    let (code, text) = ends(command);
+    assert_eq!(code, Some(0), "{text}");
+    let mut lines: Vec<Vec<String>> =
+        bench.log().iter().map(|line| line.split(' ').map(str::to_owned).collect()).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn what_the_program_is_told_of_a_file_is_true_of_it() {
+    let bench = Bench::new();
+    let files = [("empty", 0), ("large", 9 << 20 | 123), ("small", 1), ("sub/file", 5000)];
+    for (seed, (name, bytes)) in (0..).zip(files) {
+        bench.put(name, &support::noise(seed, bytes));
+    }
+    let lines = told(&bench, &["--stable", "100ms"]);
+    assert_eq!(lines.len(), files.len(), "{lines:?}");
+    for ((seed, (name, bytes)), line) in (0..).zip(files).zip(&lines) {
+        let digest = blake3::hash(&support::noise(seed, bytes)).to_string();
+        assert_eq!(line[..3], [name.to_owned(), digest, bytes.to_string()]);
+        // The receipt is one of this file, and stays.
+        let arrived = bench.destination.join(name);
+        std::fs::write(&arrived, [&support::noise(seed, bytes)[..], b"!"].concat()).unwrap();
+        let verified = bench.scratch.run(["verify", &line[3], arrived.to_str().unwrap()]);
+        assert_eq!(verified.status.code(), Some(4), "{name}");
+    }
+}
+
+#[test]
+fn what_the_program_is_told_of_a_directory_is_true_of_all_that_is_in_it() {
+    let of = |contents: [(&str, &[u8]); 2]| {
+        let bench = Bench::new();
+        contents.iter().for_each(|(name, content)| bench.put(&format!("run/{name}"), content));
+        bench.put("run/READY", b"");
+        let lines = told(&bench, &["--item", "directory", "--marker", "READY"]);
+        let [line] = &lines[..] else { panic!("one item: {lines:?}") };
+        assert_eq!(line[0], "run");
+        assert_eq!(line[2], contents.iter().map(|(_, content)| content.len()).sum::<usize>().to_string());
+        let data = bench.destination.join("run").join(contents[0].0);
+        std::fs::write(data, b"no more what it was").unwrap();
+        let verified = bench.scratch.run(["verify", &line[3], bench.destination.to_str().unwrap()]);
+        assert_eq!(verified.status.code(), Some(4));
+        line[1].clone()
+    };
+    let digest = of([("data", b"one"), ("deep/more", b"two")]);
+    assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{digest}");
+    assert_eq!(digest, of([("data", b"one"), ("deep/more", b"two")]), "the same is the same");
+    assert_ne!(digest, of([("data", b"one"), ("deep/more", b"twO")]), "other content");
+    assert_ne!(digest, of([("data", b"one"), ("deep/name", b"two")]), "another name");
+}
+
 #[test]
 fn in_order_the_next_waits_until_the_one_before_has_succeeded() {
     let bench = Bench::new();
@@ -251,10 +316,11 @@ fn killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice() {
     let bench = Bench::new();
     let mut chance = Random::new("watch-kills");
     let script = analysis(&bench.scratch, &format!("sleep 0.0$(($$ % 5))\n{LOG}"));
-    let names: Vec<String> = (0..60).map(|number| format!("shot{number}")).collect();
+    let kills = strikes(50);
+    let names: Vec<String> = (0..kills + 10).map(|number| format!("shot{number}")).collect();
     let more = ["--on-arrival", script.to_str().unwrap(), "--jobs", "3"];
     let mut written = names.iter();
-    for _ in 0..50 {
+    for _ in 0..kills {
         let mut watch = start(bench.local(&more));
         if let Some(name) = written.next() {
             bench.put(name, &vec![7; chance.below(200_000) as usize]);
@@ -274,6 +340,10 @@ fn killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice() {
     assert!(twice.is_empty(), "analysed twice: {twice:?}");
     assert_eq!(times.len(), names.len(), "{times:?}");
     arrived_whole(&bench.source, &bench.destination, &names);
+    struck(&format!(
+        "watch: {kills} kills of the watch; {} items arrived and were analysed once",
+        names.len()
+    ));
 }
 
 #[test]
@@ -372,8 +442,9 @@ fn keepers(below: &Path) -> Vec<(i32, String)> {
     found
 }
 
-/// Longest that keepers are looked for.
+/// Longest that keepers are looked for; and longest for each of as many as were asked for.
 const KEEPERS_LIMIT: Duration = Duration::from_secs(900);
+const KEEPER_LIMIT: Duration = Duration::from_secs(60);
 
 /// Each content once, whatever the log was written by.
 #[track_caller]
@@ -401,48 +472,52 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
     let watch = |more: &[&str]| bench.watch(&source, bench.destination.to_str().unwrap(), more);
     let state = bench.scratch.path("client-state");
     // Of one run only one of both: who kills guard and keeper of the same run has nobody left who knows.
-    let mut struck: BTreeSet<String> = BTreeSet::new();
-    let each: u32 = quick_or_torture(4, 50);
+    let mut met: BTreeSet<String> = BTreeSet::new();
+    let each = strikes(4);
+    // Keepers, watches, links.
     let mut left = [each; 3];
     let mut names = Vec::new();
     let mut running = start(watch(&more));
     // As many keepers as that are met however slow the machine is.
-    let (wanted, begun) = (each as usize / 2, Instant::now());
-    let is_over = |met: usize| match begun.elapsed() {
-        took if took > KEEPERS_LIMIT => true,
-        took => met >= wanted && took > Duration::from_secs(quick_or_torture(60, 600)),
+    let is_asked = strikes_asked().is_some();
+    let (wanted, begun) = (if is_asked { each } else { each / 2 }, Instant::now());
+    let at_most = KEEPERS_LIMIT.max(KEEPER_LIMIT * each.try_into().unwrap_or(u32::MAX));
+    let is_over = |met: u64| match begun.elapsed() {
+        took if took > at_most => true,
+        took => !is_asked && met >= wanted && took > Duration::from_secs(quick_or_torture(60, 600)),
     };
-    while left.iter().any(|count| *count > 0) && !is_over(struck.len()) {
+    while left.iter().any(|count| *count > 0) && !is_over(met.len() as u64) {
         let name = format!("shot{}", names.len());
         bench.put(&name, &vec![7; 1000 + chance.below(100_000) as usize]);
         names.push(name);
         std::thread::sleep(Duration::from_millis(chance.below(300)));
-        match chance.below(3) as usize {
+        let kinds: Vec<usize> = (0..left.len()).filter(|kind| left[*kind] > 0).collect();
+        match kinds[chance.below(kinds.len() as u64) as usize] {
             0 => {
                 let of_new_runs: Vec<(i32, String)> =
-                    keepers(&state).into_iter().filter(|(_, record)| !struck.contains(record)).collect();
+                    keepers(&state).into_iter().filter(|(_, record)| !met.contains(record)).collect();
                 if of_new_runs.is_empty() {
                     continue;
                 }
                 let (pid, record) = &of_new_runs[chance.below(of_new_runs.len() as u64) as usize];
                 if kill(nix::unistd::Pid::from_raw(*pid), Signal::SIGKILL).is_ok() {
-                    struck.insert(record.clone());
-                    left[0] = left[0].saturating_sub(1);
+                    met.insert(record.clone());
+                    left[0] -= 1;
                 }
             }
             1 => {
                 running.kill().unwrap();
                 running.wait().unwrap();
                 running = start(watch(&more));
-                left[1] = left[1].saturating_sub(1);
+                left[1] -= 1;
             }
             _ => {
                 proxy.cut();
-                left[2] = left[2].saturating_sub(1);
+                left[2] -= 1;
             }
         }
     }
-    assert!(struck.len() >= wanted, "only {} keepers were met", struck.len());
+    assert!(met.len() as u64 >= wanted, "only {} keepers were met", met.len());
     running.kill().unwrap();
     running.wait().unwrap();
     let (code, text) = ends(watch(&[&more[..], &["--idle-exit", "1s"]].concat()));
@@ -450,6 +525,12 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
     analysed_once(&bench, &names);
     arrived_whole(&bench.source, &bench.destination, &names);
     assert_eq!(keepers(&state), [], "nobody is left");
+    let [of_keepers, of_watches, cuts] = left.map(|left| each - left);
+    struck(&format!(
+        "watch: {of_keepers} kills of keepers or guards, {of_watches} of the watch, {cuts} cuts of the link; {} items \
+         arrived and were analysed once",
+        names.len()
+    ));
 }
 
 #[test]

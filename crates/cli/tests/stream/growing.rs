@@ -2,7 +2,7 @@
 
 use crate::support::job::Running;
 use crate::support::{Scratch, assert_no_litter, chance, noise, wait_until};
-use crate::{LIMIT, Writer, append, command, mark};
+use crate::{IMPATIENT, LIMIT, REST, Writer, append, command, holds, mark};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,6 @@ fn start(scratch: &Scratch, args: &[&str], from: &Path, to: &Path) -> Running {
     let mut command = command(scratch);
     command.args(args).arg(from).arg(to);
     Running::start(command)
-}
-
-fn holds(path: &Path, bytes: &[u8]) -> bool {
-    wait_until(LIMIT, || std::fs::read(path).is_ok_and(|content| content == bytes))
 }
 
 #[test]
@@ -117,6 +113,39 @@ fn a_tree_grows_many_files_at_once_new_ones_and_in_new_directories() {
     assert_eq!(contents(&from).len(), 30);
     assert_no_litter(&daemon_root);
     drop((to, daemon));
+}
+
+#[test]
+fn a_writer_may_rest_longer_than_a_stall_and_than_all_patience_wherever_its_file_is() {
+    let scratch = Scratch::new();
+    let (here, export) = (scratch.path("here"), scratch.path("export"));
+    std::fs::create_dir(&here).unwrap();
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", "5s"]);
+    let far = |name: &str| std::path::PathBuf::from(daemon.place("data", name));
+    let ways = [
+        (here.join("push"), here.join("push"), far("pushed"), export.join("pushed")),
+        (export.join("pull"), far("pull"), here.join("pulled"), here.join("pulled")),
+    ];
+    let content = noise(10, 100_000);
+    let begun = ways.map(|(written, from, to, arrives)| {
+        let mut writer = Writer::new(written);
+        writer.write(&content[..60_000]);
+        let job = start(&scratch, &IMPATIENT, &from, &to);
+        (writer, job, arrives)
+    });
+    assert!(begun.iter().all(|(.., arrives)| holds(arrives, &content[..60_000])));
+    std::thread::sleep(REST);
+    for (mut writer, mut job, arrives) in begun {
+        assert!(!job.is_over());
+        writer.write(&content[60_000..]);
+        drop(writer);
+        let ran = job.end(LIMIT).expect(0);
+        assert!(!ran.stderr.contains("acknowledged nothing"), "{}", ran.stderr);
+        assert!(std::fs::read(&arrives).unwrap() == content);
+    }
+    assert_no_litter(&export);
+    assert_no_litter(&here);
 }
 
 #[test]

@@ -11,6 +11,9 @@ mod pipes;
 /// Files and trees.
 mod growing;
 
+/// What the kernel tells of them, or does not.
+mod events;
+
 /// How late bytes are.
 mod lag;
 
@@ -42,10 +45,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::Scratch;
+use support::{Scratch, wait_until};
 
 /// Longest that any of these may take.
 pub const LIMIT: Duration = Duration::from_secs(180);
+
+/// A link and a mover that wait for nobody for long, and a rest that is longer than either would wait.
+pub const IMPATIENT: [&str; 4] = ["--stall-timeout", "5s", "--patience", "6s"];
+pub const REST: Duration = Duration::from_secs(12);
 
 /// `thalweg stream`, with the ticket of the daemon here if there is one.
 pub fn command(scratch: &Scratch) -> Command {
@@ -60,6 +67,11 @@ pub fn piped(scratch: &Scratch, place: &str, more: &[&str]) -> Child {
     let mut command = command(scratch);
     command.args(more).args(["-", place]).stdin(Stdio::piped());
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("start")
+}
+
+/// Waits until a file has this content.
+pub fn holds(path: &Path, bytes: &[u8]) -> bool {
+    wait_until(LIMIT, || std::fs::read(path).is_ok_and(|content| content == bytes))
 }
 
 /// Appends to a file, which is made if need be.

@@ -2,7 +2,7 @@
 
 use crate::support::job::Running;
 use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
-use crate::{LIMIT, append, command, mark, piped};
+use crate::{IMPATIENT, LIMIT, REST, append, command, holds, mark, piped};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -106,7 +106,7 @@ fn a_consumer_that_rests_holds_the_stream_up_and_one_that_leaves_ends_it() {
     let place = daemon.place("data", "x");
     let mut pull = command(&scratch);
     // A rest that is longer than a stall and than the patience is no fault of the link.
-    pull.args(["--buffer", "64KiB", "--stall-timeout", "5s", "--patience", "6s"]).args([&place, "-"]);
+    pull.args(["--buffer", "64KiB"]).args(IMPATIENT).args([&place, "-"]);
     let mut child = pull.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_secs(9));
     let mut got = Vec::new();
@@ -123,6 +123,38 @@ fn a_consumer_that_rests_holds_the_stream_up_and_one_that_leaves_ends_it() {
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("nobody reads the output any more"), "{said}");
+}
+
+#[test]
+fn a_producer_may_rest_longer_than_a_stall_and_than_all_patience_and_who_follows_it_waits() {
+    let scratch = Scratch::new();
+    let to = scratch.path("to");
+    std::fs::create_dir(&to).unwrap();
+    let daemon = scratch.daemon_with(&[("data", &to)], &["--stall-timeout", "5s"]);
+    let place = daemon.place("data", "x");
+    let content = noise(8, 200_000);
+    let mut producer = piped(&scratch, &place, &IMPATIENT);
+    let mut pipe = producer.stdin.take().unwrap();
+    pipe.write_all(&content[..120_000]).unwrap();
+    assert!(holds(&to.join("x"), &content[..120_000]));
+    let out = scratch.path("out");
+    let mut follow = command(&scratch);
+    follow.args(IMPATIENT).args([&place, "-"]).stdout(std::fs::File::create(&out).unwrap());
+    let mut consumer = follow.stderr(Stdio::piped()).spawn().unwrap();
+    assert!(holds(&out, &content[..120_000]));
+    std::thread::sleep(REST);
+    assert!(matches!(producer.try_wait(), Ok(None)) && matches!(consumer.try_wait(), Ok(None)));
+    pipe.write_all(&content[120_000..]).unwrap();
+    drop(pipe);
+    for child in [producer, consumer] {
+        let output = finish(child);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert!(!said.contains("acknowledged nothing"), "{said}");
+    }
+    assert!(std::fs::read(to.join("x")).unwrap() == content);
+    assert!(std::fs::read(&out).unwrap() == content);
+    assert_no_litter(&to);
 }
 
 #[test]

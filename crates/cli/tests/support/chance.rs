@@ -59,8 +59,12 @@ pub fn quick_or_torture<T>(quick: T, torture: T) -> T {
 /// How often each is killed or cut at a random moment: as `THALWEG_STRIKES` says (`cargo xtask torture --kills`), else
 /// `quick` times, or 50 in torture.
 pub fn strikes(quick: u64) -> u64 {
-    let asked = std::env::var("THALWEG_STRIKES").ok().and_then(|text| text.parse().ok());
-    asked.unwrap_or_else(|| quick_or_torture(quick, 50))
+    strikes_asked().unwrap_or_else(|| quick_or_torture(quick, 50))
+}
+
+/// The number that was asked for, if one was: then a test goes on until it has struck so often.
+pub fn strikes_asked() -> Option<u64> {
+    std::env::var("THALWEG_STRIKES").ok().and_then(|text| text.parse().ok())
 }
 
 /// Says what was struck, and what held.

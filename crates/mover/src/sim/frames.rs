@@ -11,7 +11,8 @@
 //! 1. Each consumer is delivered the frames of a producer in order, none twice, each as it was pushed.
 //! 2. Every sequence is delivered or named, exactly once; with `block` and `spill` (and room in the log), where no hub was
 //!    restarted, every one is delivered.
-//! 3. Members of a group together get each frame once; after one was killed, no other is missing.
+//! 3. Members of a group together get each frame once, or one of them is told of its loss; after one was killed, no other
+//!    is missing.
 //! 4. A set is reported as it was delivered; to the members of a group, as it was to all of them together.
 //! 5. Frames that a producer was told are durable survive the hub.
 //! 6. Memory has its bound.
@@ -86,6 +87,8 @@ struct Taker {
     next: BTreeMap<String, u64>,
     delivered: BTreeMap<String, BTreeSet<u64>>,
     lost: BTreeMap<LossReason, u64>,
+    /// What it was told that it does not get.
+    named: BTreeMap<String, BTreeSet<u64>>,
     in_sets: BTreeMap<u64, BTreeSet<u32>>,
     reported: BTreeSet<u64>,
     stalled_until: u64,
@@ -116,13 +119,51 @@ struct World {
     kills: u64,
     /// Frames that a producer was told the hub has for good.
     promised: BTreeMap<ProducerId, u64>,
+    spilled: u64,
+    read_back: u64,
 }
 
-/// Runs one seed.
+/// What happened in a story: who runs many sees whether there was anything to be checked.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// Faults that struck.
+    pub faults: u64,
+    /// Frames that consumers by themselves were told they do not get.
+    pub lost: BTreeMap<LossReason, u64>,
+    /// The same of members of groups.
+    pub lost_in_groups: BTreeMap<LossReason, u64>,
+    /// Frames that went to a log that has only what memory has no room for.
+    pub spilled: u64,
+    /// Frames that were read out of such a log to be handed out.
+    pub read_back: u64,
+}
+
+impl Told {
+    /// Adds another story's.
+    pub fn add(&mut self, other: &Told) {
+        self.faults += other.faults;
+        self.spilled += other.spilled;
+        self.read_back += other.read_back;
+        for (sums, more) in [(&mut self.lost, &other.lost), (&mut self.lost_in_groups, &other.lost_in_groups)]
+        {
+            more.iter().for_each(|(reason, count)| *sums.entry(*reason).or_default() += count);
+        }
+    }
+}
+
+/// Runs one seed; how many faults struck.
 ///
 /// # Errors
 /// What was violated.
 pub fn check(seed: u64) -> Result<u64, String> {
+    story(seed).map(|told| told.faults)
+}
+
+/// The same, with what happened.
+///
+/// # Errors
+/// What was violated.
+pub fn story(seed: u64) -> Result<Told, String> {
     let mut world = World::new(seed);
     for step in 0..STEPS_MAX {
         world.step = step;
@@ -136,7 +177,7 @@ pub fn check(seed: u64) -> Result<u64, String> {
         world.look()?;
         if world.is_over() {
             world.at_end()?;
-            return Ok(world.faults);
+            return Ok(world.told());
         }
     }
     let ends = world.takers.iter_mut().map(|taker| {
@@ -218,12 +259,14 @@ impl World {
             restarts: 0,
             kills: 0,
             promised: BTreeMap::new(),
+            spilled: 0,
+            read_back: 0,
             random,
         };
         let consumers = world.random.within(1, 3);
         let mut spills = is_recorded;
         let is_group = world.random.percent(20);
-        let group_policy = world.random.pick(&policies[..3]);
+        let group_policy = world.random.pick(&policies);
         for number in 0..consumers {
             let policy = if is_group { group_policy } else { world.random.pick(&policies) };
             spills |= policy == FramePolicy::Spill;
@@ -275,6 +318,19 @@ impl World {
             world.attach_taker(index).unwrap_or_default();
         }
         world
+    }
+
+    fn told(&self) -> Told {
+        let mut told =
+            Told { faults: self.faults, spilled: self.spilled, read_back: self.read_back, ..Told::default() };
+        for taker in &self.takers {
+            let sums = match taker.asks.group {
+                Some(_) => &mut told.lost_in_groups,
+                None => &mut told.lost,
+            };
+            taker.lost.iter().for_each(|(reason, count)| *sums.entry(*reason).or_default() += count);
+        }
+        told
     }
 
     fn new_link(&mut self) -> u64 {
@@ -451,6 +507,7 @@ impl World {
                 if held.is_none() {
                     return Err(format!("what stood at place {place} is not in the log"));
                 }
+                self.read_back += u64::from(!self.wishes.is_recorded);
                 self.hub.loaded(&taker.key, &who, number, at, held);
                 self.hub.admit(self.now);
             }
@@ -503,6 +560,16 @@ impl World {
             Delivery::Lost(lost) => {
                 taker.expect(lost.producer.as_str(), lost.first, lost.end, single)?;
                 *taker.lost.entry(lost.reason).or_default() += lost.count();
+                let pushed = self.makers.iter().find(|maker| maker.id == lost.producer);
+                if pushed.is_none_or(|maker| lost.end > maker.pushed) {
+                    return Err(format!("what was never pushed is named as lost: {lost:?}"));
+                }
+                let named = taker.named.entry(lost.producer.as_str().to_owned()).or_default();
+                for sequence in lost.first..lost.end {
+                    if !named.insert(sequence) && self.restarts + self.kills == 0 {
+                        return Err(format!("{} {sequence} was named twice", lost.producer));
+                    }
+                }
             }
             Delivery::Set(report) => {
                 taker.reported.insert(report.set);
@@ -565,7 +632,10 @@ impl World {
                     }
                 }
                 Action::Wake => {}
-                Action::Write(place, record) => self.writes.push_back((place, record)),
+                Action::Write(place, record) => {
+                    self.spilled += u64::from(!self.wishes.is_recorded);
+                    self.writes.push_back((place, record));
+                }
                 Action::Forget(file) => self.stored.retain(|(.., at)| at.file != file),
             }
         }
@@ -600,6 +670,7 @@ impl Taker {
             next: BTreeMap::new(),
             delivered: BTreeMap::new(),
             lost: BTreeMap::new(),
+            named: BTreeMap::new(),
             in_sets: BTreeMap::new(),
             reported: BTreeSet::new(),
             stalled_until: 0,
@@ -622,12 +693,23 @@ impl Taker {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn no_seed_breaks_a_promise_of_frames() {
+        let mut told = Told::default();
         for seed in 0..300 {
-            if let Err(what) = super::check(seed) {
-                panic!("seed {seed}: {what}; cargo xtask sim --frames --seed {seed}");
+            match story(seed) {
+                Ok(one) => told.add(&one),
+                Err(what) => panic!("seed {seed}: {what}; cargo xtask sim --frames --seed {seed}"),
             }
         }
+        // Nothing of this is checked where it does not happen.
+        let (alone, together) = (&told.lost, &told.lost_in_groups);
+        for reason in [LossReason::Dropped, LossReason::Superseded, LossReason::HubRestart] {
+            assert!(alone.contains_key(&reason) && together.contains_key(&reason), "{reason:?}: {told:?}");
+        }
+        assert!(alone.contains_key(&LossReason::Forgotten), "{told:?}");
+        assert!(told.faults > 0 && told.spilled > 0 && told.read_back > 0, "{told:?}");
     }
 }

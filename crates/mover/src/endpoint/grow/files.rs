@@ -2,7 +2,8 @@
 //!
 //! 1. Look at the directory, open what is new. 2. Hand on what each file has that was not read. 3. Wait: for events of the
 //! file system, and [`LOOK_AGAIN`] without any, because events are lost on network file systems, and what a name leads to
-//! is seen by looking only. 4. From the beginning, until all is complete.
+//! is seen by looking only; [`POLL`] where it is known that not all events are to be had. 4. From the beginning, until all is
+//! complete.
 //!
 //! A flow is a file, not a name. What is moved away or removed is read to its end; what takes its name is another flow. A
 //! file that is cut is two flows: what was read of it, and what it has from then on. A file with several names is
@@ -28,7 +29,7 @@ use thalweg_wire::{EntryId, RelativePath, limits};
 
 /// Time between two looks at everything, events or not.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Without events.
+/// Without events, or without those of some directory.
 const POLL: Duration = Duration::from_millis(100);
 /// While the destination's word is waited for.
 const STEP: Duration = Duration::from_millis(10);
@@ -83,6 +84,8 @@ pub struct FilesFeed {
     grown: BTreeMap<Identity, Instant>,
     is_last: bool,
     told: BTreeSet<Vec<u8>>,
+    /// Not all events are to be had, which was told.
+    is_polling: bool,
     /// That nobody can tell here who writes was told.
     is_blind_told: bool,
 }
@@ -107,21 +110,25 @@ impl FilesFeed {
             grown: BTreeMap::new(),
             is_last: false,
             told: BTreeSet::new(),
+            is_polling: false,
             is_blind_told: false,
         }
     }
 
     fn work(&mut self, taker: &dyn Taker) -> Result<()> {
         if self.spec.until.poll_ms.is_none() {
-            self.watch = Watch::new().inspect_err(|error| self.say_polling(taker, error)).ok();
+            match Watch::new() {
+                Ok(watch) => self.watch = Some(watch),
+                Err(error) => self.say_polling("the file system's events are not to be had", &error, taker),
+            }
         }
         let mut buffer = vec![0; self.spec.piece_bytes];
         let mut looked: Option<Instant> = None;
         while !taker.is_over() {
-            let every = match (self.spec.until.poll_ms, &self.watch) {
-                (Some(ms), _) => Duration::from_millis(ms.max(1).into()),
-                (None, None) => POLL,
-                (None, Some(_)) => LOOK_AGAIN,
+            let every = match self.spec.until.poll_ms {
+                Some(ms) => Duration::from_millis(ms.max(1).into()),
+                None if self.is_polling => POLL,
+                None => LOOK_AGAIN,
             };
             let is_ending = self.marker_is_there();
             if is_ending || looked.is_none_or(|at| at.elapsed() >= every) {
@@ -163,8 +170,8 @@ impl FilesFeed {
         let changes = match watch.changes(pause) {
             Ok(changes) => changes,
             Err(error) => {
-                self.say_polling(taker, &error);
                 self.watch = None;
+                self.say_polling("the file system's events are not to be had any more", &error, taker);
                 return;
             }
         };
@@ -184,11 +191,15 @@ impl FilesFeed {
         }
     }
 
-    fn say_polling(&self, taker: &dyn Taker, error: &io::Error) {
-        taker.note(format!(
-            "the file system's events are not to be had ({error}): looking every {} ms",
-            POLL.as_millis()
-        ));
+    fn say_unwatched(&mut self, error: &io::Error, taker: &dyn Taker) {
+        self.say_polling("not every directory can be watched", error, taker);
+    }
+
+    /// From now on everything is looked at more often; told the first time.
+    fn say_polling(&mut self, what: &str, error: &io::Error, taker: &dyn Taker) {
+        if !std::mem::replace(&mut self.is_polling, true) {
+            taker.note(format!("{what} ({error}): looking every {} ms", POLL.as_millis()));
+        }
     }
 
     fn marker_is_there(&self) -> bool {
@@ -205,7 +216,9 @@ impl FilesFeed {
             Some(name) => {
                 let root = RelativePath::default();
                 let dir = self.spec.dir.try_clone().map_err(|error| failure::of_io("open", &error))?;
-                self.watch_dir(&dir, &root);
+                if let Err(error) = self.watch_dir(&dir, &root) {
+                    self.say_unwatched(&error, taker);
+                }
                 if let Some(path) = self.consider(&dir, &root, &name, &mut names, taker)? {
                     self.note_once(&path, "is no regular file: it is not streamed", taker);
                 } else if names.is_empty() && self.files.is_empty() && !self.spec.until.wait {
@@ -249,7 +262,8 @@ impl FilesFeed {
         names: &mut BTreeMap<RelativePath, Identity>,
         taker: &dyn Taker,
     ) -> Result<()> {
-        self.watch_dir(&dir, &at);
+        // Before it is listed: what comes in between is told by an event.
+        let watched = self.watch_dir(&dir, &at);
         let listed = dir.entries().and_then(Iterator::collect::<io::Result<Vec<_>>>);
         let mut entries = match listed {
             Ok(entries) => entries,
@@ -259,6 +273,10 @@ impl FilesFeed {
                 return Ok(());
             }
         };
+        // Of what cannot be listed that was told.
+        if let Err(error) = watched {
+            self.say_unwatched(&error, taker);
+        }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         for entry in entries {
             let is_marker = at == self.spec.prefix && self.spec.until.marker.as_deref() == Some(&entry.name);
@@ -347,15 +365,12 @@ impl FilesFeed {
         Ok(())
     }
 
-    fn watch_dir(&mut self, dir: &Dir, at: &RelativePath) {
-        let Some(watch) = &self.watch else { return };
-        match watch.add(dir) {
-            Ok(id) => {
-                self.watched.insert(id, at.clone());
-            }
-            // Looked at all the same, less often.
-            Err(error) => tracing::info!(%error, "a directory is not watched"),
+    fn watch_dir(&mut self, dir: &Dir, at: &RelativePath) -> io::Result<()> {
+        if let Some(watch) = &self.watch {
+            let id = watch.add(dir)?;
+            self.watched.insert(id, at.clone());
         }
+        Ok(())
     }
 
     fn note_once(&mut self, path: &RelativePath, text: &str, taker: &dyn Taker) {

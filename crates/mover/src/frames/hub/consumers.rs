@@ -237,10 +237,8 @@ impl Channel {
                 }
             }
         } else {
-            for handed in member.lane.drain().into_iter().rev() {
+            for handed in member.lane.drain().into_iter().rev().filter(Handed::is_owed) {
                 match handed {
-                    // The others were handed it as well.
-                    Handed::Note(Item::End | Item::GroupSet(_)) => {}
                     Handed::Note(item) => one.pending.push_front(item),
                     Handed::Frame(place, _) | Handed::OnDisk { place, .. } => {
                         one.returned.insert(place, handed);
@@ -319,7 +317,7 @@ impl Channel {
         let Some(one) = subscriptions.get_mut(key) else { return };
         one.report_sets();
         let others: usize =
-            one.members.iter().filter(|(other, _)| *other != who).map(|(_, member)| member.frames()).sum();
+            one.members.iter().filter(|(other, _)| *other != who).map(|(_, member)| member.owed()).sum();
         let Some(mut member) = one.members.remove(who) else { return };
         if member.link != Some(link) || member.lane.epoch().is_none() || member.ended {
             one.members.insert(*who, member);

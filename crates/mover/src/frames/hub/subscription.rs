@@ -38,6 +38,11 @@ impl Handed {
         matches!(self, Handed::OnDisk { at, .. } if *at == there)
     }
 
+    /// Whether it goes to another member of a group if the one that has it leaves: all were handed the rest.
+    pub fn is_owed(&self) -> bool {
+        !matches!(self, Handed::Note(Item::End | Item::GroupSet(_)))
+    }
+
     /// The set that it is a frame of.
     fn set(&self) -> Option<u64> {
         match self {
@@ -76,6 +81,11 @@ impl Member {
             instance,
             report,
         }
+    }
+
+    /// What is in its lane and goes to another if it leaves.
+    pub fn owed(&self) -> usize {
+        self.lane.iter().filter(|handed| handed.is_owed()).count()
     }
 
     /// Frames in its lane.

@@ -1,6 +1,6 @@
 use super::*;
 use thalweg_wire::Digest;
-use thalweg_wire::message::{Consume, FrameFrom, FramePolicy, GroupSet};
+use thalweg_wire::message::{Consume, FrameFrom, FramePolicy, GroupSet, LossReason, LostRange};
 
 const WINDOW: Window = Window { bytes: 1 << 20, items: 64 };
 
@@ -368,4 +368,41 @@ fn a_group_hears_of_a_set_when_no_member_has_a_frame_of_it_that_it_did_not_take(
     // Behind what it was handed before.
     take(&mut channel, 1, 2);
     assert_eq!(next(&mut channel, 1), Some(wanted));
+}
+
+#[test]
+fn what_a_member_was_told_is_lost_is_told_to_another_if_it_leaves_before_it_took_that() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let asks = |who: u8| asks(who, Some("workers"), FramePolicy::DropOldest { depth: 1 });
+    let key = ConsumerKey::of(&asks(1));
+    for who in [1, 2] {
+        let window = Window { bytes: 1 << 20, items: 1 };
+        subscribed(&mut channel, u64::from(who) + 10, &asks(who), window);
+    }
+    let epoch = begun(&mut channel);
+    for sequence in 0..3 {
+        push(&mut channel, epoch, sequence, (7, sequence as u32));
+    }
+    channel.hear(1, FramesMessage::Finish { frames: 3 }, 0).unwrap();
+    let next = |channel: &mut Channel, who: u8| match channel.next(u64::from(who) + 10, &key, &[who; 16], 0) {
+        Some(Work::Send { number, what: What::Note(item), .. }) => Some((number, item)),
+        Some(Work::Send { number, what: What::Frame(held), .. }) => {
+            Some((number, Item::Frame(Box::new(held.head.clone()))))
+        }
+        _ => None,
+    };
+    let lost = LostRange { producer: producer(), first: 0, end: 2, reason: LossReason::Dropped };
+    assert_eq!(next(&mut channel, 2), Some((0, Item::Lost(lost.clone()))));
+    // The other has the rest, but not the end.
+    let mut had = Vec::new();
+    while let Some((number, item)) = next(&mut channel, 1) {
+        let taken = FramesMessage::Taken { next: number + 1 };
+        channel.hear_consumer(11, &key, &[1; 16], taken, 0).unwrap();
+        had.push(item);
+    }
+    assert!(matches!(&had[..], [Item::Frame(_), Item::ProducerOver { .. }]), "{had:?}");
+    channel.leave(12, &key, &[2; 16]);
+    assert_eq!(next(&mut channel, 1), Some((2, Item::Lost(lost))));
+    channel.hear_consumer(11, &key, &[1; 16], FramesMessage::Taken { next: 3 }, 0).unwrap();
+    assert_eq!(next(&mut channel, 1), Some((3, Item::End)));
 }

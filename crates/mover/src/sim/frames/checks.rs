@@ -1,6 +1,6 @@
 //! What is checked after each step, and in the end.
 
-use super::World;
+use super::{Made, World};
 use crate::frames::lane::cost;
 use std::collections::BTreeSet;
 use thalweg_wire::message::{FrameFrom, FramePolicy};
@@ -55,6 +55,9 @@ impl World {
                 }
             }
             let is_group = self.takers.iter().any(|taker| taker.asks.group.is_some());
+            if is_group && self.restarts == 0 {
+                self.check_group(maker)?;
+            }
             let has_room = self.spill.is_none_or(|spill| spill.bytes_max > 1_000_000);
             if is_group && self.restarts == 0 && self.kills == 0 && has_room {
                 let keeps = !self.takers.iter().any(|taker| {
@@ -91,6 +94,25 @@ impl World {
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Whatever its policy, of a producer each frame is delivered to one member of a group, or its loss is told to one; who was
+    /// killed may have been told what another is told again.
+    fn check_group(&self, maker: &Made) -> Result<(), String> {
+        let name = maker.id.as_str();
+        let members = self.takers.iter().filter(|taker| taker.asks.group.is_some());
+        let told = members.flat_map(|taker| [&taker.delivered, &taker.named]).filter_map(|of| of.get(name));
+        let mut together = BTreeSet::new();
+        for sequence in told.flatten() {
+            if !together.insert(*sequence) && self.kills == 0 {
+                return Err(format!("{name} {sequence} was told to two of a group"));
+            }
+        }
+        if !together.iter().copied().eq(0..maker.frames) {
+            let frames = maker.frames;
+            return Err(format!("of {frames} frames of {name} a group was only told of {together:?}"));
         }
         Ok(())
     }
