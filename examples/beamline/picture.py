@@ -52,7 +52,7 @@ def words(told: dict[str, Any]) -> list[str]:
         f"{told['frames']} frames, {told['bytes'] / 1e6:.1f} MB in {told['seconds']:.1f} s "
         f"({told['gbit_per_s']:.2f} Gbit/s); lost: {lost}",
         f"sets complete: {told['sets_complete']}, not: {len(told['sets_incomplete'])}; "
-        f"later than their deadline: {told['late']}",
+        f"later than their deadline: {told['late']}, not known of: {told['late_unknown']}",
     ]
     if (tail := told["latency"]) is not None:
         ms = {name: tail[f"{name}_ns"] / 1e6 for name in ("p50", "p90", "p99", "max", "bound")}

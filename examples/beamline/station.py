@@ -119,6 +119,7 @@ def summary(
         "sets_complete": figures.sets_complete,
         "sets_incomplete": [asdict(told) for told in station.sets if not told.is_complete],
         "late": figures.late,
+        "late_unknown": figures.deadline_unknown,
         "latency": None if figures.latency is None else asdict(figures.latency),
         "first_exposure": station.exposures[0] if station.exposures else None,
         "last_exposure": station.exposures[-1] if station.exposures else None,

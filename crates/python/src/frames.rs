@@ -448,6 +448,7 @@ fn of_receiver(figures: &ReceiverFigures) -> Map<String, Value> {
     put("damaged", figures.damaged.into());
     put("late", figures.late.into());
     put("with_deadline", figures.with_deadline.into());
+    put("deadline_unknown", figures.deadline_unknown.into());
     put("outages", figures.outages.into());
     put("clock", clock(figures.clock));
     let latency = figures.latency.map(|latency| {
@@ -458,6 +459,7 @@ fn of_receiver(figures: &ReceiverFigures) -> Map<String, Value> {
         })
     });
     put("latency", json!(latency));
+    put("unmeasured", figures.unmeasured.into());
     object
 }
 

@@ -86,7 +86,8 @@ def test_arrays_arrive_as_they_were_in_order_and_digested(channel: Channel) -> N
         assert len(frame.digest) == 64 and frame.nbytes == len(frame) == 70
         assert abs(frame.time_ns - time.time_ns()) < LIMIT_S * 1e9
     assert (figures.frames, figures.bytes, figures.lost_frames) == (20, 1400, 0)
-    assert figures.latency is not None and figures.latency.count == 20
+    assert figures.latency is not None and (figures.latency.count, figures.unmeasured) == (20, 0)
+    assert (figures.with_deadline, figures.late, figures.deadline_unknown) == (0, 0, 0)
     assert 0 < figures.latency.p50_ns <= figures.latency.p99_ns <= figures.latency.max_ns * 1.01
     assert receiver.report.producers_finished == 1 and receiver.report.producers_gone == []
 

@@ -115,6 +115,12 @@ pub struct FramesPushArgs {
     /// All of it is this set, and its consumers are told whether they got the whole
     #[arg(long, value_name = "NUMBER")]
     pub set: Option<u64>,
+    /// The set has so many frames, 1 to 1048576 (default: as the sizes of the files say). Say it for a pipe: consumers are
+    /// told what is missing if this is killed. If there are fewer the exit code is 2, and if there are more, which are not
+    /// sent
+    #[arg(long, value_name = "N", requires = "set",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SET_FRAMES_MAX)))]
+    pub set_frames: Option<u32>,
     /// Name of this producer: one that comes again under its name goes on with its sequence (default: a random one)
     #[arg(long, value_name = "NAME")]
     pub producer: Option<String>,
@@ -124,7 +130,7 @@ pub struct FramesPushArgs {
     /// Nanoseconds, micro- or milliseconds, ... in which a frame should be with its consumers
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub deadline: Option<Duration>,
-    /// Send so many frames a second, as far as they can be had
+    /// Send so many frames a second, as far as they can be had. Each counts as made when it was due, also if it goes later
     #[arg(long, value_name = "N", value_parser = parse_frames_per_s)]
     pub frames_per_s: Option<f64>,
     /// The way, and the channel.

@@ -4,7 +4,8 @@ use crate::support::chance::{Random, strikes, struck};
 use crate::support::job::{Running, with};
 use crate::support::proxy::Proxy;
 use crate::support::{Daemon, Scratch, noise, wait_until};
-use crate::{Got, LIMIT, by, command, drain, frame, push_all, receiver, sender, stand, status};
+use crate::{Got, LIMIT, by, command, drain, frame, push_all, receiver, sender, stand, status, told};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 use thalweg_client::frames::{
@@ -152,6 +153,42 @@ fn a_producer_that_was_killed_goes_on_under_its_name_and_one_that_leaves_is_told
     drop(maker);
     let ended = pull.end(LIMIT).expect(2);
     assert_eq!(ended.finished()["producers_gone"], serde_json::json!(["m"]));
+}
+
+#[test]
+fn a_push_that_is_killed_in_the_middle_of_a_set_leaves_word_of_which_frames_are_missing() {
+    let (scratch, daemon) = stand();
+    let (file, fifo) = (scratch.path("in"), scratch.path("fifo"));
+    let frames = 3000;
+    std::fs::write(&file, noise(1, 1000 * frames - 1)).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let (by_size, by_word) = (daemon.place("data", "file"), daemon.place("data", "pipe"));
+    let pull = |place: &str, more: &[&str]| {
+        Running::start(with(with(command(&scratch, "pull"), [place, "null:"]), more))
+    };
+    let pulls = [pull(&by_size, &["--json"]), pull(&by_word, &[])];
+    let push = |from: &Path, place: &str, more: &[&str]| {
+        let push = with(command(&scratch, "push"), [from.to_str().unwrap(), place, "--frame-bytes", "1000"]);
+        Running::start(with(with(push, ["--set", "42"]), more))
+    };
+    let first = push(&file, &by_size, &["--frames-per-s", "50"]);
+    let second = push(&fifo, &by_word, &["--set-frames", "120"]);
+    // Held open: nobody sees an end of it.
+    let mut pipe = std::fs::OpenOptions::new().read(true).write(true).open(&fifo).unwrap();
+    pipe.write_all(&noise(2, 50 * 1000)).unwrap();
+    let taken = |place: &str| status(&scratch, place)["producers"][0]["frames"].as_u64().unwrap_or(0);
+    assert!(wait_until(LIMIT, || taken(&by_size) >= 20 && taken(&by_word) == 50));
+    first.kill();
+    second.kill();
+    let [by_size, by_word] = pulls.map(|pull| pull.end(LIMIT).expect(2));
+    let came = by_size.number("frames");
+    assert!(came >= 20);
+    let set = told(&by_size, "set");
+    let missing = serde_json::json!([[came, frames]]);
+    assert_eq!((&set["set"], &set["complete"], &set["missing"]), (&42.into(), &false.into(), &missing));
+    assert_eq!(by_size.finished()["sets_incomplete"], 1);
+    let word = "set 42 has 50 of 120 frames; missing: 50..120";
+    assert!(by_word.stderr.contains(word), "{}", by_word.stderr);
 }
 
 #[test]

@@ -31,6 +31,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use support::job::Ran;
 use support::{Daemon, Scratch, noise};
 use thalweg_client::fars::{How, SshOptions};
 use thalweg_client::frames::{
@@ -175,6 +176,14 @@ pub fn status(scratch: &Scratch, place: &str) -> serde_json::Value {
     let mut command = command(scratch, "status");
     let output = command.args([place, "--json"]).output().expect("it runs");
     serde_json::from_slice(&output.stdout).unwrap_or(serde_json::Value::Null)
+}
+
+/// The first event of this name that a program told with `--json`.
+#[track_caller]
+pub fn told(ran: &Ran, event: &str) -> serde_json::Value {
+    let events = ran.stdout.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let found = events.into_iter().find(|told| told["event"] == event);
+    found.unwrap_or_else(|| panic!("no `{event}` event: {ran:?}"))
 }
 
 /// A push that finds no room.

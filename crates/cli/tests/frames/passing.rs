@@ -2,7 +2,9 @@
 
 use crate::support::job::{Running, with};
 use crate::support::{Scratch, finish, noise, wait_until};
-use crate::{LIMIT, by, command, drain, frame, how, os, push_all, receiver, sender, stand, status};
+use crate::{
+    LIMIT, by, command, drain, frame, how, os, push_all, receiver, sender, small, stand, status, told,
+};
 use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,6 +13,7 @@ use thalweg_client::frames::{
     Sender, SenderWishes,
 };
 use thalweg_mover::failure::FailureKind;
+use thalweg_mover::run::frames::wall_ns;
 
 #[test]
 fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
@@ -225,6 +228,135 @@ fn a_set_says_which_of_its_frames_are_missing() {
     let set = |number| got.sets.iter().find(|report| report.set == number).expect("a report");
     assert!(set(1).is_complete());
     assert_eq!((set(2).delivered, set(2).taken, &set(2).missing[..]), (3, 3, &[(1, 4), (5, 9)][..]));
+}
+
+#[test]
+fn a_set_that_is_not_what_was_said_of_it_is_told_at_both_ends() {
+    let (scratch, daemon) = stand();
+    let input = scratch.path("in");
+    std::fs::write(&input, noise(1, 24 * 1000 - 1)).unwrap();
+    // What is said, the frames that go, the exit code of the push and of the pull, and what the pull hears is missing.
+    for (said, sent, push_exit, pull_exit, missing) in
+        [("24", 24, 0, 0, vec![]), ("30", 24, 2, 2, vec![[24, 30]]), ("20", 20, 2, 0, vec![])]
+    {
+        let place = daemon.place("data", said);
+        let pull = Running::start(with(command(&scratch, "pull"), [place.as_str(), "null:", "--json"]));
+        let push =
+            with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "1000"]);
+        let push = with(push, ["--json", "--set", "7", "--set-frames", said]);
+        let pushed = Running::start(push).end(LIMIT).expect(push_exit);
+        assert_eq!((pushed.number("frames"), pushed.number("exit")), (sent, push_exit as u64));
+        let frames: u32 = said.parse().unwrap();
+        let set = serde_json::json!({"set": 7, "frames": frames, "pushed": sent});
+        assert_eq!(pushed.finished()["set"], set);
+        let is_told = pushed.stderr.contains(&format!("the set 7 was to have {said} frames"));
+        assert_eq!(is_told, push_exit != 0, "{}", pushed.stderr);
+        let pulled = pull.end(LIMIT).expect(pull_exit);
+        assert_eq!(pulled.number("frames"), sent);
+        let set = told(&pulled, "set");
+        assert_eq!((&set["frames"], &set["missing"]), (&frames.into(), &serde_json::json!(missing)));
+    }
+    // Cut while it is sent.
+    let place = daemon.place("data", "cut");
+    std::fs::write(&input, noise(1, 200 * 1000)).unwrap();
+    let pull = Running::start(with(command(&scratch, "pull"), [place.as_str(), "null:", "--json"]));
+    let push = with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "1000"]);
+    let push = Running::start(with(push, ["--json", "--set", "7", "--frames-per-s", "20"]));
+    let taken = || status(&scratch, &place)["producers"][0]["frames"].as_u64().unwrap_or(0);
+    assert!(wait_until(LIMIT, || taken() >= 5));
+    std::fs::OpenOptions::new().write(true).open(&input).unwrap().set_len(60 * 1000).unwrap();
+    let pushed = push.end(LIMIT).expect(5).number("frames");
+    assert!((60..200).contains(&pushed), "{pushed}");
+    let set = told(&pull.end(LIMIT).expect(2), "set");
+    assert_eq!((&set["frames"], &set["missing"]), (&200.into(), &serde_json::json!([[pushed, 200]])));
+    // Frames of no set have no number to be held to.
+    let push = with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "1000"]);
+    Running::start(with(push, ["--set-frames", "60"])).end(LIMIT).expect(1);
+}
+
+#[test]
+fn a_frame_that_comes_later_than_its_deadline_is_told_to_be_late() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "scan");
+    let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+    let maker = sender(&scratch, &place, "cam", SenderWishes::default());
+    let is_measured =
+        || taker.figures().clock.is_some() && status(&scratch, &place)["producers"][0]["clock"].is_object();
+    assert!(wait_until(LIMIT, is_measured));
+    for sequence in 0..30 {
+        let deadline_ns = [Some(1), Some(1_000_000_000_000), None][sequence as usize % 3];
+        // Made a second ago: no clock of this machine is measured so badly.
+        let time_ns = Some(wall_ns() - 1_000_000_000);
+        let made = NewFrame { time_ns, deadline_ns, ..frame("cam", sequence, 100) };
+        maker.push(made, Some(LIMIT)).unwrap();
+    }
+    maker.finish(Some(LIMIT)).unwrap();
+    let mut late = Vec::new();
+    let report = loop {
+        match taker.next(Some(LIMIT)).unwrap().expect("something, or the end") {
+            Delivery::Frame(frame) => late.push(frame.is_late()),
+            Delivery::End(report) => break report,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(late, [Some(true), Some(false), None].repeat(10));
+    let figures = report.figures;
+    assert_eq!((figures.with_deadline, figures.late, figures.deadline_unknown), (20, 10, 0));
+    assert_eq!((figures.unmeasured, figures.latency.expect("a tail").count), (0, 30));
+    // By the program, with a deadline of a nanosecond.
+    let place = daemon.place("data", "program");
+    let pulls = [&["--json"][..], &[]]
+        .map(|more| Running::start(with(with(command(&scratch, "pull"), [place.as_str(), "null:"]), more)));
+    let consumers = || status(&scratch, &place)["consumers"].as_array().map_or(0, Vec::len);
+    assert!(wait_until(LIMIT, || consumers() == 2));
+    std::fs::write(scratch.path("in"), noise(1, 100 * 1000)).unwrap();
+    let input = scratch.path("in");
+    let push = with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "1000"]);
+    let push = with(push, ["--deadline", "0.001us", "--frames-per-s", "50"]);
+    Running::start(push).end(LIMIT).expect(0);
+    let [events, text] = pulls.map(|pull| pull.end(LIMIT).expect(0));
+    let [late, unknown, all] = ["late", "deadline_unknown", "with_deadline"].map(|key| events.number(key));
+    assert!(late > 0 && late + unknown <= all && all == 100, "{late} and {unknown} of {all}");
+    let measured = events.finished()["latency"]["count"].as_u64().expect("a tail");
+    assert_eq!(measured + events.number("unmeasured"), 100);
+    let is_told = text.stderr.contains(" of 100 late") && !text.stderr.contains("; 0 of 100 late");
+    assert!(is_told, "{}", text.stderr);
+}
+
+#[test]
+fn frames_that_are_held_up_count_from_when_they_were_due() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "scan");
+    let wishes = ReceiverWishes { window_bytes: 64 << 10, channel: small(300_000), ..by(FramePolicy::Block) };
+    let taker = receiver(&scratch, &place, wishes);
+    std::fs::write(scratch.path("in"), noise(1, 100 * 100_000)).unwrap();
+    let input = scratch.path("in");
+    let push = with(command(&scratch, "push"), [input.to_str().unwrap(), &place, "--frame-bytes", "100000"]);
+    let push = with(push, ["--frames-per-s", "100", "--window", "64KiB", "--json"]);
+    let push = Running::start(push);
+    // Nobody takes anything while all of them become due.
+    let taken = || status(&scratch, &place)["producers"][0]["frames"].as_u64().unwrap_or(0);
+    assert!(wait_until(LIMIT, || taken() >= 1));
+    std::thread::sleep(Duration::from_secs(4));
+    let mut made_ns = Vec::new();
+    let report = loop {
+        match taker.next(Some(LIMIT)).unwrap().expect("something, or the end") {
+            Delivery::Frame(frame) => made_ns.push(frame.time_ns),
+            Delivery::End(report) => break report,
+            other => panic!("{other:?}"),
+        }
+    };
+    let pushed = push.end(LIMIT).expect(0);
+    let blocked_s = pushed.finished()["blocked_s"].as_f64().unwrap();
+    assert!(blocked_s > 2.0, "held up for {blocked_s} s only");
+    // A hundredth of a second apart, whatever they waited for.
+    assert_eq!(made_ns.len(), 100);
+    for (number, made_ns) in made_ns.iter().map(|ns| ns.saturating_sub(made_ns[0])).enumerate() {
+        let off_ns = made_ns.abs_diff(number as u64 * 10_000_000);
+        assert!(off_ns < 1_000_000_000, "frame {number} was made {made_ns} ns after the first");
+    }
+    let longest_ns = report.figures.latency.expect("a tail").max_ns;
+    assert!(longest_ns > 1_000_000_000, "{longest_ns}");
 }
 
 #[test]

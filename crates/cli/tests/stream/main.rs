@@ -52,6 +52,7 @@ pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// A link and a mover that wait for nobody for long, and a rest that is longer than either would wait.
 pub const IMPATIENT: [&str; 4] = ["--stall-timeout", "5s", "--patience", "6s"];
+/// The rest.
 pub const REST: Duration = Duration::from_secs(12);
 
 /// `thalweg stream`, with the ticket of the daemon here if there is one.

@@ -205,15 +205,70 @@ pub fn cut(from: &mut dyn Read, cut: &Cut, sink: &mut dyn FnMut(NewFrame) -> Res
     }
 }
 
+/// Frames that [`cut`] makes of these files as they are now. `None` where that cannot be known before they are read: of a
+/// pipe, and of an empty file, which may be one of the kernel's that does not tell its size.
+pub fn count_cut<'a>(files: impl IntoIterator<Item = &'a Path>, frame_bytes: u64) -> Option<u64> {
+    files.into_iter().try_fold(0u64, |frames, file| {
+        let bytes = regular_bytes(file).filter(|&bytes| bytes > 0 && frame_bytes > 0)?;
+        frames.checked_add(bytes.div_ceil(frame_bytes))
+    })
+}
+
+/// Frames that [`by_index`] reads by these indexes; `None` where one of them is a pipe, which can be read only once.
+///
+/// # Errors
+/// When one cannot be read; `Usage` for what is no index.
+pub fn count_indexed<'a>(indexes: impl IntoIterator<Item = &'a Path>) -> Result<Option<u64>> {
+    let mut frames = 0;
+    for index in indexes {
+        if regular_bytes(index).is_none() {
+            return Ok(None);
+        }
+        each_row(index, &mut |_, _| {
+            frames += 1;
+            Ok(())
+        })?;
+    }
+    Ok(Some(frames))
+}
+
+/// Size of a regular file, also by a link to it.
+fn regular_bytes(file: &Path) -> Option<u64> {
+    std::fs::metadata(file).ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len())
+}
+
 /// Reads the frames that an index names, from the files beside it, as they were delivered.
 ///
 /// # Errors
 /// What `sink` says; `Damage` for a frame that is not what its digest says; `Usage` for what is no index.
 pub fn by_index(index: &Path, sink: &mut dyn FnMut(NewFrame) -> Result<()>) -> Result<()> {
     let directory = index.parent().unwrap_or(Path::new("."));
+    let mut open: Option<(String, File)> = None;
+    each_row(index, &mut |number, row| {
+        if open.as_ref().is_none_or(|(name, _)| *name != row.file) {
+            let path = directory.join(&row.file);
+            let file = File::open(&path).map_err(|error| at("read frames", &path, &error))?;
+            open = Some((row.file.clone(), file));
+        }
+        let Some((_, file)) = &mut open else { return Ok(()) };
+        let mut payload = Vec::new();
+        let read = file
+            .seek(SeekFrom::Start(row.offset))
+            .and_then(|_| file.take(row.bytes).read_to_end(&mut payload));
+        read.map_err(|error| at("read frames", index, &error))?;
+        if payload.len() as u64 != row.bytes || blake3::hash(&payload).to_string() != row.digest {
+            let mut failure = bad_line(index, number, "the frame is not what its digest says");
+            failure.kind = FailureKind::Damage;
+            return Err(failure.in_range(row.offset, row.offset + row.bytes));
+        }
+        sink(NewFrame { payload: Payload::from(payload), ..row.frame })
+    })
+}
+
+/// Reads the lines of an index that name frames, each with its number from 1 on.
+fn each_row(index: &Path, sink: &mut dyn FnMut(u64, Row) -> Result<()>) -> Result<()> {
     let file = File::open(index).map_err(|error| at("read an index", index, &error))?;
     let mut lines = BufReader::new(file);
-    let mut open: Option<(String, File)> = None;
     let mut number = 0u64;
     loop {
         let mut line = String::new();
@@ -222,33 +277,18 @@ pub fn by_index(index: &Path, sink: &mut dyn FnMut(NewFrame) -> Result<()>) -> R
             return Ok(());
         }
         number += 1;
-        let bad = |what: &str| {
-            let cause = format!("{}, line {number}: {what}", shown(index));
-            Failure::new(FailureKind::Usage, "read an index", cause)
-        };
-        let row: Value = serde_json::from_str(&line).map_err(|_| bad("it is not JSON"))?;
+        let row: Value =
+            serde_json::from_str(&line).map_err(|_| bad_line(index, number, "it is not JSON"))?;
         if row.get("lost").is_some() || row.get("set_over").is_some() {
             continue;
         }
-        let row = Row::read(&row).ok_or_else(|| bad("it does not name a frame"))?;
-        if open.as_ref().is_none_or(|(name, _)| *name != row.file) {
-            let path = directory.join(&row.file);
-            let file = File::open(&path).map_err(|error| at("read frames", &path, &error))?;
-            open = Some((row.file.clone(), file));
-        }
-        let Some((_, file)) = &mut open else { continue };
-        let mut payload = Vec::new();
-        let read = file
-            .seek(SeekFrom::Start(row.offset))
-            .and_then(|_| file.take(row.bytes).read_to_end(&mut payload));
-        read.map_err(|error| at("read frames", index, &error))?;
-        if payload.len() as u64 != row.bytes || blake3::hash(&payload).to_string() != row.digest {
-            let mut failure = bad("the frame is not what its digest says");
-            failure.kind = FailureKind::Damage;
-            return Err(failure.in_range(row.offset, row.offset + row.bytes));
-        }
-        sink(NewFrame { payload: Payload::from(payload), ..row.frame })?;
+        sink(number, Row::read(&row).ok_or_else(|| bad_line(index, number, "it does not name a frame"))?)?;
     }
+}
+
+fn bad_line(index: &Path, number: u64, what: &str) -> Failure {
+    let cause = format!("{}, line {number}: {what}", shown(index));
+    Failure::new(FailureKind::Usage, "read an index", cause)
 }
 
 /// A line of an index.
@@ -383,6 +423,44 @@ mod tests {
             std::fs::write(&index, text.replace("frames-000000.raw", bad)).unwrap();
             assert_eq!(by_index(&index, &mut nothing).unwrap_err().kind, FailureKind::Usage);
         }
+    }
+
+    #[test]
+    fn the_frames_of_files_are_counted_before_they_are_read_where_their_sizes_say_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: usize| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, vec![7; bytes]).unwrap();
+            path
+        };
+        let (whole, with_rest, empty) = (file("whole", 8), file("rest", 9), file("empty", 0));
+        for (path, truth) in [(&whole, 2), (&with_rest, 3)] {
+            let mut frames = 0;
+            let how = Cut { frame_bytes: 4, ..Cut::default() };
+            cut(&mut File::open(path).unwrap(), &how, &mut |_| {
+                frames += 1;
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!((frames, count_cut([path.as_path()], 4)), (truth, Some(truth)));
+        }
+        assert_eq!(count_cut([whole.as_path(), &with_rest], 4), Some(5));
+        assert_eq!(count_cut([whole.as_path(), &empty], 4), None);
+        assert_eq!(count_cut([whole.as_path(), Path::new("/dev/null")], 4), None);
+        assert_eq!(count_cut([whole.as_path(), &directory.path().join("missing")], 4), None);
+        assert_eq!(count_cut([whole.as_path()], 0), None);
+        // Of an index by its lines, and not by those of what was lost.
+        let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+        for sequence in 0..3 {
+            files.frame(&frame(sequence, &[sequence as u8; 5])).unwrap();
+        }
+        let report = SetReport { set: 4, frames: 4, delivered: 3, taken: 3, missing: vec![(3, 4)] };
+        files.set_over(&report).unwrap();
+        files.close().unwrap();
+        let index = directory.path().join("frames-000000.jsonl");
+        assert_eq!(count_indexed([index.as_path(), &index]).unwrap(), Some(6));
+        assert_eq!(count_indexed([index.as_path(), Path::new("/dev/null")]).unwrap(), None);
+        assert_eq!(count_indexed([whole.as_path()]).unwrap_err().kind, FailureKind::Usage);
     }
 
     #[test]

@@ -250,6 +250,7 @@ impl Consumer {
         let frame = Frame::new(head, payload, latency.map(|(time_ns, _)| time_ns));
         self.figures.with_deadline += u64::from(frame.deadline_ns.is_some());
         self.figures.late += u64::from(frame.is_late() == Some(true));
+        self.figures.deadline_unknown += u64::from(frame.deadline_ns.is_some() && frame.is_late().is_none());
         out.push_back(Delivery::Frame(frame));
     }
 
@@ -362,6 +363,7 @@ impl Consumer {
         ReceiverFigures {
             lost: self.lost.iter().map(|(reason, count)| (*reason, *count)).collect(),
             latency: self.tails.latency(),
+            unmeasured: self.tails.unmeasured(),
             clock: self.clock,
             ..self.figures.clone()
         }
@@ -380,6 +382,46 @@ impl Consumer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::Digest;
+    use thalweg_wire::message::HubStamp;
+
+    #[test]
+    fn a_frame_without_a_measured_clock_is_told_as_that_and_has_not_kept_its_deadline() {
+        let mut consumer = Consumer::new(Window { bytes: 1 << 20, items: 16 }, FrameFrom::Start, false);
+        consumer.subscribed(1);
+        let exact = ClockOffset { offset_ns: 0, bound_ns: 0 };
+        let arrives = |consumer: &mut Consumer, number, clock, deadline_ns| {
+            let stamp = Some(HubStamp { taken_ns: 1_500, clock });
+            let item = Item::Frame(Box::new(FrameHead {
+                producer: ProducerId::new("cam").unwrap(),
+                sequence: number,
+                set: None,
+                time_ns: 1_000,
+                deadline_ns,
+                dtype: String::new(),
+                shape: Vec::new(),
+                metadata: Vec::new(),
+                payload_bytes: 0,
+                digest: Digest::default(),
+                stamp,
+            }));
+            assert!(consumer.begin(1, number, &item).unwrap());
+            consumer.arrived(1, number, item, Payload::default(), 2_000).unwrap();
+            let Some(Delivery::Frame(frame)) = consumer.take_next() else { panic!("a frame") };
+            (frame.latency_ns, frame.is_late())
+        };
+        // Neither clock, then only the producer's, is measured.
+        assert_eq!(arrives(&mut consumer, 0, UNKNOWN, Some(1)), (None, None));
+        assert_eq!(arrives(&mut consumer, 1, exact, Some(u64::MAX)), (None, None));
+        assert_eq!(consumer.figures().latency, None);
+        consumer.set_clock(exact);
+        assert_eq!(arrives(&mut consumer, 2, UNKNOWN, None), (None, None));
+        assert_eq!(arrives(&mut consumer, 3, exact, Some(999)), (Some(1_000), Some(true)));
+        assert_eq!(arrives(&mut consumer, 4, exact, Some(1_000)), (Some(1_000), Some(false)));
+        let figures = consumer.figures();
+        assert_eq!((figures.with_deadline, figures.late, figures.deadline_unknown), (4, 1, 2));
+        assert_eq!((figures.frames, figures.unmeasured, figures.latency.unwrap().count), (5, 3, 2));
+    }
 
     #[test]
     fn a_producer_that_says_again_that_it_finished_counts_once() {

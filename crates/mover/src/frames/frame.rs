@@ -229,8 +229,12 @@ pub struct ReceiverFigures {
     pub late: u64,
     /// Frames with a deadline.
     pub with_deadline: u64,
-    /// From made to received.
+    /// Of those, the ones of which nobody knows whether they were late: without a measured clock, neither kept nor missed.
+    pub deadline_unknown: u64,
+    /// From made to received, of the frames that could be measured.
     pub latency: Option<Latency>,
+    /// Frames that are not in it: a clock, the producer's when the hub took the frame or ours, was not measured yet.
+    pub unmeasured: u64,
     /// Our clock against the hub's.
     pub clock: Option<ClockOffset>,
     /// Links lost.
@@ -247,7 +251,7 @@ impl ReceiverFigures {
 /// The tail of latencies, by the hub's clock, from a histogram: each figure is at most 1 % above what was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Latency {
-    /// Frames measured.
+    /// Frames measured; those of [`ReceiverFigures::unmeasured`] are in none of the figures.
     pub count: u64,
     /// Nanoseconds that half of the frames did not exceed.
     pub p50_ns: u64,

@@ -58,6 +58,11 @@ impl Tails {
         self.mean_bytes += (bytes as f64 - self.mean_bytes) / self.frames as f64;
     }
 
+    /// Frames that came, and of which no time is known.
+    pub fn unmeasured(&self) -> u64 {
+        self.frames.saturating_sub(self.count)
+    }
+
     /// What it shows; `None` without a time.
     pub fn latency(&self) -> Option<Latency> {
         if self.count == 0 {
@@ -135,6 +140,19 @@ mod tests {
     #[test]
     fn without_a_time_there_is_no_tail() {
         assert_eq!(Tails::default().latency(), None);
+    }
+
+    #[test]
+    fn frames_without_a_time_are_counted_and_are_in_no_rank() {
+        let mut tails = Tails::default();
+        for time_ns in [None, None, Some(50), Some(60), None] {
+            tails.came(1);
+            if let Some(time_ns) = time_ns {
+                tails.add(time_ns, 0);
+            }
+        }
+        let tail = tails.latency().unwrap();
+        assert_eq!((tails.unmeasured(), tail.count, tail.p50_ns, tail.max_ns), (3, 2, 50, 60));
     }
 
     #[test]

@@ -158,15 +158,17 @@ class ReceiverFigures:
     #: Frames that came again and were dropped; that came damaged and were asked for again.
     again: int
     damaged: int
-    #: Frames that came later than their deadline; that had one.
+    #: Frames that came later than their deadline; that had one; of which it is not known, for want of a measured clock.
     late: int
     with_deadline: int
+    deadline_unknown: int
     #: Links lost.
     outages: int
     #: Our clock against the hub's.
     clock: Clock | None
-    #: The tail.
+    #: The tail, and the frames that are not in it, because a clock was not measured yet.
     latency: Latency | None
+    unmeasured: int
 
     @staticmethod
     def _of(told: dict[str, Any]) -> ReceiverFigures:

@@ -137,10 +137,10 @@ fn tell_end(teller: Teller, report: &ConsumerReport, files: u64, took: Duration,
         "event": "finished", "exit": exit.code(), "frames": figures.frames, "bytes": figures.bytes,
         "lost": lost_json(&figures.lost), "sets_complete": figures.sets.0, "sets_incomplete": figures.sets.1,
         "again": figures.again, "damaged": figures.damaged, "late": figures.late,
-        "with_deadline": figures.with_deadline, "latency": latency_json(figures.latency),
-        "clock": clock_json(figures.clock), "outages": figures.outages, "files": files,
-        "producers_finished": report.producers_finished, "producers_gone": report.producers_gone,
-        "seconds": took.as_secs_f64(),
+        "with_deadline": figures.with_deadline, "deadline_unknown": figures.deadline_unknown,
+        "latency": latency_json(figures.latency), "unmeasured": figures.unmeasured, "clock": clock_json(figures.clock),
+        "outages": figures.outages, "files": files, "producers_finished": report.producers_finished,
+        "producers_gone": report.producers_gone, "seconds": took.as_secs_f64(),
     });
     teller.tell(&event, || {
         let mut line = format!(
@@ -156,8 +156,17 @@ fn tell_end(teller: Teller, report: &ConsumerReport, files: u64, took: Duration,
         if figures.with_deadline > 0 {
             line.push_str(&format!("; {} of {} late", figures.late, figures.with_deadline));
         }
+        if figures.deadline_unknown > 0 {
+            line.push_str(&format!(", {} not known to be in time", units::count(figures.deadline_unknown)));
+        }
         if let Some(latency) = figures.latency {
             line.push_str(&format!("; {}; clock {}", latency_text(latency), clock_text(figures.clock)));
+        }
+        if figures.unmeasured > 0 {
+            let frames = units::count(figures.unmeasured);
+            line.push_str(&format!(
+                "; latency of {frames} frames not known: they came before both clocks were measured"
+            ));
         }
         if !report.producers_gone.is_empty() {
             line.push_str(&format!("; went away without finishing: {}", report.producers_gone.join(", ")));

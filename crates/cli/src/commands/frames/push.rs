@@ -3,7 +3,7 @@
 use super::{Teller, clock_json, clock_text, link_settings};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{signals, units};
+use crate::{show, signals, units};
 use serde_json::json;
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
@@ -17,11 +17,14 @@ use thalweg_client::frames::files::{self, Cut};
 use thalweg_client::frames::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, Sender, SenderWishes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Stop;
+use thalweg_mover::run::frames::wall_ns;
 use thalweg_wire::limits;
 use thalweg_wire::path::Escaped;
 
 /// Between two looks whether it shall stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// What is due later than after so many seconds is due then: 30 years.
+const DUE_MAX_S: f64 = 1e9;
 
 /// Sends frames until there are no more.
 ///
@@ -32,6 +35,7 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
     let Some((place, from)) = args.places.split_last() else {
         return Err(Failure::new(FailureKind::Usage, "read the command line", "the channel is missing"));
     };
+    let whole = Whole::of(args, from)?;
     let stop = Arc::new(Stop::default());
     let telling = "stopping: what was read goes to the hub first; once more to stop at once";
     let signal = signals::stop_on(stop.clone(), (!args.link.quiet).then_some(telling))?;
@@ -48,12 +52,28 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
     };
     let began = Instant::now();
     let sender = Sender::open(place, args.link.how(places), wishes)?;
-    let job = Job { args, sender: &sender, stop: &stop, began, sent: Cell::new(0) };
+    let job = Job {
+        args,
+        whole,
+        sender: &sender,
+        stop: &stop,
+        pace: Cell::new(None),
+        sent: Cell::new(0),
+        has_more: Cell::new(false),
+    };
     let report = job.run(from);
     match report {
         Ok(report) => {
-            let exit = if stop.is_asked() { signal.exit() } else { Exit::Done };
-            tell_end(teller, &report, began.elapsed(), exit);
+            let unlike = whole.and_then(|whole| whole.unlike(job.sent.get(), job.has_more.get()));
+            let exit = match &unlike {
+                _ if stop.is_asked() => signal.exit(),
+                None => Exit::Done,
+                Some((_, exit)) => *exit,
+            };
+            tell_end(teller, &report, whole.map(|whole| (whole, job.sent.get())), began.elapsed(), exit);
+            if let Some((failure, _)) = unlike.filter(|_| !stop.is_asked()) {
+                show::failure(&failure);
+            }
             Ok(exit)
         }
         Err(failure) => {
@@ -66,23 +86,105 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
     }
 }
 
+/// The set that all of it is, where its frames are known before the first.
+#[derive(Debug, Clone, Copy)]
+struct Whole {
+    set: u64,
+    frames: u32,
+    /// Somebody said so; else the files do.
+    is_told: bool,
+}
+
+impl Whole {
+    /// `None` without a set, and where only the end will show how many there are.
+    fn of(args: &FramesPushArgs, from: &[OsString]) -> Result<Option<Whole>> {
+        let Some(set) = args.set else { return Ok(None) };
+        if let Some(frames) = args.set_frames {
+            return Ok(Some(Whole { set, frames, is_told: true }));
+        }
+        let sources = || from.iter().map(Path::new);
+        let counted = match args.index {
+            true => files::count_indexed(sources())?,
+            // What stands under that name is not what is read.
+            false if from.iter().any(|source| source == "-") => None,
+            false => files::count_cut(sources(), args.frame_bytes.unwrap_or(0)),
+        };
+        let Some(frames) = counted.filter(|&frames| frames > 0) else { return Ok(None) };
+        let frames = u32::try_from(frames).ok().filter(|&frames| frames <= limits::SET_FRAMES_MAX);
+        Ok(Some(Whole { set, frames: frames.ok_or_else(too_many)?, is_told: false }))
+    }
+
+    /// What is wrong, and costs, if so many were pushed in the end, or there were more.
+    fn unlike(self, pushed: u64, has_more: bool) -> Option<(Failure, Exit)> {
+        let Whole { set, frames, is_told } = self;
+        let what = match has_more {
+            true => "there are more: the others were not sent".to_owned(),
+            false if pushed < u64::from(frames) => {
+                format!("there were {pushed}: consumers are told that {pushed}..{frames} are missing")
+            }
+            false => return None,
+        };
+        let (kind, exit, said) = match is_told {
+            true => (FailureKind::Usage, Exit::Partial, "was to have"),
+            false => (FailureKind::Changed, Exit::Changed, "had, by the files as they were at first,"),
+        };
+        let cause = format!("the set {set} {said} {frames} frames, and {what}");
+        Some((Failure::new(kind, "push frames", cause), exit))
+    }
+}
+
+fn too_many() -> Failure {
+    Failure::new(FailureKind::Usage, "push frames", "a set has at most 1048576 frames")
+}
+
+/// Frames at a steady rate, from the first on.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    began: Instant,
+    per_s: f64,
+}
+
+impl Pace {
+    /// When a frame is due.
+    fn due(self, number: u64) -> Instant {
+        self.began + Duration::from_secs_f64((number as f64 / self.per_s).min(DUE_MAX_S))
+    }
+
+    /// When a frame was due, in nanoseconds since 1970, where it is `now`, and by the clock on the wall `now_ns`; `now_ns`
+    /// itself if it is not due yet.
+    fn due_ns(self, number: u64, (now, now_ns): (Instant, u64)) -> u64 {
+        let late = now.saturating_duration_since(self.due(number));
+        now_ns.saturating_sub(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
 struct Job<'a> {
     args: &'a FramesPushArgs,
+    whole: Option<Whole>,
     sender: &'a Sender,
     stop: &'a Stop,
-    began: Instant,
+    /// Once the first frame is there.
+    pace: Cell<Option<Pace>>,
     sent: Cell<u64>,
+    /// There was a frame beyond the whole.
+    has_more: Cell<bool>,
 }
 
 impl Job<'_> {
     fn run(&self, from: &[OsString]) -> Result<ProducerReport> {
+        // Before its first frame: who is killed among them has said what there should be.
+        if let Some(whole) = self.whole {
+            self.sender.declare_set(whole.set, whole.frames)?;
+        }
         for source in from {
             match self.read(source) {
+                Err(_) if self.has_more.get() => break,
                 Err(failure) if failure.kind == FailureKind::Stopped && self.stop.is_asked() => break,
                 other => other?,
             }
         }
         if let Some(set) = self.args.set
+            && self.whole.is_none()
             && self.sent.get() > 0
         {
             let frames = u32::try_from(self.sent.get()).unwrap_or(u32::MAX);
@@ -122,21 +224,20 @@ impl Job<'_> {
     fn push(&self, frame: NewFrame) -> Result<()> {
         let (args, sent) = (self.args, self.sent.get());
         let stopped = || Failure::new(FailureKind::Stopped, "push frames", "stopped on request");
-        if let Some(rate) = args.frames_per_s {
-            let due = self.began + Duration::from_secs_f64(sent as f64 / rate);
-            while Instant::now() < due && !self.stop.is_asked() {
-                std::thread::sleep(due.saturating_duration_since(Instant::now()).min(LOOK_AGAIN));
-            }
-        }
         let index = u32::try_from(sent).unwrap_or(u32::MAX);
-        if args.set.is_some() && index >= limits::SET_FRAMES_MAX {
-            return Err(Failure::new(FailureKind::Usage, "push frames", "a set has at most 1048576 frames"));
+        if self.whole.is_some_and(|whole| index >= whole.frames) {
+            self.has_more.set(true);
+            return Err(Failure::new(FailureKind::Usage, "push frames", "the set has no more frames"));
         }
+        if args.set.is_some() && index >= limits::SET_FRAMES_MAX {
+            return Err(too_many());
+        }
+        let due_ns = args.frames_per_s.map(|per_s| self.wait_until_due(per_s, sent));
         let frame = NewFrame {
             set: args.set.map(|set| (set, index)).or(frame.set),
             deadline_ns: args.deadline.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
-            // When it was made is when it is sent, as a detector's would be.
-            time_ns: None,
+            // When it was made is when it is sent, or was due, as a detector's would be: who is held up is not made later.
+            time_ns: due_ns,
             ..frame
         };
         let prepared = self.sender.prepare(frame)?;
@@ -151,25 +252,101 @@ impl Job<'_> {
         }
         Err(stopped())
     }
+
+    /// Waits until a frame is due, or it shall stop; when it was due, in nanoseconds since 1970.
+    fn wait_until_due(&self, per_s: f64, number: u64) -> u64 {
+        let pace = self.pace.get().unwrap_or_else(|| Pace { began: Instant::now(), per_s });
+        self.pace.set(Some(pace));
+        let due = pace.due(number);
+        while Instant::now() < due && !self.stop.is_asked() {
+            std::thread::sleep(due.saturating_duration_since(Instant::now()).min(LOOK_AGAIN));
+        }
+        pace.due_ns(number, (Instant::now(), wall_ns()))
+    }
 }
 
-fn tell_end(teller: Teller, report: &ProducerReport, took: Duration, exit: Exit) {
+/// `whole`: the set, and how many of its frames were pushed.
+fn tell_end(
+    teller: Teller,
+    report: &ProducerReport,
+    whole: Option<(Whole, u64)>,
+    took: Duration,
+    exit: Exit,
+) {
     let figures = &report.figures;
     let event = json!({
         "event": "finished", "exit": exit.code(), "producer": report.producer, "frames": figures.frames,
         "bytes": figures.bytes, "next_sequence": report.frames, "again": figures.again,
         "blocked_s": figures.blocked_ns as f64 / 1e9, "outages": figures.outages,
         "clock": clock_json(figures.clock), "seconds": took.as_secs_f64(),
+        "set": whole.map(|(whole, pushed)| json!({"set": whole.set, "frames": whole.frames, "pushed": pushed})),
     });
     teller.tell(&event, || {
+        let set = whole.filter(|(whole, pushed)| *pushed < u64::from(whole.frames));
+        let set =
+            set.map(|(whole, pushed)| format!("; {pushed} of {} of the set {}", whole.frames, whole.set));
         format!(
-            "{} frames, {} in {:.2} s as {}; the hub has all of them; waited {} for room; clock {}",
+            "{} frames, {} in {:.2} s as {}; the hub has all of them{}; waited {} for room; clock {}",
             units::count(figures.frames),
             units::size(figures.bytes),
             took.as_secs_f64(),
             report.producer,
+            set.unwrap_or_default(),
             units::time(figures.blocked_ns as f64 / 1e9),
             clock_text(figures.clock),
         )
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paced_frame_was_made_when_it_was_due_however_long_it_was_held_up() {
+        const NOW_NS: u64 = 1_790_000_000_000_000_000;
+        let pace = Pace { began: Instant::now(), per_s: 1000.0 };
+        // Number, milliseconds after the first in which it is pushed, how long ago it was due then.
+        for (number, after_ms, late_ms) in
+            [(0, 0, 0), (0, 250, 250), (700, 700, 0), (700, 2200, 1500), (9, 5, 0)]
+        {
+            let now = pace.began + Duration::from_millis(after_ms);
+            let told = pace.due_ns(number, (now, NOW_NS));
+            // To the nanosecond, but for the one that a float rounds.
+            assert!(told.abs_diff(NOW_NS - late_ms * 1_000_000) <= 1, "{number} after {after_ms} ms");
+            assert!(told <= NOW_NS, "made later than now");
+        }
+        // Of frames that wait together each is as late as it is.
+        let held_up = (pace.began + Duration::from_secs(2), NOW_NS);
+        let told = |number| pace.due_ns(number, held_up);
+        assert!((1..1000).all(|number| told(number) > told(number - 1)));
+    }
+
+    #[test]
+    fn a_pace_that_hardly_goes_on_and_a_clock_before_1970_break_nothing() {
+        let pace = Pace { began: Instant::now(), per_s: f64::MIN_POSITIVE };
+        assert_eq!(pace.due(u64::MAX), pace.began + Duration::from_secs(1_000_000_000));
+        assert_eq!(pace.due(0), pace.began);
+        assert_eq!(pace.due_ns(0, (pace.began + Duration::from_secs(9), 5)), 0);
+    }
+
+    #[test]
+    fn a_set_that_is_not_what_was_said_costs_an_exit_code_by_who_said_it() {
+        let exit = |is_told, pushed, has_more| {
+            let whole = Whole { set: 42, frames: 1440, is_told };
+            whole.unlike(pushed, has_more).map(|(failure, exit)| {
+                assert!(failure.cause.contains("42") && failure.cause.contains("1440"), "{failure}");
+                exit
+            })
+        };
+        assert_eq!((exit(true, 1440, false), exit(false, 1440, false)), (None, None));
+        assert_eq!(
+            (exit(true, 700, false), exit(true, 1440, true)),
+            (Some(Exit::Partial), Some(Exit::Partial))
+        );
+        assert_eq!(
+            (exit(false, 700, false), exit(false, 1440, true)),
+            (Some(Exit::Changed), Some(Exit::Changed))
+        );
+    }
 }

@@ -2,11 +2,12 @@
 //! into `thalweg stream`; at the other end the file is read as it grows. Near, over loopback, and over a distance.
 //!
 //! Frames of 1 MB, a thousand a second as far as the machine carries them, go from memory to memory by `thalweg frames`, which
-//! tells their tail itself.
+//! tells their tail itself. Of those that came before both clocks were measured no lag is known: how many they are stands in
+//! the sample (`unmeasured`).
 //!
-//! A message's lag runs from its write, or from when the write was due if those before it held it up: a path that cannot
-//! carry the rate shows as lag, not as a slower writer. It ends when the last byte of the message was read, which is
-//! looked for every [`LOOK`]; so much is in each.
+//! A message's lag runs from its write, or from when the write was due if those before it held it up; a frame's always from
+//! when it was due: a path that cannot carry the rate shows as lag, not as a slower writer. It ends when the last byte of the
+//! message was read, which is looked for every [`LOOK`]; so much is in each.
 
 use super::{Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{Host, PathWish, Testbed};
@@ -222,6 +223,7 @@ impl Stand {
             .with("message_size", super::bytes(FRAME_BYTES))
             .with("period", seconds(1.0 / f64::from(FRAMES_PER_S)))
             .measured("frames_per_s", count as f64 / pushed.number("seconds").max(1e-9), "1")
+            .measured("unmeasured", pulled.number("unmeasured"), "1")
             .predicted("lag", self.rtt.as_secs_f64() / 2.0, "s");
         let latency = &pulled.finished["latency"];
         let of = |name: &str| latency[name].as_f64().unwrap_or(f64::NAN);
