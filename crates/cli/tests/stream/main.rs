@@ -50,9 +50,9 @@ use support::{Scratch, wait_until};
 /// Longest that any of these may take.
 pub const LIMIT: Duration = Duration::from_secs(180);
 
-/// A link and a mover that wait for nobody for long, and a rest that is longer than either would wait.
+/// Options of a mover that waits for nobody for long.
 pub const IMPATIENT: [&str; 4] = ["--stall-timeout", "5s", "--patience", "6s"];
-/// The rest.
+/// Longer than that one waits for anything.
 pub const REST: Duration = Duration::from_secs(12);
 
 /// `thalweg stream`, with the ticket of the daemon here if there is one.

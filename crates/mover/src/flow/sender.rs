@@ -217,7 +217,9 @@ impl Sender {
             Phase::Open => flow.is_ended || flow.from.0 < flow.end().0,
             Phase::Rewinding(_) | Phase::Settled { .. } => false,
         };
-        !self.is_finished && (self.is_last || self.flows.values().any(waits))
+        // The last of a pipe has begun before its first byte comes: the end is waited for when nothing can come any more.
+        let is_over = self.is_last && self.flows.values().all(Flow::is_settled);
+        !self.is_finished && (is_over || self.flows.values().any(waits))
     }
 
     /// A flow begins. Pieces may be pushed after it was rewound.
@@ -638,6 +640,20 @@ mod tests {
         let progress = sender.progress();
         assert!(progress.is_at_rest() && progress.marked_bytes < progress.read_bytes, "{progress:?}");
         assert!(sender.has_room());
+    }
+
+    #[test]
+    fn a_pipe_that_rests_waits_for_nobody_though_no_other_flow_will_come() {
+        let mut sender = open(64 << 10);
+        sender.last();
+        assert!(!sender.awaits_peer(), "nothing was read of it yet");
+        push_byte(&mut sender, 0);
+        assert!(sender.awaits_peer());
+        let marks = FlowMessage::Mark(vec![mark(1, Digest([0; 32]))]);
+        sender.hear(TransferMessage::Flow(marks)).unwrap();
+        assert!(!sender.awaits_peer(), "all of it is durable");
+        sender.end(EntryId(0));
+        assert!(sender.awaits_peer());
     }
 
     #[test]
