@@ -3013,7 +3013,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__push)
-            opts="-q -h --frame-bytes --index --dtype --shape --set --producer --durable --deadline --frames-per-s --ticket --window --streams --memory --record --spill-size --unattended --stall-timeout --patience --state --quiet --json --config --help"
+            opts="-q -h --frame-bytes --index --dtype --shape --set --set-frames --producer --durable --deadline --frames-per-s --ticket --window --streams --memory --record --spill-size --unattended --stall-timeout --patience --state --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3032,6 +3032,10 @@ _thalweg() {
                     return 0
                     ;;
                 --set)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --set-frames)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
