@@ -474,8 +474,8 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
     // Of one run only one of both: who kills guard and keeper of the same run has nobody left who knows.
     let mut met: BTreeSet<String> = BTreeSet::new();
     let each = strikes(4);
-    // Keepers, watches, links.
-    let mut left = [each; 3];
+    // Keepers, watches, links: all of them are struck until the last is.
+    let mut strikes = [0; 3];
     let mut names = Vec::new();
     let mut running = start(watch(&more));
     // As many keepers as that are met however slow the machine is.
@@ -486,13 +486,12 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
         took if took > at_most => true,
         took => !is_asked && met >= wanted && took > Duration::from_secs(quick_or_torture(60, 600)),
     };
-    while left.iter().any(|count| *count > 0) && !is_over(met.len() as u64) {
+    while strikes.iter().any(|count| *count < each) && !is_over(met.len() as u64) {
         let name = format!("shot{}", names.len());
         bench.put(&name, &vec![7; 1000 + chance.below(100_000) as usize]);
         names.push(name);
         std::thread::sleep(Duration::from_millis(chance.below(300)));
-        let kinds: Vec<usize> = (0..left.len()).filter(|kind| left[*kind] > 0).collect();
-        match kinds[chance.below(kinds.len() as u64) as usize] {
+        match chance.below(3) as usize {
             0 => {
                 let of_new_runs: Vec<(i32, String)> =
                     keepers(&state).into_iter().filter(|(_, record)| !met.contains(record)).collect();
@@ -502,18 +501,18 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
                 let (pid, record) = &of_new_runs[chance.below(of_new_runs.len() as u64) as usize];
                 if kill(nix::unistd::Pid::from_raw(*pid), Signal::SIGKILL).is_ok() {
                     met.insert(record.clone());
-                    left[0] -= 1;
+                    strikes[0] += 1;
                 }
             }
             1 => {
                 running.kill().unwrap();
                 running.wait().unwrap();
                 running = start(watch(&more));
-                left[1] -= 1;
+                strikes[1] += 1;
             }
             _ => {
                 proxy.cut();
-                left[2] -= 1;
+                strikes[2] += 1;
             }
         }
     }
@@ -525,7 +524,7 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
     analysed_once(&bench, &names);
     arrived_whole(&bench.source, &bench.destination, &names);
     assert_eq!(keepers(&state), [], "nobody is left");
-    let [of_keepers, of_watches, cuts] = left.map(|left| each - left);
+    let [of_keepers, of_watches, cuts] = strikes;
     struck(&format!(
         "watch: {of_keepers} kills of keepers or guards, {of_watches} of the watch, {cuts} cuts of the link; {} items \
          arrived and were analysed once",
