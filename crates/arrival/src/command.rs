@@ -10,7 +10,9 @@
 
 use crate::machine::Outcome;
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid};
+use rustix::process::{
+    Pid, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, set_child_subreaper, wait, waitid,
+};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -120,6 +122,19 @@ impl RunPlace {
         Ok(Some(Outcome::Unknown))
     }
 
+    /// The command's process, once its keeper has said so.
+    fn known_command(&self) -> Option<u32> {
+        // Without the end of its line it is not all of the number.
+        std::fs::read_to_string(&self.pid).ok()?.strip_suffix('\n')?.parse().ok()
+    }
+
+    fn record_unless_ended(&self, status: WaitStatus) -> io::Result<()> {
+        match self.ended() {
+            Some(_) => Ok(()),
+            None => self.record(&outcome(status.exit_status(), status.terminating_signal())),
+        }
+    }
+
     /// Removes what is recorded.
     pub fn forget(&self) {
         for path in [&self.end, &self.lock, &self.pid, &self.fresh()] {
@@ -181,28 +196,55 @@ pub fn guard(record: &Path, keeper: &mut Command) -> io::Result<()> {
     // Where it cannot be had the keeper has no guard, and all else is the same.
     let _ = set_child_subreaper(Some(getpid()));
     let keeper = keeper.spawn()?;
+    // Who the command is, where the keeper was killed before it could say so; and who ended before that was known.
+    let mut command = None;
+    let mut unclaimed = Vec::new();
     loop {
-        match wait(WaitOptions::empty()) {
+        let (pid, status) = match wait(WaitOptions::empty()) {
             // Nobody is left.
             Err(Errno::CHILD) => return Ok(()),
-            Err(Errno::INTR) | Ok(None) => {}
+            Err(Errno::INTR) | Ok(None) => continue,
             Err(error) => return Err(error.into()),
-            Ok(Some((pid, _))) if pid_is(pid, keeper.id()) => {
-                if place.ended().is_some() {
-                    return Ok(());
-                }
+            Ok(Some(ended)) => ended,
+        };
+        let known = place.known_command().or(command);
+        if !pid_is(pid, keeper.id()) {
+            match known {
+                Some(known) if pid_is(pid, known) => return place.record_unless_ended(status),
+                None if unclaimed.len() < UNCLAIMED_MAX => unclaimed.push((pid, status)),
+                Some(_) | None => {}
             }
-            Ok(Some((pid, status))) => {
-                let told = std::fs::read_to_string(&place.pid).unwrap_or_default();
-                // Without the end of its line it is not all of the number.
-                let known = told.strip_suffix('\n').and_then(|number| number.parse().ok());
-                let is_command = known.is_some_and(|known| pid_is(pid, known));
-                if is_command && place.ended().is_none() {
-                    return place.record(&outcome(status.exit_status(), status.terminating_signal()));
-                }
-            }
+            continue;
+        }
+        if place.ended().is_some() {
+            return Ok(());
+        }
+        // What it began is ours since it is gone; so is what the command left behind, which would be others.
+        let lives = if known.is_none() { children() } else { Vec::new() };
+        let ended = unclaimed.iter().filter(|(pid, _)| known.is_none_or(|known| pid_is(*pid, known)));
+        match (ended.collect::<Vec<_>>().as_slice(), lives.as_slice()) {
+            ([(_, status)], []) => return place.record_unless_ended(*status),
+            ([], [one]) => command = Some(*one),
+            _ => {}
         }
     }
+}
+
+/// Processes that ended while nobody knew which of them is the command: one is what is expected.
+const UNCLAIMED_MAX: usize = 16;
+
+/// Children of this process that are not waited for.
+fn children() -> Vec<u32> {
+    let own = std::process::id();
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| parent(*pid) == Some(own)).collect()
+}
+
+/// Parent of a process (`/proc/PID/stat`, whose second field may have anything in its brackets).
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// The keeper's own work below a guard, which holds the lock and gave it to us as standard input.
