@@ -202,9 +202,6 @@ pub const NEAR_RTT: Duration = Duration::from_millis(1);
 const ROUND_TRIPS_ALIKE: f64 = 1.5;
 /// Of its window a stream uses so much on average, with reno's and cubic's saw teeth (LIMITS section 7).
 const WINDOW_USE: f64 = 0.8;
-/// A window for a rate that was asked for is so many times the bandwidth-delay product: room for the path's own queue. (What
-/// was learned bounds no window: it may have been a busy day.)
-const WINDOW_ROOM: u64 = 2;
 
 /// Plans for a path.
 pub fn plan(asked: &Asked, path: &Path) -> Plan {
@@ -250,17 +247,12 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     };
     let share_bytes =
         far.map(|rtt| bandwidth_delay_product_bytes(goal, rtt) / u64::from(streams.value.max(1)));
-    let window_bytes = match (asked.window_bytes, far, asked.rate_bits_per_s) {
-        (Some(bytes), ..) => chosen(Some(bytes), "as asked"),
-        (None, Some(rtt), Some(rate)) => {
-            let share = bandwidth_delay_product_bytes(rate, rtt) / u64::from(streams.value.max(1));
-            let bytes = share.saturating_mul(WINDOW_ROOM).clamp(WINDOW_BYTES_MIN, limits::WINDOW_BYTES_MAX);
-            let rate = show_rate(rate);
-            let why = format!("{WINDOW_ROOM} x the bandwidth-delay product's share: {rate} were asked for");
-            chosen(Some(bytes), why)
+    let window_bytes = match (asked.window_bytes, far) {
+        (Some(bytes), _) => chosen(Some(bytes), "as asked"),
+        (None, Some(_)) => {
+            chosen(None, "left to the kernel: the path, or `thalweg limit`, may allow more than now")
         }
-        (None, Some(_), None) => chosen(None, "left to the kernel: the path may carry more than it did"),
-        (None, None, _) => chosen(None, "left to the kernel"),
+        (None, None) => chosen(None, "left to the kernel"),
     };
     Plan {
         streams_max,
@@ -334,9 +326,6 @@ fn segment(asked: &Asked, tuned: Option<&Tuned>, chunk_bytes: u64) -> Chosen<u32
 
 /// So many segments a second at least, where a rate was asked for.
 const SEGMENT_TIMES_PER_S: u64 = 20;
-
-/// Smallest window that is set without being asked for: two small frames.
-const WINDOW_BYTES_MIN: u64 = 512 << 10;
 
 /// A rate that the transfer will not pass, in bits a second, and how that is known.
 fn known_rate(asked: &Asked, path: &Path) -> Option<(u64, String)> {
@@ -459,12 +448,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_bounds_streams_and_windows_and_what_was_learned_the_streams_of_that_path() {
+    fn what_was_asked_or_learned_of_the_rate_bounds_the_streams_of_that_path_and_no_window() {
         let far = path(Some(Duration::from_millis(100)), 2);
         let asked = Asked { rate_bits_per_s: Some(100_000_000), ..Asked::default() };
         let slow = plan(&asked, &far);
-        // 1.25 MB are the product: one stream, twice that.
-        assert_eq!((slow.streams.value, slow.window_bytes.value), (1, Some(2_500_000)));
+        // One stream holds it; its window is not bounded by it, for the rate may be raised while it runs.
+        assert_eq!((slow.streams.value, slow.window_bytes.value), (1, None));
         let rtt = Duration::from_millis(100);
         let learned = Learned { streams: 6, rate_bits_per_s: 960_000_000, rtt };
         let known = plan(&Asked::default(), &Path { learned: Some(learned), ..far.clone() });

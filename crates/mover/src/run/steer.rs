@@ -42,8 +42,9 @@ pub struct Steering {
     steer: Steer,
     tuner: Option<Tuner>,
     rtt: Duration,
-    /// Until it is known whether the files are small, on a far path.
-    window: Option<Option<Window>>,
+    window: Option<Window>,
+    /// Whether the streams are still to be fitted to the files: on a far path, until it is known how large those are.
+    fits_files: bool,
     clock: Clock,
     events: Events,
 }
@@ -79,8 +80,8 @@ impl Steering {
         }
         let tuner = tunes.then(|| Tuner::new(knobs, rtt));
         let is_far = rtt >= crate::plan::NEAR_RTT && asked.streams.is_none() && tuner.is_some();
-        let window = is_far.then(|| plan.window.clone());
-        Steering { steer, tuner, rtt, window, clock: Clock::start(), events }
+        let window = plan.window.clone();
+        Steering { steer, tuner, rtt, window, fits_files: is_far, clock: Clock::start(), events }
     }
 
     /// For a transfer of a session in which an earlier one may have left more streams: no more than these take work.
@@ -105,7 +106,7 @@ impl Steering {
         }
         // A rate that is kept by us says nothing about the path.
         let turn = match wanted {
-            None if self.window.is_some() && sample.entries.max(sample.entries_found) >= ENTRIES_MIN => {
+            None if self.fits_files && sample.entries.max(sample.entries_found) >= ENTRIES_MIN => {
                 self.fit_to_files(sample)
             }
             None => self.tuner.as_mut().and_then(|tuner| tuner.sample(self.clock.now(), sample)),
@@ -125,13 +126,13 @@ impl Steering {
 
     /// Many small files need fewer streams than a large one.
     fn fit_to_files(&mut self, sample: &Sample) -> Option<Turn> {
-        let window = self.window.take()?;
+        self.fits_files = false;
         let (bytes, entries) = match sample.entries_found >= ENTRIES_MIN {
             true => (sample.bytes_found, sample.entries_found),
             false => (sample.bytes, sample.entries),
         };
         let file_bytes = bytes / entries.max(1);
-        let to = crate::plan::streams_for_files(file_bytes, self.rtt, window.as_ref());
+        let to = crate::plan::streams_for_files(file_bytes, self.rtt, self.window.as_ref());
         let why =
             format!("entries have {file_bytes} bytes on average: their names take longer than their bytes");
         self.tuner.as_mut()?.lower(Knob::Streams, to.into(), why)
