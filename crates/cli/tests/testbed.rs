@@ -542,8 +542,6 @@ fn without_root_it_says_what_it_needs_and_makes_nothing() {
     assert!(left.iter().all(|entry| entry.file_name() == "state"), "{left:?}");
 }
 
-/// Network devices and named namespaces where this test runs that are called as those of a testbed: others come and go, for
-/// other programs have them too.
 /// Devices of this namespace that have names of a testbed.
 fn devices() -> Vec<String> {
     let output = Command::new("ip").args(["-o", "link"]).output().expect("ip");

@@ -38,7 +38,7 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
         }
         (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes",
-        (FailureKind::Busy, "start a testbed") => return None,
+        (FailureKind::Busy, "start a testbed" | "lock the directory of testbeds") => return None,
         (FailureKind::Permission, "make a network namespace") => {
             "a testbed needs root; or, where user namespaces are permitted, a shell in one: unshare -Urm"
         }

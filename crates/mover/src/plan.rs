@@ -351,12 +351,17 @@ fn far_streams(
         let rate = show_rate(learned.rate_bits_per_s);
         return chosen(streams, format!("with so many this route carried {rate}"));
     }
-    // A rate that was asked for is to be kept within, so nothing is gained by more streams than carry it.
-    let fewest = if known_rate.is_some() { 1 } else { FAR_STREAMS_MIN };
-    let streams = streams_for(goal, rtt, window).clamp(fewest, STREAMS_MAX);
+    let streams = streams_for_rate(known_rate.map(|(rate, _)| *rate), rtt, window);
     let goal = show_rate(goal);
     let windows = window.map_or("about 8 MiB under way in each".to_owned(), Window::in_words);
     chosen(streams, format!("round trip {}, {windows}: enough for {goal}, or {STREAMS_MAX}", show(rtt)))
+}
+
+/// Streams on a far path for a rate that will not be passed, or for whatever it carries. Nothing is gained by more than
+/// carry that rate.
+pub fn streams_for_rate(bits_per_s: Option<u64>, rtt: Duration, window: Option<&Window>) -> u16 {
+    let fewest = if bits_per_s.is_some() { 1 } else { FAR_STREAMS_MIN };
+    streams_for(bits_per_s.unwrap_or(RATE_BITS_PER_S), rtt, window).clamp(fewest, STREAMS_MAX)
 }
 
 /// Streams whose windows hold what is under way at this rate.

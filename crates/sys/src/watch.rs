@@ -126,10 +126,15 @@ mod tests {
         let dir = Dir::open(scratch.path()).unwrap();
         let watch = Watch::new().unwrap();
         let id = watch.add(&dir).unwrap();
-        let kept = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+        /// Of a kernel that keeps more, none are made to be too many.
+        const KEPT_MAX: u64 = 1 << 20;
+        let kept = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap_or_default();
+        let Some(kept) = kept.trim().parse::<u64>().ok().filter(|kept| *kept <= KEPT_MAX) else {
+            return eprintln!("skipped: the kernel keeps any number of events, or none");
+        };
         // Two files in turns: the same event twice in a row is one.
         let mut files = ["a", "b"].map(|name| std::fs::File::create(scratch.path().join(name)).unwrap());
-        for _ in 0..=kept.trim().parse::<u64>().unwrap() / 2 {
+        for _ in 0..=kept / 2 {
             files.iter_mut().for_each(|file| file.write_all(b"x").unwrap());
         }
         let changes = watch.changes(Duration::from_secs(120)).unwrap();

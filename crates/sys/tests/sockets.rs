@@ -86,7 +86,13 @@ fn options_hold_on_tcp_over_both_internets() {
         socket::set_not_sent_low_water(&near, u32::MAX).unwrap();
         socket::set_window_clamp(&far, 512 << 10).unwrap();
         let before = socket::receive_buffer(&far).unwrap();
-        socket::hold_receive_buffer(&far).unwrap();
+        match socket::hold_receive_buffer(&far) {
+            // Linux 5.16 and newer have it.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOPROTOOPT.raw_os_error()) => {
+                eprintln!("skipped: this kernel holds no buffer");
+            }
+            held => held.unwrap(),
+        }
         assert_eq!(socket::receive_buffer(&far).unwrap(), before);
         socket::set_receive_low_water(&far, 1000).unwrap();
         socket::set_receive_low_water(&far, 1).unwrap();

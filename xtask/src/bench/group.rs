@@ -142,7 +142,8 @@ fn remove(directory: &Path) {
 
 fn end_all(directory: &Path) {
     let inside = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-    for process in inside.lines() {
+    // One of another pid namespace is listed as 0, which would be ourselves.
+    for process in inside.lines().filter(|process| *process != "0") {
         let _ = Command::new("kill").args(["-KILL", process]).status();
     }
 }

@@ -22,10 +22,20 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether the two have no value in common: the medians differ by more than noise.
+    /// Whether the two have no value in common: the medians differ, as surely as the less sure of the two intervals is. Of
+    /// a single value nothing is sure.
     pub fn is_apart_from(&self, other: &Interval) -> bool {
-        self.low > other.high || other.low > self.high
+        let is_sure = self.confidence > 0.0 && other.confidence > 0.0;
+        is_sure && (self.low > other.high || other.low > self.high)
     }
+}
+
+/// What a copy that is the longer one of two, in bytes and seconds each, carries in a second after its start: of what it has
+/// more, in the time that it takes longer; what both have (handshakes, slow start, the end) cancels. `None` if it does not
+/// take longer by a tenth: the rest would be noise.
+pub fn rate_after_start(long: (u64, f64), short: (u64, f64)) -> Option<f64> {
+    let (bytes, seconds) = (long.0.saturating_sub(short.0), long.1 - short.1);
+    (seconds > 0.1 * long.1).then(|| bytes as f64 / seconds)
 }
 
 /// All of it, of the same values and in their unit.

@@ -218,8 +218,12 @@ impl Sender {
             Phase::Rewinding(_) | Phase::Settled { .. } => false,
         };
         // The last of a pipe has begun before its first byte comes: the end is waited for when nothing can come any more.
-        let is_over = self.is_last && self.flows.values().all(Flow::is_settled);
-        !self.is_finished && (is_over || self.flows.values().any(waits))
+        !self.is_finished && (self.is_over() || self.flows.values().any(waits))
+    }
+
+    /// Nothing can come any more.
+    fn is_over(&self) -> bool {
+        self.is_last && self.flows.values().all(Flow::is_settled)
     }
 
     /// A flow begins. Pieces may be pushed after it was rewound.
@@ -421,8 +425,7 @@ impl Sender {
                 outcomes.into_iter().try_for_each(|(flow, outcome)| self.hear_settled(flow, outcome))
             }
             TransferMessage::Finished(totals) => {
-                let is_over = self.is_last && self.flows.values().all(Flow::is_settled);
-                if !is_over {
+                if !self.is_over() {
                     return Err(protocol("the receiver has finished before all flows were settled"));
                 }
                 if !std::mem::replace(&mut self.is_finished, true) {

@@ -96,7 +96,9 @@ impl Producer {
             || !(1..=limits::SET_FRAMES_MAX).contains(&frames)
             || known.is_some_and(|known| known != frames)
         {
-            let cause = "a set has from 1 to 1048576 frames, always as many, and is declared before the end";
+            let most = limits::SET_FRAMES_MAX;
+            let cause =
+                format!("a set has from 1 to {most} frames, always as many, and is declared before the end");
             return Err(Failure::new(FailureKind::Usage, "declare a set", cause));
         }
         if self.sets.len() >= limits::SETS_OPEN_MAX {

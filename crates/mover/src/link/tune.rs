@@ -119,13 +119,21 @@ fn decide(path: &PathHints, limits: Option<&BufferLimits>) -> Decided {
         window_clamp_bytes,
         send_buffer_bytes: fixed(|needed, limits| fix_buffer(needed, limits.tcp_wmem[2], limits.wmem_max)),
         // A clamp alone is taken back by the autotuning of a buffer that it makes larger.
-        receive_buffer_bytes: match path.window_bytes.and_then(|bytes| fits_receive_buffer(bytes, limits?)) {
+        receive_buffer_bytes: match path
+            .window_bytes
+            .filter(|bytes| !is_near || *bytes >= NEAR_BUFFER_MIN)
+            .and_then(|bytes| fits_receive_buffer(bytes, limits?))
+        {
             Some(asked) => Some(asked),
             None => fixed(|needed, limits| fix_buffer(needed, limits.tcp_rmem[2], limits.rmem_max)),
         },
         congestion,
     }
 }
+
+/// A few segments as a near path may have them: the loopback's are of 64 KiB. A smaller window is held by its clamp alone,
+/// which knows the segment.
+const NEAR_BUFFER_MIN: u64 = 256 << 10;
 
 /// What to ask for so that a window of so many bytes is all that there is room for; `None` if it cannot be asked for.
 fn fits_receive_buffer(window_bytes: u64, limits: &BufferLimits) -> Option<usize> {

@@ -145,6 +145,8 @@ pub struct Meter {
     pub scan_over: AtomicBool,
     /// Entries settled.
     pub entries_settled: AtomicU64,
+    /// Those of them whose content came, where we are the receiver.
+    pub entries_moved: AtomicU64,
     /// Content bytes verified at the destination.
     pub bytes_verified: AtomicU64,
 }

@@ -121,6 +121,8 @@ struct State {
     sampled: BTreeMap<u16, TcpInfo>,
     /// Whether streams were told a rate.
     is_spaced: bool,
+    /// What streams may have under way beside others' slots; see [`Session::offer_windows`].
+    window_offered: Option<u64>,
 }
 
 impl Session {
@@ -382,8 +384,11 @@ impl Session {
     }
 
     /// Has each stream's peer send no more than so many bytes ahead of what is read; `None`: as its path asks for.
+    /// Also what a transfer asked for is held to that.
     pub fn offer_windows(&self, bytes: Option<u64>, path: &PathHints) {
-        self.lock().streams.values().for_each(|(_, handle)| handle.offer_window(bytes, path));
+        let mut state = self.lock();
+        state.window_offered = bytes;
+        state.streams.values().for_each(|(_, handle)| handle.offer_window(bytes, path));
     }
 
     /// Why the session cannot go on, if it cannot.

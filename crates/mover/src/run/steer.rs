@@ -43,8 +43,10 @@ pub struct Steering {
     tuner: Option<Tuner>,
     rtt: Duration,
     window: Option<Window>,
-    /// Whether the streams are still to be fitted to the files: on a far path, until it is known how large those are.
-    fits_files: bool,
+    /// On a far path streams are fitted to the rate and to the files.
+    is_far: bool,
+    /// So many are enough for the files, once it is known how large those are.
+    streams_for_files: Option<u16>,
     clock: Clock,
     events: Events,
 }
@@ -81,7 +83,7 @@ impl Steering {
         let tuner = tunes.then(|| Tuner::new(knobs, rtt));
         let is_far = rtt >= crate::plan::NEAR_RTT && asked.streams.is_none() && tuner.is_some();
         let window = plan.window.clone();
-        Steering { steer, tuner, rtt, window, fits_files: is_far, clock: Clock::start(), events }
+        Steering { steer, tuner, rtt, window, is_far, streams_for_files: None, clock: Clock::start(), events }
     }
 
     /// For a transfer of a session in which an earlier one may have left more streams: no more than these take work.
@@ -104,15 +106,20 @@ impl Steering {
                 wanted.map_or("no limit".to_owned(), |rate| crate::plan::show_rate(rate.saturating_mul(8)));
             (self.events)(Event::Knob(format!("rate: {text} from now on")));
         }
+        let mut turns = if is_turned { self.fit_to_rate(wanted) } else { Vec::new() };
         // A rate that is kept by us says nothing about the path.
-        let turn = match wanted {
-            None if self.fits_files && sample.entries.max(sample.entries_found) >= ENTRIES_MIN => {
-                self.fit_to_files(sample)
-            }
-            None => self.tuner.as_mut().and_then(|tuner| tuner.sample(self.clock.now(), sample)),
-            Some(_) => None,
-        };
-        if let Some(turn) = turn {
+        if wanted.is_none() && turns.is_empty() {
+            turns = match self.file_bytes(sample) {
+                Some(bytes) if self.is_far && self.streams_for_files.is_none() => self.fit_to_files(bytes),
+                _ => self
+                    .tuner
+                    .as_mut()
+                    .and_then(|it| it.sample(self.clock.now(), sample))
+                    .into_iter()
+                    .collect(),
+            };
+        }
+        for turn in turns {
             is_turned = true;
             match turn.knob {
                 Knob::Streams => self.steer.streams = u16::try_from(turn.to).ok(),
@@ -124,18 +131,41 @@ impl Steering {
         is_turned.then_some(self.steer)
     }
 
-    /// Many small files need fewer streams than a large one.
-    fn fit_to_files(&mut self, sample: &Sample) -> Option<Turn> {
-        self.fits_files = false;
+    /// A rate that was raised, or taken away, may need more streams than were planned. Those there are stay.
+    fn fit_to_rate(&mut self, bytes_per_s: Option<u64>) -> Vec<Turn> {
+        let Some(tuner) = self.tuner.as_mut().filter(|_| self.is_far) else { return Vec::new() };
+        let bits_per_s = bytes_per_s.map(|rate| rate.saturating_mul(8));
+        let enough = self.streams_for_files.unwrap_or(STREAMS_MAX);
+        let to =
+            u32::from(crate::plan::streams_for_rate(bits_per_s, self.rtt, self.window.as_ref()).min(enough));
+        match tuner.value(Knob::Streams) {
+            Some(now) if now < to => tuner.put(Knob::Streams, to, "for the rate from now on".to_owned()),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Bytes of an entry on average, once there are enough to believe it.
+    fn file_bytes(&self, sample: &Sample) -> Option<u64> {
         let (bytes, entries) = match sample.entries_found >= ENTRIES_MIN {
             true => (sample.bytes_found, sample.entries_found),
-            false => (sample.bytes, sample.entries),
+            // A pull does not know what is still to come; what was there already brought no bytes.
+            false => (sample.bytes, sample.entries_moved),
         };
-        let file_bytes = bytes / entries.max(1);
-        let to = crate::plan::streams_for_files(file_bytes, self.rtt, self.window.as_ref());
+        (entries >= ENTRIES_MIN).then(|| bytes / entries)
+    }
+
+    /// Many small files need fewer streams than a large one.
+    fn fit_to_files(&mut self, file_bytes: u64) -> Vec<Turn> {
+        let enough = crate::plan::streams_for_files(file_bytes, self.rtt, self.window.as_ref());
+        self.streams_for_files = Some(enough);
         let why =
             format!("entries have {file_bytes} bytes on average: their names take longer than their bytes");
-        self.tuner.as_mut()?.lower(Knob::Streams, to.into(), why)
+        match &mut self.tuner {
+            Some(tuner) if tuner.value(Knob::Streams).is_some_and(|now| now > enough.into()) => {
+                tuner.put(Knob::Streams, enough.into(), why)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// What the transfer taught about its route, if it was long enough to.
@@ -182,14 +212,35 @@ mod tests {
         let said = told.first().map(String::as_str).unwrap_or_default();
         assert!(said.starts_with("streams: 19 -> 8 (entries have 4096 bytes on average"), "{said}");
         // A pull knows nothing of the source before the scan is over, but what has come.
-        let come = Sample { entries: 1000, bytes: 4_096_000, ..Sample::default() };
+        let come = Sample { entries: 1000, entries_moved: 1000, bytes: 4_096_000, ..Sample::default() };
         assert_eq!(steered(far, come).0.and_then(|steer| steer.streams), Some(8));
         for sample in [
             Sample { entries_found: 1000, bytes_found: 1 << 40, ..Sample::default() },
             Sample { entries_found: 999, bytes_found: 999, ..Sample::default() },
+            // What stands there already says nothing of what is still to come.
+            Sample { entries: 1000, entries_moved: 1, bytes: 4096, ..Sample::default() },
         ] {
             assert_eq!(steered(far, sample).0, None);
         }
         assert_eq!(steered(Duration::from_micros(200), small).0, None);
+    }
+
+    #[test]
+    fn a_rate_that_is_raised_on_a_far_path_has_the_streams_that_it_needs() {
+        let rtt = Duration::from_millis(100);
+        let rate = Rate::new(Some(12_500_000));
+        let asked = Asked { rate_bits_per_s: Some(100_000_000), ..Asked::default() };
+        let plan = plan(&asked, &Path { rtt: Some(rtt), ..Path::default() });
+        assert_eq!(plan.streams.value, 1);
+        let mut steering = Steering::new(&plan, &asked, rtt, &rate, true, Arc::new(|_| {}));
+        let mut streams_at = |bytes_per_s| {
+            rate.set(bytes_per_s);
+            steering.look(&rate, &Sample::default()).and_then(|steer| steer.streams)
+        };
+        assert_eq!(streams_at(Some(12_500_000)), None);
+        assert_eq!(streams_at(Some(625_000_000)), Some(10));
+        // Less needs no other setting.
+        assert_eq!(streams_at(Some(1_000_000)), Some(10));
+        assert_eq!(streams_at(None), Some(19));
     }
 }

@@ -62,6 +62,8 @@ pub struct Sample {
     pub bytes: u64,
     /// Entries settled so far.
     pub entries: u64,
+    /// Those of them whose content came, if that is known here.
+    pub entries_moved: u64,
     /// Entries found so far.
     pub entries_found: u64,
     /// Their content bytes.
@@ -193,20 +195,31 @@ impl Tuner {
         Some((value, self.kept?.1))
     }
 
-    /// Puts a knob lower, for a reason that needs no trial; what is measured begins anew. `None` if it stands no higher.
-    pub fn lower(&mut self, knob: Knob, to: u32, why: String) -> Option<Turn> {
-        let at = self.knobs.iter().position(|range| range.knob == knob)?;
-        let from = self.values[at];
+    /// Puts a knob elsewhere, for a reason that needs no trial: one that is under way is undone, and what is measured begins
+    /// anew. Nothing to turn if it stands there.
+    pub fn put(&mut self, knob: Knob, to: u32, why: String) -> Vec<Turn> {
+        let Some(at) = self.knobs.iter().position(|range| range.knob == knob) else { return Vec::new() };
         let to = clamp(to, &self.knobs[at].bounds);
-        if to >= from {
-            return None;
+        if self.values[at] == to {
+            return Vec::new();
         }
-        self.values[at] = to;
+        let mut turns = Vec::new();
+        let tried = self.place.knob;
+        if let Phase::Trying { before, .. } = self.phase
+            && tried != at
+        {
+            let from = std::mem::replace(&mut self.values[tried], before);
+            let why = "its trial ends unjudged".to_owned();
+            turns.push(Turn { knob: self.knobs[tried].knob, from, to: before, why });
+        }
+        let from = std::mem::replace(&mut self.values[at], to);
+        turns.push(Turn { knob, from, to, why });
         self.phase = Phase::Measuring;
+        self.kept = None;
         self.refused.clear();
         self.rates.clear();
         (self.settled_at, self.since) = (None, None);
-        Some(Turn { knob, from, to, why })
+        turns
     }
 
     /// Takes a sample, at any time. Returns what to turn, which the caller does at once.
@@ -446,6 +459,27 @@ mod tests {
     }
 
     #[test]
+    fn a_knob_that_is_put_elsewhere_undoes_the_trial_of_another_and_is_measured_anew() {
+        let range = |knob, start| Range { knob, start, bounds: 1..=1000 };
+        let knobs = vec![range(Knob::Concurrency, 100), range(Knob::Streams, 19)];
+        let mut tuner = Tuner::new(knobs, Duration::ZERO);
+        let tried = (0..100u64).find_map(|tick| {
+            let sample = Sample { bytes: tick * 1_000_000, entries_found: 10_000, ..Sample::default() };
+            tuner.sample(Duration::from_millis(100 * tick), &sample)
+        });
+        assert_eq!(tried.map(|turn| (turn.knob, turn.from, turn.to)), Some((Knob::Concurrency, 100, 200)));
+        assert!(tuner.best(Knob::Streams).is_some());
+        let turns = tuner.put(Knob::Streams, 8, "small files".to_owned());
+        let told: Vec<_> = turns.iter().map(|turn| (turn.knob, turn.from, turn.to)).collect();
+        assert_eq!(told, [(Knob::Concurrency, 200, 100), (Knob::Streams, 19, 8)]);
+        assert_eq!((tuner.value(Knob::Concurrency), tuner.value(Knob::Streams)), (Some(100), Some(8)));
+        // What 19 reached is not what 8 reach.
+        assert_eq!(tuner.best(Knob::Streams), None);
+        assert!(tuner.put(Knob::Streams, 8, "again".to_owned()).is_empty());
+        assert_eq!(tuner.put(Knob::Streams, 5000, "too many".to_owned())[0].to, 1000);
+    }
+
+    #[test]
     fn files_at_once_are_tried_only_where_there_are_so_many() {
         let range = Range { knob: Knob::Concurrency, start: 256, bounds: 1..=4096 };
         for (entries_found, expected) in [(1, None), (100_000, Some(512))] {
@@ -454,7 +488,7 @@ mod tests {
                 let bytes = tick * 1_000_000;
                 tuner.sample(
                     Duration::from_millis(100 * tick),
-                    &Sample { bytes, entries: 0, entries_found, bytes_found: 0 },
+                    &Sample { bytes, entries_found, ..Sample::default() },
                 )
             });
             assert_eq!(turns.map(|turn| turn.to), expected);

@@ -282,10 +282,12 @@ impl Drop for Iperf {
     }
 }
 
-/// Rate after the start, in Gbit/s.
+/// Rate after the start, in Gbit/s; of a machine so noisy that it is not known, as a whole.
 fn rate_after_start(sample: &Sample) -> f64 {
     let of = |key: &str| sample.more[key].as_f64().unwrap_or(0.0);
-    (sample.bytes as f64 - of("short_bytes")) * 8.0 / 1e9 / (sample.wall_s - of("short_wall_s"))
+    let short = (of("short_bytes") as u64, of("short_wall_s"));
+    statistics::rate_after_start((sample.bytes, sample.wall_s), short)
+        .map_or_else(|| sample.gbit_per_s(), |bytes_per_s| bytes_per_s * 8.0 / 1e9)
 }
 
 fn tell(results: &Results) -> Result<String> {

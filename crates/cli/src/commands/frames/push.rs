@@ -134,7 +134,8 @@ impl Whole {
 }
 
 fn too_many() -> Failure {
-    Failure::new(FailureKind::Usage, "push frames", "a set has at most 1048576 frames")
+    let cause = format!("a set has at most {} frames", limits::SET_FRAMES_MAX);
+    Failure::new(FailureKind::Usage, "push frames", cause)
 }
 
 /// Frames at a steady rate, from the first on.

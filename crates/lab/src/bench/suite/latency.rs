@@ -4,6 +4,7 @@
 use super::{GBIT, MIB, Suite, VERIFIED, encrypted, of_copy, scaled, seconds, size};
 use crate::bench::network::{self, PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
+use crate::bench::statistics;
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::check;
 use crate::testbed::spec::{STOCK, TUNED};
@@ -175,11 +176,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     })
 }
 
-/// Of what the longer copy has more, in the time that it takes longer, in bits a second. On a machine so noisy that it takes no
-/// longer: the longer one's as a whole.
+/// The longer copy's rate after its start, in bits a second. On a machine so noisy that it is not known: its rate as a whole.
 fn rate_after_start(long: &Sample, short: &Sample) -> f64 {
-    let (bytes, seconds) = (long.bytes.saturating_sub(short.bytes), long.wall_s - short.wall_s);
-    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { long.rate_bits_per_s() }
+    statistics::rate_after_start((long.bytes, long.wall_s), (short.bytes, short.wall_s))
+        .map_or_else(|| long.rate_bits_per_s(), |bytes_per_s| bytes_per_s * 8.0)
 }
 
 #[cfg(test)]
@@ -190,7 +190,7 @@ mod tests {
     fn the_start_is_in_both_copies_and_cancels() {
         let copy = |bytes, wall_s| Sample { bytes, wall_s, ..Sample::default() };
         assert_eq!(rate_after_start(&copy(400, 5.0), &copy(100, 2.0)), 800.0);
-        assert_eq!(rate_after_start(&copy(400, 2.0), &copy(100, 2.0)), 1600.0);
+        assert_eq!(rate_after_start(&copy(400, 2.0), &copy(100, 1.9)), 1600.0);
     }
 
     #[test]

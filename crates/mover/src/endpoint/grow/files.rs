@@ -31,6 +31,8 @@ use thalweg_wire::{EntryId, RelativePath, limits};
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Without events, or without those of some directory.
 const POLL: Duration = Duration::from_millis(100);
+/// So many times as long as a look took there is none: looking takes at most a tenth of a core.
+const LOOKS_REST: u32 = 9;
 /// While the destination's word is waited for.
 const STEP: Duration = Duration::from_millis(10);
 /// While files rest: how late a wish of the destination, or the user's, is heard.
@@ -124,16 +126,19 @@ impl FilesFeed {
         }
         let mut buffer = vec![0; self.spec.piece_bytes];
         let mut looked: Option<Instant> = None;
+        let mut took = Duration::ZERO;
         while !taker.is_over() {
             let every = match self.spec.until.poll_ms {
                 Some(ms) => Duration::from_millis(ms.max(1).into()),
-                None if self.is_polling => POLL,
+                None if self.is_polling => POLL.max(took * LOOKS_REST),
                 None => LOOK_AGAIN,
             };
             let is_ending = self.marker_is_there();
             if is_ending || looked.is_none_or(|at| at.elapsed() >= every) {
+                let began = Instant::now();
                 self.look(taker)?;
                 looked = Some(Instant::now());
+                took = began.elapsed();
                 self.busy.extend(self.files.keys().copied());
             }
             // As long as nobody knows where files go on, that is what is waited for.
@@ -198,7 +203,10 @@ impl FilesFeed {
     /// From now on everything is looked at more often; told the first time.
     fn say_polling(&mut self, what: &str, error: &io::Error, taker: &dyn Taker) {
         if !std::mem::replace(&mut self.is_polling, true) {
-            taker.note(format!("{what} ({error}): looking every {} ms", POLL.as_millis()));
+            taker.note(format!(
+                "{what} ({error}): looking every {} ms, or at a tenth of a core",
+                POLL.as_millis()
+            ));
         }
     }
 

@@ -46,13 +46,9 @@ impl StopHandle {
 
     /// Has the peer send no more than so many bytes ahead of what is read here; `None`: as the path asks for.
     pub fn offer_window(&self, bytes: Option<u64>, path: &PathHints) {
-        let info = self.info();
-        let least = info.as_ref().map_or(0, |info| SEGMENTS_OFFERED * info.mss_bytes);
-        let most = bytes.map_or(u32::MAX, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX).max(least));
-        // What is no TCP socket goes on as it did.
-        let _ = socket::set_window_clamp(&*self.0, most);
+        self.clamp_window(bytes);
         if bytes.is_none() {
-            let rtt = info.map(|info| info.rtt_min);
+            let rtt = self.info().map(|info| info.rtt_min);
             tune_stream(&*self.0, &PathHints { rtt, ..path.clone() });
         }
     }
@@ -65,7 +61,14 @@ impl StopHandle {
         if room as u64 >= bytes.saturating_mul(2) {
             let _ = socket::hold_receive_buffer(&*self.0);
         }
-        let _ = socket::set_window_clamp(&*self.0, u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.clamp_window(Some(bytes));
+    }
+
+    fn clamp_window(&self, bytes: Option<u64>) {
+        let least = || self.info().map_or(0, |info| SEGMENTS_OFFERED * info.mss_bytes);
+        let most = bytes.map_or(u32::MAX, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX).max(least()));
+        // What is no TCP socket goes on as it did.
+        let _ = socket::set_window_clamp(&*self.0, most);
     }
 
     /// What the kernel says about what we send. `None` where it does not say.

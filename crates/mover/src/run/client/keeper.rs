@@ -66,7 +66,9 @@ impl Keeper {
                 moved = moved_now;
                 link_progress.1 = Instant::now();
             }
-            if !awaits_peer(&self.session) {
+            let is_lost = self.session.lost_since().is_some();
+            // Who waits for nothing has patience with the peer, not with its absence.
+            if !is_lost && !awaits_peer(&self.session) {
                 last_progress.1 = Instant::now();
                 link_progress.1 = Instant::now();
             }
@@ -77,7 +79,6 @@ impl Keeper {
                 self.session.close(Some(Failure::new(FailureKind::Connection, "transfer", cause)));
                 return;
             }
-            let is_lost = self.session.lost_since().is_some();
             let is_silent = !is_lost
                 && link_progress.1.elapsed() > SILENCE
                 && self.session.heard_at().is_some_and(|at| at.elapsed() > SILENCE);

@@ -60,6 +60,7 @@ impl Job<'_> {
         let sample = Sample {
             bytes: meter.bytes_verified.load(Ordering::Relaxed),
             entries: meter.entries_settled.load(Ordering::Relaxed),
+            entries_moved: meter.entries_moved.load(Ordering::Relaxed),
             entries_found: meter.entries_found.load(Ordering::Relaxed),
             bytes_found: meter.bytes_found.load(Ordering::Relaxed),
         };

@@ -2,7 +2,7 @@
 
 use super::{EVIDENCE_EVERY, From, Job, Report, To};
 use crate::basin::terms::Passage;
-use crate::basin::{self, Evidence};
+use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
 use crate::plan::{self, Learned, Plan};
 use crate::run::agree::Agreed;
@@ -33,6 +33,7 @@ impl Job<'_> {
             self.watch.meter.scan_over.store(true, Ordering::Relaxed);
         }
         self.watch.meter.entries_settled.store(progress.settled_entries, Ordering::Relaxed);
+        self.watch.meter.entries_moved.store(run.totals().done, Ordering::Relaxed);
         self.watch.meter.bytes_verified.store(progress.verified_bytes, Ordering::Relaxed);
         self.note_progress();
     }
@@ -49,9 +50,7 @@ impl Job<'_> {
         let settled = totals.done + totals.unchanged + totals.skipped + totals.failed;
         let evidence = Evidence { entries: settled, ..self.evidence(&plan, sides) };
         let verdict = basin::judge(&evidence);
-        // What a slow disk or many small files let through says nothing of what the path carries.
-        let is_path = verdict.as_ref().is_some_and(|verdict| verdict.narrowest.place == basin::Place::Path);
-        let learned = learned.filter(|_| is_path);
+        let learned = learned_of_path(verdict.as_ref(), learned);
         if let Some(advice) = window_advice(&plan, totals.bytes_done, elapsed) {
             (self.watch.events)(Event::Note(advice));
         }
@@ -134,4 +133,42 @@ fn window_advice(plan: &Plan, bytes: u64, elapsed: Duration) -> Option<String> {
     let streams = plan.streams.value;
     let allowed = window.rate_bits_per_s() as f64 * f64::from(streams);
     (reached >= 0.5 * allowed).then(|| window.advice(plan::RATE_BITS_PER_S, streams)).flatten()
+}
+
+/// What a slow disk or many small files let through says nothing of what the path carries.
+fn learned_of_path(verdict: Option<&Verdict>, learned: Option<Learned>) -> Option<Learned> {
+    learned.filter(|_| verdict.is_some_and(|verdict| verdict.narrowest.place == basin::Place::Path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::basin::{Cause, Narrow, Place};
+
+    #[test]
+    fn only_a_copy_that_the_path_bounded_teaches_what_it_carries() {
+        let learned = Learned { streams: 8, rate_bits_per_s: 1 << 30, rtt: Duration::from_millis(100) };
+        let bounded_by = |place| Verdict {
+            narrowest: Narrow {
+                stage: "one".to_owned(),
+                place,
+                cause: Cause::SourceDisk,
+                busy: 1.0,
+                bytes_per_s: 1.0,
+                entries_per_s: 0.0,
+            },
+            next: None,
+            factor: 1.0,
+            factor_low: None,
+            knob: String::new(),
+            sentence: String::new(),
+        };
+        let taught = |place| learned_of_path(Some(&bounded_by(place)), Some(learned)).is_some();
+        assert!(taught(Place::Path));
+        for place in [Place::Source, Place::Destination, Place::Both] {
+            assert!(!taught(place), "{place:?}");
+        }
+        assert!(learned_of_path(None, Some(learned)).is_none());
+        assert!(learned_of_path(Some(&bounded_by(Place::Path)), None).is_none());
+    }
 }

@@ -139,14 +139,17 @@ impl Session {
         stuck
     }
 
-    /// Keeps the window that was asked for on the streams of the transfers that receive files here.
+    /// Keeps the window that was asked for on the streams of the transfers that receive files here; less, where less is
+    /// offered beside others' slots.
     fn keep_windows(&self, transfers: &[Transfer]) {
         let asked = transfers.iter().find_map(|transfer| match transfer {
             Transfer::Receive(run) => run.terms().window_bytes,
             _ => None,
         });
         if let Some(bytes) = asked {
-            self.lock().streams.values().for_each(|(_, handle)| handle.keep_window(bytes));
+            let state = self.lock();
+            let bytes = window_kept(bytes, state.window_offered);
+            state.streams.values().for_each(|(_, handle)| handle.keep_window(bytes));
         }
     }
 
@@ -231,4 +234,21 @@ fn sample_of(
         sum.lost |= now.retransmits_total > before.retransmits_total;
     }
     all
+}
+
+/// Of a window that was asked for, what is kept while so much is offered beside others' slots.
+fn window_kept(asked: u64, offered: Option<u64>) -> u64 {
+    offered.map_or(asked, |offered| offered.min(asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beside_slots_a_window_that_was_asked_for_is_no_larger_than_what_is_offered() {
+        assert_eq!(window_kept(64 << 20, None), 64 << 20);
+        assert_eq!(window_kept(64 << 20, Some(16 << 10)), 16 << 10);
+        assert_eq!(window_kept(4096, Some(16 << 10)), 4096);
+    }
 }
