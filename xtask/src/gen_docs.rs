@@ -2,10 +2,10 @@
 //!
 //! Man pages (packaging/man), completions (packaging/completions), golden vectors (crates/wire/vectors), and of
 //! docs/reference: cli.md, configuration.md and exit-codes.md; from the committed benchmark results docs/performance.md,
-//! in README.md, docs/guide/testbed.md and docs/guide/bench.md the tables between their two marks, and docs/figures. With `--check` nothing is written: a file that would
+//! in README.md, docs/faults.md, docs/guide/testbed.md and docs/guide/bench.md the tables between their two marks, and docs/figures. With `--check` nothing is written: a file that would
 //! change is an error.
 
-use crate::{accuracy, bench, figures, found, tools};
+use crate::{accuracy, bench, figures, found, kills, tools};
 use anyhow::{Context, bail};
 use clap::Command;
 use clap_complete::Shell;
@@ -98,6 +98,7 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     files.extend(figures::files()?);
     files.insert(accuracy::PAGE.into(), accuracy::page()?.into_bytes());
     files.insert(found::PAGE.into(), found::page()?.into_bytes());
+    files.insert(kills::PAGE.into(), kills::page()?.into_bytes());
     files.insert("docs/performance.md".into(), bench::page::page()?.into_bytes());
     files.insert("docs/reference/configuration.md".into(), configuration(&command).into_bytes());
     Ok(files)

@@ -34,6 +34,8 @@ mod fuzz;
 
 mod torture;
 
+mod kills;
+
 mod figures;
 
 mod accuracy;

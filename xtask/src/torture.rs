@@ -2,13 +2,17 @@
 //! another seed, and a table of rows at the end.
 //!
 //! `--kills` is one part of it by itself: of streams, of frames and of watches, each side and the link killed or cut so many
-//! times at random moments, with what held told for each.
+//! times at random moments, with what held told for each; `--out FILE` has it in numbers, one JSON object for each, from which
+//! `cargo xtask gen` makes the table of docs/faults.md.
 //!
 //! A row is a row of the test catalogue; a test belongs to the row that its name begins with (`c1_…` is C-1), else to its suite. What a
 //! test skips for want of a privilege is counted as skipped, never as passed. A failure prints the seed that repeats it.
 
+use crate::kills;
 use anyhow::{Context, bail, ensure};
+use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -52,6 +56,10 @@ pub struct Args {
     /// Only what kills and cuts streams, frames and watches at random moments: each so many times, in one round
     #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "50", conflicts_with = "quick")]
     kills: Option<u64>,
+    /// What was killed and cut how often, and what became of it, as JSON lines. bench/results/kills.jsonl is shown in
+    /// docs/faults.md. Written when all is over
+    #[arg(long, value_name = "FILE", requires = "kills")]
+    out: Option<PathBuf>,
 }
 
 #[derive(Default)]
@@ -87,6 +95,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos()
             as u64;
     let first = args.seed.unwrap_or(clock);
+    // Of the machine as it was before.
+    let about = args.out.as_ref().map(|_| kills::about(&repeat(args))).transpose()?;
+    let mut outcomes = Vec::new();
     let mut rows: BTreeMap<String, Tally> = BTreeMap::new();
     'rounds: for round in 0.. {
         let seed = first.wrapping_add(round);
@@ -94,7 +105,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             if round > 0 && Instant::now() >= until {
                 break 'rounds;
             }
-            one(test, seed, args, rows.entry(test.row.clone()).or_default())?;
+            outcomes.push(one(test, seed, args, rows.entry(test.row.clone()).or_default())?);
         }
         if args.seed.is_some() || args.kills.is_some() || Instant::now() >= until {
             break;
@@ -107,13 +118,32 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let seconds = tally.time.as_secs();
         println!("{row:<8} {:>5} {:>8} {:>9} {seconds:>8}", tally.runs, tally.skipped, tally.failures.len());
     }
+    if let (Some(path), Some(about)) = (&args.out, about) {
+        kills::write(path, &about, &outcomes)?;
+    }
     if failures > 0 {
         bail!("{failures} failed");
     }
     Ok(())
 }
 
-fn one(test: &Test, seed: u64, args: &Args, tally: &mut Tally) -> anyhow::Result<()> {
+/// The command, as it may be given again.
+fn repeat(args: &Args) -> String {
+    let mut command = "cargo xtask torture".to_owned();
+    if let Some(times) = args.kills {
+        command += &format!(" --kills {times}");
+    }
+    if let Some(only) = &args.only {
+        command += &format!(" --only {only}");
+    }
+    if let Some(out) = &args.out {
+        command += &format!(" --out {}", out.display());
+    }
+    command
+}
+
+/// Runs one test. How it ended, with what it counted.
+fn one(test: &Test, seed: u64, args: &Args, tally: &mut Tally) -> anyhow::Result<Value> {
     let since = Instant::now();
     let mut command = Command::new(&test.binary);
     command.args([&test.name, "--exact", "--test-threads", "1"]).current_dir("crates/cli");
@@ -147,7 +177,7 @@ fn one(test: &Test, seed: u64, args: &Args, tally: &mut Tally) -> anyhow::Result
     } else if word == "skipped" {
         text.lines().filter(|line| line.contains("skipped: ")).for_each(|line| println!("       {line}"));
     }
-    Ok(())
+    Ok(kills::outcome((test.suite, &test.name), seed, (word, seconds), &text))
 }
 
 /// Builds the suites, or those that kill, and lists their tests.

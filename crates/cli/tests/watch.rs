@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::chance::{Random, quick_or_torture, strikes, strikes_asked, struck};
+use support::chance::{Random, Struck, quick_or_torture, strikes, strikes_asked, struck};
 use support::proxy::Proxy;
 use support::volume::{self, Volume};
 use support::{Scratch, wait_until};
@@ -340,10 +340,18 @@ fn killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice() {
     assert!(twice.is_empty(), "analysed twice: {twice:?}");
     assert_eq!(times.len(), names.len(), "{times:?}");
     arrived_whole(&bench.source, &bench.destination, &names);
-    struck(&format!(
-        "watch: {kills} kills of the watch; {} items arrived and were analysed once",
-        names.len()
-    ));
+    struck(
+        &format!("watch: {kills} kills of the watch; {} items arrived and were analysed once", names.len()),
+        &Struck {
+            kind: "a watch",
+            kills,
+            resumed: kills,
+            whole: names.len() as u64,
+            unit: "items",
+            lost: (names.len() - times.len()) as u64,
+            ..Struck::default()
+        },
+    );
 }
 
 #[test]
@@ -525,11 +533,22 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
     arrived_whole(&bench.source, &bench.destination, &names);
     assert_eq!(keepers(&state), [], "nobody is left");
     let [of_keepers, of_watches, cuts] = strikes;
-    struck(&format!(
-        "watch: {of_keepers} kills of keepers or guards, {of_watches} of the watch, {cuts} cuts of the link; {} items \
-         arrived and were analysed once",
-        names.len()
-    ));
+    struck(
+        &format!(
+            "watch: {of_keepers} kills of keepers or guards, {of_watches} of the watch, {cuts} cuts of the link; {} items \
+             arrived and were analysed once",
+            names.len()
+        ),
+        &Struck {
+            kind: "a watch, the keepers and guards of its runs, its link",
+            kills: of_keepers + of_watches,
+            cuts,
+            resumed: of_keepers + of_watches + cuts,
+            whole: names.len() as u64,
+            unit: "items",
+            ..Struck::default()
+        },
+    );
 }
 
 #[test]

@@ -65,6 +65,20 @@ def test_the_beamline_runs_over_an_emulated_path_as_root(tmp_path: Path) -> None
     assert latency["p50_ns"] + latency["bound_ns"] >= 10e6
 
 
+def test_frames_of_2048_by_2048_pixels_are_analysed_as_they_arrive(tmp_path: Path) -> None:
+    """The size that detectors have: 8 MiB each, and as many as two cores reduce in some seconds."""
+    said, told = run(tmp_path, "--loopback", "--pixels", "2048", "--image", "64", "--frames", "16", "--set", "8")
+    detector = told["detector"]
+    assert isinstance(detector, dict)
+    frames = detector["frames"]
+    # The far side may have seen enough before the last.
+    assert 0 < frames <= 16 and told["frames"] == frames and told["lost"] == [] and told["sets_incomplete"] == []
+    assert told["bytes"] == frames * 2048 * 2048 * 2
+    assert "lost: 0" in said
+    with Image.open(tmp_path / "out/arrived.png") as picture:
+        assert picture.size[0] > 1000
+
+
 def words_of_processes(place: Path) -> list[str]:
     """Command lines with this directory in them."""
     found = []

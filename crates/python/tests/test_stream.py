@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -135,3 +138,32 @@ def test_coroutines_stream_and_a_cancelled_one_stops(
 
     assert asyncio.run(work()).bytes == 1 << 20
     assert (daemon.root / "grown").read_bytes() == source.read_bytes()
+
+
+#: Streams a file where no file may have more than so many bytes, and says what its failure says.
+LIMITED = """
+import json, pickle, resource, sys
+import thalweg
+source, destination, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    thalweg.stream(source, destination)
+except thalweg.PartialError as error:
+    [failure] = error.failures
+    again = pickle.loads(pickle.dumps(failure))
+    print(json.dumps({"range": failure.range, "again": again.range, "path": failure.path, "text": str(failure)}))
+"""
+
+
+def test_a_failure_names_the_bytes_that_it_concerns(tmp_path: Path) -> None:
+    source, destination, limit = tmp_path / "source", tmp_path / "destination", 1 << 20
+    source.write_bytes(os.urandom(3 << 20))
+    words = [sys.executable, "-c", LIMITED, str(source), str(destination), str(limit)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    start, end = told["range"]
+    # The piece that has the first byte which no file may have there.
+    assert start <= limit < end <= 3 << 20, told
+    assert told["again"] == told["range"] and told["path"] == "source", told
+    assert f"at bytes {start}..{end}: " in told["text"], told

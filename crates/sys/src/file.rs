@@ -311,6 +311,23 @@ impl File {
         }
     }
 
+    /// Whether anybody else has the file open, for reading or for writing. This must be our only handle on it, open for
+    /// writing.
+    ///
+    /// # Errors
+    /// As [`File::has_writers`].
+    pub fn has_others(&self) -> io::Result<bool> {
+        // As above: this kind of lease is given only while nobody else has it open.
+        match self
+            .control(F_SETSIG, libc::SIGURG)
+            .and_then(|()| self.control(libc::F_SETLEASE, libc::F_WRLCK))
+        {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(error),
+            Ok(()) => self.control(libc::F_SETLEASE, libc::F_UNLCK).map(|()| false),
+        }
+    }
+
     fn control(&self, command: libc::c_int, argument: libc::c_int) -> io::Result<()> {
         // JUSTIFICATION: rustix has neither leases nor the choice of their signal.
         // SAFETY: these commands of fcntl take an int and touch no memory of ours; the descriptor is open.

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use thalweg_sys::{Advice, Buffer, Dir, File, Kind, extents};
+use thalweg_sys::{Advice, Buffer, Dir, File, Kind, extents, socket};
 
 const MIB: u64 = 1 << 20;
 
@@ -271,6 +271,37 @@ fn who_has_a_file_open_for_writing_is_seen() {
     // Nothing is left of the question: others may write at once.
     std::fs::write(scratch.path().join("log"), "more").unwrap();
     assert!(!reader.has_writers().unwrap());
+}
+
+#[test]
+fn who_else_has_a_file_open_is_seen_whatever_for() {
+    let scratch = tempfile::tempdir().unwrap();
+    let dir = Dir::open(scratch.path()).unwrap();
+    let ours = dir.create_new(b"log", 0o644).unwrap();
+    assert!(!ours.has_others().unwrap());
+    let reader = dir.open_read(b"log").unwrap();
+    assert!(ours.has_others().unwrap());
+    drop(reader);
+    assert!(!ours.has_others().unwrap());
+    let writer = dir.open_read_write(b"log").unwrap();
+    assert!(ours.has_others().unwrap());
+    drop(writer);
+    // Nothing is left of the question: we write, and others open it, at once.
+    ours.write_all_at(b"more", 0).unwrap();
+    assert_eq!(std::fs::read(scratch.path().join("log")).unwrap(), b"more");
+    assert!(!ours.has_others().unwrap());
+}
+
+#[test]
+fn a_pipe_is_made_wider_and_never_narrower() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let before = socket::widen_pipe(&reader, 0).unwrap();
+    assert!(before > 0);
+    let wide = socket::widen_pipe(&reader, 4 * before).unwrap();
+    assert!(wide >= before);
+    assert_eq!(socket::widen_pipe(&writer, before / 2).unwrap(), wide);
+    let file = std::fs::File::open("/proc/self/status").unwrap();
+    assert!(socket::widen_pipe(&file, 1 << 20).is_err());
 }
 
 #[test]

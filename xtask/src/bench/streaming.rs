@@ -5,7 +5,6 @@ use crate::bench::page::{Goal, number};
 use crate::figures;
 use anyhow::Result;
 use std::fmt::Write;
-use std::path::Path;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::median;
 use thalweg_lab::plot::unit::Unit;
@@ -24,8 +23,9 @@ const SECTIONS: [Section; 4] = [
         title: "A scan, in files or as a stream",
         suite: "frames",
         asks: "How long after its last frame is a scan of 1440 frames at the far side (003 Fig 4)? Files are copied as each \
-               is finished, each by a command of its own; streams and frames leave as they are made. Goal: at the high rate \
-               a stream takes at most a tenth of the time of small files.",
+               is finished: each by a command of its own, one after another or four at once, or by one watch that \
+               copies each whose marker is there; streams and frames leave as they are made. Goal: at the high rate \
+               a stream takes at most a tenth of the time of small files, each copied by a command of its own.",
         tell: scan,
     },
     Section {
@@ -40,8 +40,8 @@ const SECTIONS: [Section; 4] = [
         title: "How late",
         suite: "lag",
         asks: "How long after it was written is a message readable at the far side (003 section 2.1: the worst case counts)? \
-               Half of the round trip is the path's own. Frames are pushed and pulled by way of a daemon; \
-               where fewer are carried than are due, they wait for their turn, which counts from when they were due; none is \
+               Half of the round trip is the path's own. Frames are pushed and pulled by way of a hub, in a daemon beside the \
+               consumer or in the consumer's own process; where fewer are carried than are due, they wait for their turn, which counts from when they were due; none is \
                lost.",
         tell: lag,
     },
@@ -64,30 +64,33 @@ pub fn sections() -> Result<String> {
     for section in &SECTIONS {
         write!(out, "\n## {}\n\n{}\n\n", section.title, section.asks)?;
         let file = format!("bench/results/{}.jsonl", section.suite.replace(' ', "-"));
-        match results.iter().find(|(path, _)| path.as_path() == Path::new(&file)) {
-            Some((_, results)) => {
-                let about = &results.about;
-                let machine = &about.machine;
-                writeln!(out, "{}", (section.tell)(results))?;
-                writeln!(
-                    out,
-                    "`{}`: {} runs. {} ({} cores), {}, {}; load before it began {}; {}.",
-                    about.command,
-                    about.iterations,
-                    machine.cpu,
-                    machine.cores,
-                    machine.kernel,
-                    machine.file_system,
-                    machine.load,
-                    about.date.split('T').next().unwrap_or_default(),
-                )?;
-                for scaled in &about.scaling.changes {
-                    writeln!(out, "Made smaller: {}: {} → {}.", scaled.what, scaled.from, scaled.to)?;
-                }
+        // Near and far are files of their own.
+        let of_it = results.iter().filter(|(_, results)| results.about.suite == section.suite);
+        for (at, (_, results)) in of_it.clone().enumerate() {
+            if at > 0 {
+                out.push('\n');
             }
-            None => {
-                writeln!(out, "Not measured yet: `thalweg bench {} --out {file}`.", section.suite)?;
+            let about = &results.about;
+            let machine = &about.machine;
+            writeln!(out, "{}", (section.tell)(results))?;
+            writeln!(
+                out,
+                "`{}`: {} runs. {} ({} cores), {}, {}; load before it began {}; {}.",
+                about.command,
+                about.iterations,
+                machine.cpu,
+                machine.cores,
+                machine.kernel,
+                machine.file_system,
+                machine.load,
+                about.date.split('T').next().unwrap_or_default(),
+            )?;
+            for scaled in &about.scaling.changes {
+                writeln!(out, "Made smaller: {}: {} → {}.", scaled.what, scaled.from, scaled.to)?;
             }
+        }
+        if of_it.count() == 0 {
+            writeln!(out, "Not measured yet: `thalweg bench {} --out {file}`.", section.suite)?;
         }
     }
     Ok(out)

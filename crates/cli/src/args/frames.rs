@@ -142,7 +142,7 @@ pub struct FramesPushArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit::help())]
 pub struct FramesPullArgs {
-    /// The channel: tw://HOST[:PORT]/EXPORT/NAME or @NAME/PATH
+    /// The channel: tw://HOST[:PORT]/EXPORT/NAME or @NAME/PATH; with --hub its name alone
     #[arg(value_name = "PLACE")]
     pub place: OsString,
     /// Directory for the files, - for the bare payloads to standard output, or null:
@@ -179,6 +179,13 @@ pub struct FramesPullArgs {
     /// What the link could carry, for instance 10Gbit/s: with it the end has a Streaming Speed Score
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub link_rate: Option<u64>,
+    /// Have the hub in this process, without a daemon: frames are taken out of its memory, with one hop less. It makes
+    /// DIR/ticket, which producers need, and keeps spill logs in DIR/spill; it ends with this command
+    #[arg(long, value_name = "DIR")]
+    pub hub: Option<PathBuf>,
+    /// Where that hub listens (default: 127.0.0.1:0, the kernel chooses the port; the place to push to is told)
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "hub")]
+    pub listen: Option<String>,
     /// The way, and the channel.
     #[command(flatten)]
     pub link: ChannelArgs,

@@ -1,6 +1,6 @@
 //! Kills, cuts and restarts at random moments: each frame is delivered once, or named once.
 
-use crate::support::chance::{Random, strikes, struck};
+use crate::support::chance::{Random, Struck, strikes, struck};
 use crate::support::job::{Running, with};
 use crate::support::proxy::Proxy;
 use crate::support::{Daemon, Scratch, noise, wait_until};
@@ -63,7 +63,18 @@ fn durable_frames_outlive_kills_of_their_hub_and_come_exactly_once() {
     let strikes = strikes(3);
     let (got, frames) = through_restarts(wishes, FramePolicy::Block, "frames durable", strikes);
     assert_eq!((got.count("m"), got.lost.len()), (frames, 0));
-    struck(&format!("frames durable: {strikes} kills of the hub; {frames} frames came, each once, in order"));
+    struck(
+        &format!("frames durable: {strikes} kills of the hub; {frames} frames came, each once, in order"),
+        &Struck {
+            kind: "frames, the hub of a recorded channel",
+            kills: strikes,
+            resumed: strikes,
+            whole: frames,
+            unit: "frames",
+            lost: frames - got.count("m"),
+            ..Struck::default()
+        },
+    );
 }
 
 #[test]
@@ -73,9 +84,21 @@ fn frames_in_the_memory_of_a_hub_that_is_killed_are_delivered_or_named() {
         through_restarts(SenderWishes::default(), FramePolicy::Block, "frames memory", strikes);
     let (came, lost) = (got.count("m"), got.lost_frames());
     assert_eq!(came + lost, frames);
-    struck(&format!(
-        "frames memory: {strikes} kills of the hub; of {frames} frames {came} came, once each, and {lost} were named"
-    ));
+    struck(
+        &format!(
+            "frames memory: {strikes} kills of the hub; of {frames} frames {came} came, once each, and {lost} were named"
+        ),
+        &Struck {
+            kind: "frames, the hub of a channel in memory",
+            kills: strikes,
+            resumed: strikes,
+            whole: frames,
+            unit: "frames",
+            named: lost,
+            lost: frames - came - lost,
+            ..Struck::default()
+        },
+    );
 }
 
 #[test]
@@ -88,7 +111,7 @@ fn cuts_of_the_link_lose_nothing_and_double_nothing() {
     let maker = sender(&scratch, &place, "m", SenderWishes::default());
     let strikes = strikes(6);
     let frames = 40 * strikes;
-    std::thread::scope(|scope| {
+    let came = std::thread::scope(|scope| {
         let taken = scope.spawn(|| drain(&taker, BYTES));
         let pushed = scope.spawn(|| {
             for sequence in 0..frames {
@@ -104,8 +127,20 @@ fn cuts_of_the_link_lose_nothing_and_double_nothing() {
         pushed.join().expect("no panic");
         let got = taken.join().expect("no panic");
         assert_eq!((got.count("m"), got.lost.len()), (frames, 0));
+        got.count("m")
     });
-    struck(&format!("frames cuts: {strikes} cuts of the link; {frames} frames came, each once, in order"));
+    struck(
+        &format!("frames cuts: {strikes} cuts of the link; {frames} frames came, each once, in order"),
+        &Struck {
+            kind: "frames, the link",
+            cuts: strikes,
+            resumed: strikes,
+            whole: frames,
+            unit: "frames",
+            lost: frames - came,
+            ..Struck::default()
+        },
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Producers and consumers that are killed at random moments, again and again under their names: no frame is torn, none comes
 //! out of turn, and what a kill may cost is known.
 
-use crate::support::chance::{Random, strikes, struck};
+use crate::support::chance::{Random, Struck, strikes, struck};
 use crate::support::job::{Running, with};
 use crate::support::{noise, wait_until};
 use crate::{LIMIT, by, command, content, push_all, receiver, sender, stand};
@@ -77,10 +77,20 @@ fn a_producer_killed_at_any_moment_leaves_whole_frames_and_goes_on_in_turn() {
         push("100000").end(LIMIT).expect(0);
         taken.join().expect("no panic")
     });
-    struck(&format!(
-        "frames producer: {strikes} kills; {frames} frames came, each whole and in its turn, of the {begun} times that it \
-        said anything, in the end all"
-    ));
+    struck(
+        &format!(
+            "frames producer: {strikes} kills; {frames} frames came, each whole and in its turn, of the {begun} times that \
+             it said anything, in the end all"
+        ),
+        &Struck {
+            kind: "frames, the producer",
+            kills: strikes,
+            resumed: strikes,
+            whole: frames,
+            unit: "frames",
+            ..Struck::default()
+        },
+    );
 }
 
 /// Sequences of what a consumer put away, each held against what was pushed; how many came twice.
@@ -145,8 +155,19 @@ fn a_consumer_killed_at_any_moment_goes_on_and_misses_no_more_than_it_had_in_han
     // What it took and had not put away when it was killed is gone with it: one frame.
     assert!(missing <= strikes, "{missing} of {frames} are missing after {strikes} kills");
     assert!(seen.last().is_none_or(|last| *last < frames));
-    struck(&format!(
-        "frames consumer: {strikes} kills; of {frames} frames {missing} were in its hands when it was killed, {twice} came \
-        twice, the others once, each whole"
-    ));
+    struck(
+        &format!(
+            "frames consumer: {strikes} kills; of {frames} frames {missing} were in its hands when it was killed, {twice} \
+             came twice, the others once, each whole"
+        ),
+        &Struck {
+            kind: "frames, the consumer",
+            kills: strikes,
+            resumed: strikes,
+            whole: frames,
+            unit: "frames",
+            in_hand: missing,
+            ..Struck::default()
+        },
+    );
 }

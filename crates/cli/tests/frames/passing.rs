@@ -231,6 +231,132 @@ fn a_set_says_which_of_its_frames_are_missing() {
 }
 
 #[test]
+fn of_a_scan_of_1440_frames_exactly_those_that_were_not_made_are_named() {
+    const FRAMES: u32 = 1440;
+    // The first and the last, one alone, a run over the edges of words of 64, and a comb.
+    let mut holes: BTreeSet<u32> = [0, 9, 1438, 1439].into_iter().chain(120..260).collect();
+    holes.extend((400..1300).step_by(7));
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "scan");
+    let pull = Running::start(with(command(&scratch, "pull"), [place.as_str(), "null:", "--json"]));
+    let maker = sender(&scratch, &place, "cam", SenderWishes::default());
+    maker.declare_set(42, FRAMES).unwrap();
+    for (sequence, index) in (0..FRAMES).filter(|index| !holes.contains(index)).enumerate() {
+        let frame = NewFrame { set: Some((42, index)), ..frame("cam", sequence as u64, 100) };
+        maker.push(frame, Some(LIMIT)).unwrap();
+    }
+    maker.finish(Some(LIMIT)).unwrap();
+    let pulled = pull.end(LIMIT).expect(2);
+    let set = told(&pulled, "set");
+    assert_eq!((&set["set"], &set["frames"], &set["complete"]), (&42.into(), &FRAMES.into(), &false.into()));
+    assert_eq!(set["delivered"], FRAMES as usize - holes.len());
+    let missing: Vec<(u32, u32)> = serde_json::from_value(set["missing"].clone()).unwrap();
+    let named: Vec<u32> = missing.iter().flat_map(|&(first, end)| first..end).collect();
+    assert!(named.iter().copied().eq(holes.iter().copied()), "{missing:?}");
+    // As ranges: no two touch.
+    assert!(missing.windows(2).all(|pair| pair[0].1 < pair[1].0), "{missing:?}");
+}
+
+#[test]
+fn the_worst_latency_is_held_against_what_the_link_could_do() {
+    const BYTES: usize = 100_000;
+    let (scratch, daemon) = stand();
+    let input = scratch.path("in");
+    std::fs::write(&input, noise(1, 40 * BYTES)).unwrap();
+    for (name, link) in [("rated", &["--link-rate", "1Gbit/s"][..]), ("bare", &[])] {
+        let place = daemon.place("data", name);
+        let pull = with(command(&scratch, "pull"), [place.as_str(), "null:", "--json"]);
+        let pull = Running::start(with(pull, link.iter().copied()));
+        let push = [input.to_str().unwrap(), &place, "--frame-bytes", "100000", "--frames-per-s", "100"];
+        Running::start(with(command(&scratch, "push"), push)).end(LIMIT).expect(0);
+        let pulled = pull.end(LIMIT).expect(0);
+        let tail = &pulled.finished()["latency"];
+        let score = &tail["speed_score"];
+        if link.is_empty() {
+            assert!(tail.is_object() && score.is_null(), "{tail}");
+            continue;
+        }
+        // 100 kB at 1 Gbit/s take 0.8 ms.
+        let expected = tail["max_s"].as_f64().unwrap() / (BYTES as f64 * 8.0 / 1e9);
+        let score = score.as_f64().unwrap();
+        assert!(score > 0.0 && (score / expected - 1.0).abs() < 1e-6, "{score} for {expected}: {tail}");
+    }
+}
+
+#[test]
+fn the_status_of_a_channel_has_the_latencies_of_those_who_consume_at_that_moment() {
+    let held = Duration::from_millis(200);
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "live");
+    let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+    let maker = sender(&scratch, &place, "m", SenderWishes::default());
+    let consumer = || status(&scratch, &place)["consumers"][0].clone();
+    let tail = |consumer: &serde_json::Value| {
+        ["p50", "p90", "p99", "max"].map(|name| consumer["taken_after_s"][name].as_f64().unwrap())
+    };
+    let take = |frames: u64| {
+        for _ in 0..frames {
+            assert!(matches!(taker.next(Some(LIMIT)).unwrap(), Some(Delivery::Frame(_))));
+        }
+    };
+    push_all(&maker, "m", 0, 20, 1000);
+    take(20);
+    assert!(wait_until(LIMIT, || consumer()["taken"] == 20));
+    let [p50, p90, p99, max] = tail(&consumer());
+    assert!(0.0 < p50 && p50 <= p90 && p90 <= p99 && p99 <= max, "{p50} {p90} {p99} {max}");
+    // One that nobody takes for a while, after the hub has it.
+    push_all(&maker, "m", 20, 21, 1000);
+    assert!(wait_until(LIMIT, || status(&scratch, &place)["producers"][0]["frames"] == 21));
+    std::thread::sleep(held);
+    take(1);
+    assert!(wait_until(LIMIT, || consumer()["taken"] == 21));
+    let now = consumer();
+    assert!(tail(&now)[3] >= held.as_secs_f64(), "{now}");
+    let said = scratch
+        .thalweg()
+        .env("THALWEG_TICKET", scratch.path("ticket"))
+        .args(["frames", "status", &place])
+        .output();
+    let said = String::from_utf8(said.unwrap().stdout).unwrap();
+    assert!(said.contains("from hub to taken P50 ") && said.contains(", longest "), "{said}");
+    maker.finish(Some(LIMIT)).unwrap();
+}
+
+#[test]
+fn a_consumer_may_have_the_hub_in_its_own_process() {
+    let scratch = Scratch::new();
+    let (input, got, hub) = (scratch.path("in"), scratch.path("got"), scratch.path("hub"));
+    let content = noise(5, 24 * 100_000);
+    std::fs::write(&input, &content).unwrap();
+    let ticket = hub.join("ticket");
+    let pull = ["frames", "pull", "scan", got.to_str().unwrap(), "--hub", hub.to_str().unwrap(), "--json"];
+    // One for another daemon is not its own.
+    let mut pull = with(scratch.thalweg(), pull);
+    pull.env("THALWEG_TICKET", scratch.path("of another"));
+    let pull = Running::start(pull);
+    let address = || thalweg_mover::link::ticket::Ticket::read(&ticket).ok()?.addresses.into_iter().next();
+    assert!(wait_until(LIMIT, || address().is_some()));
+    let place = format!("tw://{}/hub/scan", address().unwrap());
+    let push = ["frames", "push", input.to_str().unwrap(), &place, "--frame-bytes", "100000", "--json"];
+    let push = with(scratch.thalweg(), push);
+    let pushed = Running::start(with(push, ["--ticket", ticket.to_str().unwrap()])).end(LIMIT).expect(0);
+    assert_eq!((pushed.number("frames"), &pushed.finished()["outages"]), (24, &0.into()));
+    let pulled = pull.end(LIMIT).expect(0);
+    assert_eq!(pulled.number("frames"), 24);
+    let hub_event = told(&pulled, "hub");
+    assert_eq!(
+        (&hub_event["place"], &hub_event["ticket"]),
+        (&place.as_str().into(), &ticket.to_str().into())
+    );
+    assert!(std::fs::read(got.join("frames-000000.raw")).unwrap() == content);
+    // It is gone with its consumer, and what is no name is none.
+    let late = with(scratch.thalweg(), ["frames", "status", &place, "--ticket", ticket.to_str().unwrap()]);
+    Running::start(late).end(LIMIT).expect(3);
+    let bad = ["frames", "pull", "tw://x/y/z", "null:", "--hub", hub.to_str().unwrap()];
+    Running::start(with(scratch.thalweg(), bad)).end(LIMIT).expect(1);
+}
+
+#[test]
 fn a_set_that_is_not_what_was_said_of_it_is_told_at_both_ends() {
     let (scratch, daemon) = stand();
     let input = scratch.path("in");

@@ -1,6 +1,6 @@
 //! Kills, cuts and restarts at random moments: a mark never goes back, and in the end the whole is there, once.
 
-use crate::support::chance::{Random, quick_or_torture, strikes, struck};
+use crate::support::chance::{Random, Struck, quick_or_torture, strikes, struck};
 use crate::support::job::{Running, Strace, signal, with};
 use crate::support::proxy::Proxy;
 use crate::support::{Scratch, assert_no_litter, finish, noise, wait_until};
@@ -101,12 +101,29 @@ fn through_strikes(row: &str, is_pull: bool) {
     done.store(true, Ordering::Release);
     let looks = watcher.join().unwrap();
     assert!(looks > 0, "nobody saw a mark");
-    assert!(std::fs::read(&to).unwrap() == content);
+    let came = std::fs::read(&to).unwrap();
+    assert!(came == content);
     assert_no_litter(to.parent().unwrap());
-    struck(&format!(
-        "{row}: {each} kills of the mover here, {each} of the daemon, {each} cuts of the link; in {looks} looks the mark never \
-        went back and what was below it was the source's; the end is the whole"
-    ));
+    struck(
+        &format!(
+            "{row}: {each} kills of the mover here, {each} of the daemon, {each} cuts of the link; in {looks} looks the mark \
+             never went back and what was below it was the source's; the end is the whole"
+        ),
+        &Struck {
+            kind: if is_pull {
+                "a stream of a file that grows far away"
+            } else {
+                "a stream of a file that grows"
+            },
+            kills: 2 * each,
+            cuts: each,
+            resumed: 2 * each + each,
+            whole: content.len() as u64,
+            unit: "bytes",
+            lost: (content.len() - came.len()) as u64,
+            ..Struck::default()
+        },
+    );
 }
 
 #[test]
@@ -150,11 +167,24 @@ fn a_pipe_outlives_cuts_and_restarts_of_the_daemon() {
     drop(pipe);
     let output = finish(child);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(std::fs::read(export.join("x")).unwrap() == content);
+    let came = std::fs::read(export.join("x")).unwrap();
+    assert!(came == content);
     assert_no_litter(&export);
-    struck(&format!(
-        "stream pipe: {each} kills of the daemon, {each} cuts of the link; the end is the whole, once"
-    ));
+    struck(
+        &format!(
+            "stream pipe: {each} kills of the daemon, {each} cuts of the link; the end is the whole, once"
+        ),
+        &Struck {
+            kind: "a stream of a pipe",
+            kills: each,
+            cuts: each,
+            resumed: each + each,
+            whole: content.len() as u64,
+            unit: "bytes",
+            lost: (content.len() - came.len()) as u64,
+            ..Struck::default()
+        },
+    );
 }
 
 #[test]
@@ -186,10 +216,23 @@ fn a_consumer_outlives_restarts_of_the_daemon_that_it_pulls_from() {
     writer.join().unwrap();
     let output = finish(child);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(std::fs::read(scratch.path("out")).unwrap() == content);
-    struck(&format!(
-        "stream to a pipe: {each} kills of the daemon, {each} cuts of the link; what came is the whole, once"
-    ));
+    let came = std::fs::read(scratch.path("out")).unwrap();
+    assert!(came == content);
+    struck(
+        &format!(
+            "stream to a pipe: {each} kills of the daemon, {each} cuts of the link; what came is the whole, once"
+        ),
+        &Struck {
+            kind: "a stream into a pipe",
+            kills: each,
+            cuts: each,
+            resumed: each + each,
+            whole: content.len() as u64,
+            unit: "bytes",
+            lost: (content.len() - came.len()) as u64,
+            ..Struck::default()
+        },
+    );
 }
 
 #[test]

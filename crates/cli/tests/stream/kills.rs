@@ -1,7 +1,7 @@
 //! Programs at both ends of pipes that are killed at random moments: what was delivered is the beginning of the whole, or
 //! the whole; what was durable stays so; the next attempt goes on.
 
-use crate::support::chance::{Random, strikes, struck};
+use crate::support::chance::{Random, Struck, strikes, struck};
 use crate::support::{Scratch, assert_no_litter, finish, noise};
 use crate::{command, mark};
 use std::path::Path;
@@ -63,12 +63,23 @@ fn a_producer_killed_at_any_moment_leaves_the_beginning_of_what_the_next_one_say
         }
         let _ = producer.wait();
     }
-    struck(&format!(
-        "stream producer: {strikes} kills; the mark never went back, what is there is the beginning of what was said, in the \
-        end the whole"
-    ));
     assert_eq!(before, BYTES);
     assert_no_litter(&export);
+    struck(
+        &format!(
+            "stream producer: {strikes} kills; the mark never went back, what is there is the beginning of what was said, in \
+             the end the whole"
+        ),
+        &Struck {
+            kind: "a stream of a pipe, its producer",
+            kills: strikes,
+            resumed: strikes,
+            whole: BYTES as u64,
+            unit: "bytes",
+            lost: (BYTES - before) as u64,
+            ..Struck::default()
+        },
+    );
 }
 
 #[test]
@@ -116,7 +127,19 @@ fn a_consumer_killed_at_any_moment_got_the_beginning_and_the_next_gets_the_whole
             assert!(content.len() - got.len() <= 1 << 20, "{} bytes: {said}", got.len());
         }
     }
-    struck(&format!(
-        "stream consumer: {strikes} kills; what each got is the beginning of the whole, the last one the whole"
-    ));
+    let came = std::fs::read(&out).unwrap();
+    struck(
+        &format!(
+            "stream consumer: {strikes} kills; what each got is the beginning of the whole, the last one the whole"
+        ),
+        &Struck {
+            kind: "a stream into a pipe, its consumer",
+            kills: strikes,
+            resumed: strikes,
+            whole: content.len() as u64,
+            unit: "bytes",
+            lost: (content.len() - came.len()) as u64,
+            ..Struck::default()
+        },
+    );
 }

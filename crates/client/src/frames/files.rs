@@ -189,14 +189,17 @@ pub fn cut(from: &mut dyn Read, cut: &Cut, sink: &mut dyn FnMut(NewFrame) -> Res
     if cut.frame_bytes == 0 || cut.frame_bytes > limits::FRAME_PAYLOAD_BYTES_MAX {
         return Err(Failure::new(FailureKind::Usage, "cut frames", "a frame has from 1 byte to 1 GiB"));
     }
+    // As large as the one before: memory grows with what is read, not with what was asked for.
+    let mut usual = 0;
     loop {
-        let mut payload = Vec::new();
+        let mut payload = Vec::with_capacity(usual);
         let read = from.take(cut.frame_bytes).read_to_end(&mut payload);
         read.map_err(|error| failure::of_io("read frames", &error))?;
         if payload.is_empty() {
             return Ok(());
         }
-        let is_whole = payload.len() as u64 == cut.frame_bytes;
+        usual = payload.len();
+        let is_whole = usual as u64 == cut.frame_bytes;
         let shape = if is_whole { cut.shape.clone() } else { Vec::new() };
         sink(NewFrame { dtype: cut.dtype.clone(), shape, payload: payload.into(), ..NewFrame::default() })?;
         if !is_whole {

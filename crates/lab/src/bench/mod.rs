@@ -29,6 +29,9 @@ mod yard;
 /// A stream whose source we are.
 mod producer;
 
+/// A directory that is watched.
+mod watcher;
+
 /// Hosts and the path between them.
 mod network;
 

@@ -2,6 +2,7 @@
 
 use super::network::Host;
 use super::producer::Producer;
+use super::watcher::Watcher;
 use super::{Wishes, stopped};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -343,6 +344,26 @@ impl Yard {
         Producer::start(command.spawn().map_err(|error| of_io("start a producer", &error))?)
     }
 
+    /// Starts `thalweg WORDS`, which watches a directory, as somebody who did not before.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn watcher(
+        &self,
+        who: &str,
+        host: Option<&Host>,
+        daemon: &Daemon,
+        words: &[String],
+    ) -> Result<Watcher> {
+        let mut command = self.command(who);
+        command.args(words).arg("--json").arg("--ticket").arg(&daemon.ticket);
+        let mut command = enter(host, command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(|error| of_io("start a watch", &error))?;
+        let noted = Noted::new(&self.running, child.id());
+        Watcher::start(child, noted)
+    }
+
     fn wait(&self, mut child: Child) -> Result<Ended> {
         let _noted = Noted::new(&self.running, child.id());
         let (out, errors) = (child.stdout.take(), child.stderr.take());
@@ -411,7 +432,7 @@ impl Drop for Daemon {
 }
 
 /// A process is among those that run, as long as this is there.
-struct Noted {
+pub(super) struct Noted {
     running: Running,
     pid: u32,
 }

@@ -14,6 +14,8 @@
 
 pub mod choice;
 
+pub mod memory;
+
 pub mod sender;
 
 pub mod receiver;

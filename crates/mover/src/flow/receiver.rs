@@ -4,6 +4,7 @@
 //! noted, the sender hears of it. The memory for pieces that came early has the sender's window as its bound, each with what
 //! is kept beside it: a sender that does not keep to it breaks the protocol.
 
+use super::memory::Bytes;
 use super::{digest_of_nothing, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,7 +26,7 @@ pub enum Action {
     /// Look what is there of it: answered by [`Receiver::opened`].
     Open(Slot, FlowBegin),
     /// Write these bytes behind those before: answered by [`Receiver::written`].
-    Write(Slot, u64, Vec<u8>),
+    Write(Slot, u64, Bytes),
     /// Make durable and note that these flows have so many bytes: answered by [`Receiver::synced`]. One at a time.
     Sync(Vec<(Slot, u64, Digest)>),
     /// It is complete: answered by [`Receiver::completed`].
@@ -79,7 +80,7 @@ struct Flow {
     handed: u64,
     written: (u64, Digest),
     marked: (u64, Digest),
-    held: BTreeMap<u64, Vec<u8>>,
+    held: BTreeMap<u64, Bytes>,
     /// Pieces that were handed out and are not written.
     handed_pieces: usize,
     end: Option<(u64, Digest)>,
@@ -409,7 +410,8 @@ impl Receiver {
     ///
     /// # Errors
     /// `Protocol` for a piece that no correct sender sends.
-    pub fn arrived(&mut self, flow: EntryId, offset: u64, mut bytes: Vec<u8>) -> Result<()> {
+    pub fn arrived(&mut self, flow: EntryId, offset: u64, bytes: impl Into<Bytes>) -> Result<()> {
+        let mut bytes = bytes.into();
         let slot = self.slot(flow)?;
         let Some(flow) = self.flows.get_mut(&slot) else { return Ok(()) };
         if flow.phase != Phase::Open {
@@ -429,7 +431,7 @@ impl Receiver {
         }
         let known = flow.handed.saturating_sub(offset);
         let offset = offset + known;
-        bytes.drain(..known as usize);
+        bytes.skip(known as usize);
         if flow.held.contains_key(&offset) {
             return Ok(());
         }
@@ -446,7 +448,7 @@ impl Receiver {
             let mut bytes = entry.remove();
             // Two senders may have cut the flow at different places.
             let known = ((flow.handed - at) as usize).min(bytes.len());
-            bytes.drain(..known);
+            bytes.skip(known);
             self.kept_bytes -= known;
             if bytes.is_empty() {
                 self.kept_bytes -= cost(0);

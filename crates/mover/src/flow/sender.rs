@@ -5,6 +5,7 @@
 //! own first bytes again, and goes on only if their digest is the receiver's. A pipe can be rewound as long as nothing
 //! of it was read.
 
+use super::memory::Bytes;
 use super::{DAMAGED_MAX, digest_of_nothing, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +23,7 @@ pub struct Piece {
     /// Where in it.
     pub offset: u64,
     /// At least one.
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     /// BLAKE3 of them.
     pub digest: Digest,
     /// BLAKE3 of the flow up to their end.
@@ -616,7 +617,8 @@ mod tests {
 
     fn push_byte(sender: &mut Sender, offset: u64) {
         let digest = Digest([offset as u8; 32]);
-        let piece = Piece { flow: EntryId(0), offset, bytes: vec![1], digest, prefix: digest };
+        let bytes = vec![1u8].into();
+        let piece = Piece { flow: EntryId(0), offset, bytes, digest, prefix: digest };
         sender.push(piece).unwrap();
     }
 

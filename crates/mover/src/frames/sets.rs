@@ -154,6 +154,23 @@ mod tests {
     }
 
     #[test]
+    fn of_a_scan_of_1440_frames_each_hole_is_a_range_of_its_own() {
+        let holes = [(0, 1), (63, 65), (120, 260), (719, 720), (1438, 1440)];
+        let is_hole = |index: u32| holes.iter().any(|&(first, end)| (first..end).contains(&index));
+        let mut bits = SetBits::default();
+        // Whichever comes first.
+        for index in (0..1440).rev().filter(|&index| !is_hole(index)) {
+            assert!(bits.insert(index));
+        }
+        let missing = bits.missing(1440);
+        assert_eq!(missing.ranges, holes);
+        assert_eq!(missing.count, 1 + 2 + 140 + 1 + 2);
+        // What belongs to no such set does not hide one of its holes.
+        bits.insert(1440);
+        assert_eq!(bits.missing(1440), missing);
+    }
+
+    #[test]
     fn a_comb_is_told_in_bounded_space() {
         let mut bits = SetBits::default();
         for index in (0..limits::SET_FRAMES_MAX).step_by(2) {

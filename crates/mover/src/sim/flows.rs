@@ -283,6 +283,7 @@ impl World {
             source.hasher.update(&bytes);
             let prefix = Digest(*source.hasher.finalize().as_bytes());
             let digest = Digest(*blake3::hash(&bytes).as_bytes());
+            let bytes = bytes.into();
             let piece = Piece { flow: source.id, offset: position as u64, bytes, digest, prefix };
             let _ = self.sender.push(piece);
         }

@@ -32,6 +32,8 @@ mod staging;
 
 mod resuming;
 
+mod growing;
+
 mod deleting;
 
 mod remembering;

@@ -105,6 +105,26 @@ pub fn shutdown_write(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::shutdown(fd, Shutdown::Write)?)
 }
 
+/// Makes a pipe hold so many bytes, or as near to that as this user may (`/proc/sys/fs/pipe-max-size`); never fewer than it
+/// does. Returns how many it holds.
+///
+/// # Errors
+/// `EBADF` for what is no pipe.
+pub fn widen_pipe(fd: impl AsFd, bytes: usize) -> io::Result<usize> {
+    let fd = fd.as_fd();
+    let holds = rustix::pipe::fcntl_getpipe_size(fd)?;
+    let mut asked = bytes;
+    while asked > holds {
+        match rustix::pipe::fcntl_setpipe_size(fd, asked) {
+            Ok(_) => break,
+            // More than one may have, or all of this user's pipes may.
+            Err(Errno::PERM | Errno::BUSY | Errno::NOMEM | Errno::INVAL) => asked /= 2,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(rustix::pipe::fcntl_getpipe_size(fd)?)
+}
+
 /// What to wait for on a descriptor. Errors and hang-ups are always waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {

@@ -5,22 +5,28 @@ use crate::exit::Exit;
 use crate::place::Places;
 use crate::{signals, units};
 use serde_json::json;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fs::DirBuilder;
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_cli::args::frames::FramesPullArgs;
+use thalweg_client::fars::How;
 use thalweg_client::frames::files::FrameFiles;
 use thalweg_client::frames::{
-    ConsumerReport, Delivery, Frame, FramePolicy, LossReason, LostRange, Receiver, ReceiverWishes, SetReport,
-    reason_name,
+    self, ConsumerReport, Delivery, Frame, FramePolicy, Hub, HubWishes, LossReason, LostRange, Receiver,
+    ReceiverWishes, SetReport, reason_name,
 };
 use thalweg_mover::failure::{self, FailureKind, Result};
 use thalweg_mover::run::copy::Stop;
 
 /// Between two looks whether it shall stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How long a hub of ours stays for producers that have finished, and how often it looks.
+const FAREWELL: Duration = Duration::from_secs(5);
+const SEE_OFF_EVERY: Duration = Duration::from_millis(10);
 
 /// Takes frames until the end.
 ///
@@ -46,8 +52,15 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
         link: link_settings(&args.link),
         events: teller.events(),
     };
+    let own = args.hub.as_deref().map(|directory| OwnHub::start(directory, args)).transpose()?;
+    let (place, how) = match &own {
+        Some(own) => (own.place.clone(), own.how(args, places)),
+        None => (args.place.clone(), args.link.how(places)),
+    };
     let began = Instant::now();
-    let receiver = Receiver::open(&args.place, args.link.how(places), wishes)?;
+    let receiver = Receiver::open(&place, how, wishes)?;
+    // Now that who pushes finds somebody who takes.
+    own.iter().for_each(|own| own.tell(teller));
     let mut sets = 0;
     let ended = loop {
         if stop.is_asked() {
@@ -81,6 +94,9 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
         Ok(None) | Err(_) => receiver.close(),
     };
     drop(receiver);
+    if let (Some(own), Ok(Some(_))) = (&own, &ended) {
+        own.see_off(args, places);
+    }
     let exit = match &ended {
         Err(failure) => return Ok(teller.failed(failure, Exit::of(failure.kind))),
         Ok(None) => signal.exit(),
@@ -88,6 +104,50 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
     };
     tell_end(teller, &report, files, began.elapsed(), exit);
     Ok(exit)
+}
+
+/// A hub of this process.
+struct OwnHub {
+    /// It ends with the value.
+    _hub: Hub,
+    place: OsString,
+    ticket: PathBuf,
+}
+
+impl OwnHub {
+    fn start(directory: &Path, args: &FramesPullArgs) -> Result<OwnHub> {
+        let name = args.place.to_str().unwrap_or_default();
+        let (spill, ticket) = (directory.join("spill"), directory.join("ticket"));
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&spill);
+        made.map_err(|error| failure::of_io("make the hub's directory", &error))?;
+        let mut wishes = HubWishes::new(&spill, &ticket);
+        wishes.listen = args.listen.iter().cloned().chain(wishes.listen).take(1).collect();
+        let hub = Hub::start(&wishes)?;
+        let place = hub.place(name)?;
+        Ok(OwnHub { _hub: hub, place, ticket })
+    }
+
+    fn how(&self, args: &FramesPullArgs, places: &Places) -> How {
+        How { ticket: Some(self.ticket.clone()), ..args.link.how(places) }
+    }
+
+    fn tell(&self, teller: Teller) {
+        let (place, ticket) = (self.place.to_string_lossy(), self.ticket.to_string_lossy());
+        let event = json!({"event": "hub", "place": place, "ticket": ticket});
+        teller.tell(&event, || format!("frames are taken at {place}, from who has {ticket}"));
+    }
+
+    /// Waits until producers that finished have heard that they did, and are gone: but for who hangs, at once.
+    fn see_off(&self, args: &FramesPullArgs, places: &Places) {
+        let until = Instant::now() + FAREWELL;
+        let is_somebody_there = || {
+            let status = frames::status(&self.place, self.how(args, places));
+            status.is_ok_and(|status| status.producers.iter().any(|one| one.is_linked && one.is_finished))
+        };
+        while Instant::now() < until && is_somebody_there() {
+            std::thread::sleep(SEE_OFF_EVERY);
+        }
+    }
 }
 
 /// Losses that the policy asked for are no failure; all others are.

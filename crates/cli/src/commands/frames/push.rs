@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,11 +19,14 @@ use thalweg_client::frames::{ChannelWishes, HeldLevel, NewFrame, ProducerReport,
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Stop;
 use thalweg_mover::run::frames::wall_ns;
+use thalweg_sys::socket::widen_pipe;
 use thalweg_wire::limits;
 use thalweg_wire::path::Escaped;
 
 /// Between two looks whether it shall stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Of standard input, where it is a pipe: what a user may have by default.
+const PIPE_BYTES_MAX: usize = 1 << 20;
 /// What is due later than after so many seconds is due then: 30 years.
 const DUE_MAX_S: f64 = 1e9;
 
@@ -211,7 +215,12 @@ impl Job<'_> {
             shape: args.shape.clone(),
         };
         let mut from: Box<dyn Read> = match source == OsStr::new("-") {
-            true => Box::new(std::io::stdin().lock()),
+            true => {
+                // A frame that is written at once is read at once.
+                let frame_bytes = usize::try_from(how.frame_bytes).unwrap_or(usize::MAX);
+                let _ = widen_pipe(std::io::stdin().as_fd(), frame_bytes.min(PIPE_BYTES_MAX));
+                Box::new(std::io::stdin().lock())
+            }
             false => Box::new(File::open(source).map_err(|error| {
                 use std::os::unix::ffi::OsStrExt;
                 let mut failure = failure::of_io("read frames", &error);

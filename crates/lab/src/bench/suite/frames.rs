@@ -2,7 +2,8 @@
 //! (003 section 4.2, Fig 4). How long after the last frame was made is all of it there, verified and durable?
 //!
 //! A thread makes frames at a steady rate. What is gathered into N files is copied by one `thalweg cp` for each, one after
-//! another; a stream goes through a pipe into `thalweg stream`; files that are streamed are watched by one; frames go through
+//! another. A file for each frame goes in two more ways, which users have for many files: at most [`AT_ONCE`] such copies at
+//! once, and one `thalweg watch` that copies each file whose marker is there, by one link. A stream goes through a pipe into `thalweg stream`; files that are streamed are watched by one; frames go through
 //! `thalweg frames` from memory to memory. The law beside them ([`Scan`]) knows two numbers that were measured before: the rate of one large file, and what a file of one
 //! frame costs besides its bytes.
 
@@ -18,7 +19,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::dataset::{DatasetSpec, Made};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
@@ -45,6 +46,10 @@ const PERIOD: Duration = Duration::from_millis(33);
 const SLOWER: u32 = 10;
 /// How many files a scan is gathered into.
 const FILES: [u64; 4] = [1, 10, 144, 1440];
+/// Copies at the same time, where several are: as many as a watch has unless asked for others.
+const AT_ONCE: usize = 4;
+/// Behind the name of a file: it is finished.
+const FINISHED: &str = ".finished";
 /// Of the line, where there is one.
 const RATE_BITS_PER_S: u64 = 2 * super::GBIT;
 /// Of a scan that is made only to warm up, at most.
@@ -95,6 +100,10 @@ impl Shape {
 enum Way {
     /// In so many files, each copied when it is finished.
     Files(u64),
+    /// In as many files as frames, several copied at the same time.
+    AtOnce,
+    /// In as many files as frames, copied by one who watches for them.
+    Watched,
     /// In as many files as frames, streamed as they are made.
     Tree,
     /// Through a pipe, into a file.
@@ -108,6 +117,8 @@ impl Way {
         match self {
             Way::Files(1) => "1 file".to_owned(),
             Way::Files(files) => format!("{files} files"),
+            Way::AtOnce => format!("{} files, {AT_ONCE} at once", shape.frames),
+            Way::Watched => format!("{} files, watched", shape.frames),
             Way::Tree => format!("{} files, streamed", shape.frames),
             Way::Stream => "stream".to_owned(),
             Way::Frames => "frames, memory to memory".to_owned(),
@@ -117,7 +128,7 @@ impl Way {
     fn files(self, shape: &Shape) -> u64 {
         match self {
             Way::Files(files) => files,
-            Way::Tree => shape.frames,
+            Way::AtOnce | Way::Watched | Way::Tree => shape.frames,
             Way::Stream => 1,
             Way::Frames => 0,
         }
@@ -133,7 +144,7 @@ fn cases(shape: &Shape) -> Vec<Case> {
     let mut cases = Vec::new();
     for period in [shape.period, shape.period * SLOWER] {
         let files = FILES.into_iter().filter(|files| *files <= shape.frames).map(Way::Files);
-        let ways = files.chain([Way::Tree, Way::Stream, Way::Frames]);
+        let ways = files.chain([Way::AtOnce, Way::Watched, Way::Tree, Way::Stream, Way::Frames]);
         cases.extend(ways.map(|way| Case { period, way }));
     }
     cases
@@ -230,10 +241,10 @@ struct Stand<'a> {
 }
 
 impl Stand<'_> {
-    fn cp(&self, bench: &Bench<'_>, from: &Path, to: &str) -> Result<Copied> {
+    fn cp(&self, yard: &Yard, from: &Path, to: &str) -> Result<Copied> {
         let words =
             ["cp".to_owned(), from.display().to_string(), self.daemon.url(to), "--no-tune".to_owned()];
-        bench.yard.copy(self.client, Some(&self.daemon), &words)
+        yard.copy(self.client, Some(&self.daemon), &words)
     }
 
     /// Copies one frame, and the whole scan, alone.
@@ -244,7 +255,7 @@ impl Stand<'_> {
             self.write(&file, 0..frames).map_err(failed)?;
             let mut times = Vec::new();
             for _ in 0..TRIALS {
-                times.push(self.cp(bench, &file, "trial")?.wall_s);
+                times.push(self.cp(&bench.yard, &file, "trial")?.wall_s);
                 bench.yard.remove(&self.daemon.path("trial"))?;
             }
             bench.yard.remove(&file)?;
@@ -258,8 +269,15 @@ impl Stand<'_> {
     fn measure(&self, bench: &Bench<'_>, case: &Case, source: &Path, law: &Law) -> Result<Sample> {
         let began = Instant::now();
         let clock = Clock { began, period: case.period };
+        let mut there: Option<Instant> = None;
         let (cpu_s, late_s) = match case.way {
-            Way::Files(files) => self.in_files(bench, files, source, &clock)?,
+            Way::Files(files) => self.in_files(&bench.yard, (files, 1), source, &clock)?,
+            Way::AtOnce => self.in_files(&bench.yard, (self.shape.frames, AT_ONCE), source, &clock)?,
+            Way::Watched => {
+                let (watched, last) = self.watched(&bench.yard, source, &clock)?;
+                there = Some(last);
+                watched
+            }
             Way::Tree => self.as_tree(bench, source, &clock)?,
             Way::Frames => self.as_frames(&bench.yard, &clock)?,
             Way::Stream => {
@@ -271,7 +289,7 @@ impl Stand<'_> {
                 (copied.cpu_s, late_s)
             }
         };
-        let wall_s = began.elapsed().as_secs_f64();
+        let wall_s = there.map_or_else(|| began.elapsed(), |there| there - began).as_secs_f64();
         let scan = Scan {
             frames: self.shape.frames as f64,
             frame_bytes: self.shape.frame_bytes as f64,
@@ -281,6 +299,8 @@ impl Stand<'_> {
         };
         let predicted = match case.way {
             Way::Files(files) => scan.in_files_s(files as f64),
+            // The law's files come one after another: what several at once, or one link for all, save is not in it.
+            Way::AtOnce | Way::Watched => scan.in_files_s(scan.frames),
             Way::Tree | Way::Stream | Way::Frames => scan.streamed_s(),
         };
         let refused = |error| Failure::new(FailureKind::Internal, "ask the law of frames", error);
@@ -294,21 +314,26 @@ impl Stand<'_> {
             .predicted("wall_s", predicted_s, "s");
         // What ends a stream, the law does not know.
         Ok(match case.way {
-            Way::Files(_) => sample.predicted("after_last_frame", predicted_s - scan.acquisition_s(), "s"),
+            Way::Files(_) | Way::AtOnce | Way::Watched => {
+                sample.predicted("after_last_frame", predicted_s - scan.acquisition_s(), "s")
+            }
             _ => sample,
         })
     }
 
-    /// One `thalweg cp` for each file that is finished, one after another.
+    /// One `thalweg cp` for each file that is finished, so many at the same time.
     fn in_files(
         &self,
-        bench: &Bench<'_>,
-        files: u64,
+        yard: &Yard,
+        (files, at_once): (u64, usize),
         source: &Path,
         clock: &Clock,
     ) -> Result<(Option<f64>, f64)> {
         fs::create_dir_all(self.daemon.path("copy")).map_err(|error| of_io("make a directory", &error))?;
+        let before_s = yard.cpu_s();
         let (finished, hears) = mpsc::channel::<PathBuf>();
+        let hears = Arc::new(Mutex::new(hears));
+        let failed = &AtomicBool::new(false);
         // The scope has both ends: a copy that fails ends the detector too.
         std::thread::scope(move |scope| {
             let detector = scope.spawn(move || -> io::Result<f64> {
@@ -323,14 +348,61 @@ impl Stand<'_> {
                 }
                 Ok(late_s)
             });
-            let mut cpu_s = Some(0.0);
-            for path in hears.iter() {
-                let to = format!("copy/{}", path.file_name().unwrap_or_default().display());
-                let copied = self.cp(bench, &path, &to)?;
-                cpu_s = cpu_s.zip(copied.cpu_s).map(|(sum, more)| sum + more);
+            let copy = move |hears: Arc<Mutex<mpsc::Receiver<PathBuf>>>| -> Result<()> {
+                let next = || hears.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
+                while let Some(path) = next().filter(|_| !failed.load(Ordering::Relaxed)) {
+                    let to = format!("copy/{}", path.file_name().unwrap_or_default().display());
+                    self.cp(yard, &path, &to).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+                }
+                Ok(())
+            };
+            let copying: Vec<_> = (0..at_once).map(|_| hears.clone()).collect();
+            drop(hears);
+            let copying: Vec<_> = copying.into_iter().map(|hears| scope.spawn(move || copy(hears))).collect();
+            let lost = |_| Failure::new(FailureKind::Internal, "copy files", "a thread panicked");
+            let copied: Vec<_> = copying.into_iter().map(|copying| copying.join()).collect();
+            for copied in copied {
+                copied.map_err(lost)??;
             }
-            Ok((cpu_s, made(detector.join())?))
+            let late_s = made(detector.join())?;
+            Ok((Some(yard.cpu_s() - before_s), late_s))
         })
+    }
+
+    /// A file for each frame, which one `thalweg watch` copies when its marker is there; and when the last was.
+    fn watched(&self, yard: &Yard, source: &Path, clock: &Clock) -> Result<((Option<f64>, f64), Instant)> {
+        fs::create_dir_all(self.daemon.path("copy")).map_err(|error| of_io("make a directory", &error))?;
+        let words = [
+            "watch".to_owned(),
+            source.display().to_string(),
+            self.daemon.url("copy"),
+            "--marker".to_owned(),
+            FINISHED.to_owned(),
+        ];
+        // What an earlier watch knows is none of this one's business.
+        let who = format!("watch-{}", self.channels.fetch_add(1, Ordering::Relaxed));
+        let before_s = yard.cpu_s();
+        let is_over = AtomicBool::new(false);
+        let mut watcher = yard.watcher(&who, self.client, &self.daemon, &words)?;
+        let (last, late_s) = std::thread::scope(|scope| {
+            let detector = scope.spawn(|| -> io::Result<f64> {
+                self.make(0..self.shape.frames, clock, |number, frame| {
+                    if is_over.load(Ordering::Relaxed) {
+                        return Err(io::ErrorKind::Interrupted.into());
+                    }
+                    let path = source.join(name(number));
+                    fs::write(&path, frame)?;
+                    File::create(path.with_added_extension(&FINISHED[1..])).map(drop)
+                })
+            });
+            let last = watcher.wait(self.shape.frames, self.stop);
+            // One that ended early ends the detector too.
+            is_over.store(true, Ordering::Relaxed);
+            let late_s = made(detector.join());
+            Ok::<_, Failure>((last?, late_s?))
+        })?;
+        drop(watcher);
+        Ok(((Some(yard.cpu_s() - before_s), late_s), last))
     }
 
     /// A file for each frame, in a directory that one `thalweg stream` watches.
@@ -495,8 +567,8 @@ mod tests {
     fn the_paper_s_own_scan_is_had_with_a_budget_that_holds_it() {
         assert_eq!(FRAMES * FRAME_BYTES, 12_079_595_520);
         assert_eq!(SUITE.budget_bytes / FRAMES, 65_536);
-        assert_eq!(cases(&SHAPE).len(), 14);
-        assert_eq!(cases(&Shape { frames: 144, ..SHAPE }).len(), 12);
+        assert_eq!(cases(&SHAPE).len(), 18);
+        assert_eq!(cases(&Shape { frames: 144, ..SHAPE }).len(), 16);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! into `thalweg stream`; at the other end the file is read as it grows. Near, over loopback, and over a distance.
 //!
 //! Frames of 1 MB, a thousand a second as far as the machine carries them, go from memory to memory by `thalweg frames`, which
-//! tells their tail itself. Of those that came before both clocks were measured no lag is known: how many they are stands in
+//! tells their tail itself: by way of a hub in a daemon beside the consumer, and of one in the consumer's own process, which is one
+//! hop less. Of those that came before both clocks were measured no lag is known: how many they are stands in
 //! the sample (`unmeasured`).
 //!
 //! A message's lag runs from its write, or from when the write was due if those before it held it up; a frame's always from
@@ -17,11 +18,12 @@ use crate::bench::{Bench, Prepared, Wishes};
 use crate::testbed::spec::TUNED;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::link::ticket::Ticket;
 use thalweg_mover::model::score;
 use thalweg_wire::limits;
 
@@ -114,13 +116,15 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         }
         Err(failure) => bench.leave_out("over a distance", &failure.cause)?,
     }
-    let messages = MESSAGES.map(Some).into_iter().chain([None]);
-    let cases =
-        stands.iter().flat_map(|stand| messages.clone().map(move |messages| (stand, messages))).collect();
-    bench.take_turns(cases, |bench, _, (stand, messages)| {
-        let measure = || match messages {
-            Some(messages) => stand.measure(bench, *messages),
-            None => stand.frames(&bench.yard, bench.wishes.time.unwrap_or(TIME)),
+    let whats = MESSAGES
+        .map(What::Messages)
+        .into_iter()
+        .chain([What::Frames(Place::Daemon), What::Frames(Place::Consumer)]);
+    let cases = stands.iter().flat_map(|stand| whats.clone().map(move |what| (stand, what))).collect();
+    bench.take_turns(cases, |bench, _, (stand, what)| {
+        let measure = || match what {
+            What::Messages(messages) => stand.measure(bench, *messages),
+            What::Frames(hub) => stand.frames(&bench.yard, *hub, bench.wishes.time.unwrap_or(TIME)),
         };
         let sample = match &stand.testbed {
             Some(testbed) => super::over(testbed, measure)?,
@@ -129,6 +133,32 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         bench.yard.remove(&stand.daemon.path("flow"))?;
         Ok(Some(sample))
     })
+}
+
+/// What is late.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Messages(Messages),
+    /// By way of a hub.
+    Frames(Place),
+}
+
+/// Where the hub of frames is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Place {
+    /// In a daemon beside the consumer.
+    Daemon,
+    /// In the consumer's own process.
+    Consumer,
+}
+
+impl Place {
+    fn series(self) -> &'static str {
+        match self {
+            Place::Daemon => "frames",
+            Place::Consumer => "frames, hub in the consumer's process",
+        }
+    }
 }
 
 /// Where it is measured.
@@ -189,45 +219,102 @@ impl Stand {
         Ok(sample)
     }
 
-    /// Frames through a channel: pushed from here, pulled beside the daemon.
-    fn frames(&self, yard: &Yard, time: Duration) -> Result<Sample> {
+    /// Frames through a channel: pushed from here, pulled at the other end.
+    fn frames(&self, yard: &Yard, hub: Place, time: Duration) -> Result<Sample> {
         let number = self.channels.fetch_add(1, Ordering::Relaxed);
-        let place = self.daemon.url(&format!("frames-{number}"));
+        let count = (time.as_secs_f64() * f64::from(FRAMES_PER_S)).max(1.0) as u64;
+        // Of both commands, of the daemon too if it has a part in it.
+        let before_s = yard.cpu_s();
+        let (pushed, pulled) = match hub {
+            Place::Daemon => {
+                let place = self.daemon.url(&format!("frames-{number}"));
+                self.push_and_pull(yard, &place, &[], count, || Ok((place.clone(), None)))?
+            }
+            Place::Consumer => {
+                let directory = yard.path(&format!("hub-{}-{number}", self.name()));
+                let listen = self.testbed.as_ref().map_or("127.0.0.1:0".to_owned(), |testbed| {
+                    format!("{}:{}", testbed.right.address, HUB_PORT)
+                });
+                let more =
+                    ["--hub".to_owned(), directory.display().to_string(), "--listen".to_owned(), listen];
+                self.push_and_pull(yard, "frames", &more, count, || hub_at(&directory))?
+            }
+        };
+        let cpu_s = Some(yard.cpu_s() - before_s);
+        if pulled.number("frames") != count as f64 {
+            let cause = format!("{} of {count} frames arrived", pulled.number("frames"));
+            return Err(Failure::new(FailureKind::Damage, "pull frames", cause));
+        }
+        let both = Copied { cpu_s, ..pulled };
+        let sample = of_copy(hub.series(), &both, count * FRAME_BYTES, 0)
+            .with("rtt", seconds(self.rtt.as_secs_f64()))
+            .with("message_size", super::bytes(FRAME_BYTES))
+            .with("period", seconds(1.0 / f64::from(FRAMES_PER_S)))
+            .measured("frames_per_s", count as f64 / pushed.number("seconds").max(1e-9), "1")
+            .measured("unmeasured", both.number("unmeasured"), "1")
+            .predicted("lag", self.rtt.as_secs_f64() / 2.0, "s");
+        let latency = &both.finished["latency"];
+        let of = |name: &str| latency[name].as_f64().unwrap_or(f64::NAN);
+        Ok(with_tail(sample, ["p50_s", "p90_s", "p99_s", "max_s"].map(of)))
+    }
+
+    fn name(&self) -> &'static str {
+        if self.testbed.is_some() { "far" } else { "near" }
+    }
+
+    /// Pulls from `channel` with these words more, and pushes to where `place` says, with its ticket if that is none of the
+    /// daemon's.
+    fn push_and_pull(
+        &self,
+        yard: &Yard,
+        channel: &str,
+        more: &[String],
+        count: u64,
+        place: impl FnOnce() -> Result<(String, Option<PathBuf>)>,
+    ) -> Result<(Copied, Copied)> {
         let (bytes, per_s) = (FRAME_BYTES.to_string(), FRAMES_PER_S.to_string());
         // Twice what is under way at this rate and distance.
         let under_way = f64::from(FRAMES_PER_S) * FRAME_BYTES as f64 * self.rtt.as_secs_f64();
         let window = ((2.0 * under_way) as u64).clamp(WINDOW_BYTES_MIN, limits::LANE_BYTES_MAX).to_string();
-        let pull = ["frames", "pull", &place, "null:", "--window", &window].map(str::to_owned);
-        let push = ["frames", "push", "-", &place, "--frame-bytes", &bytes, "--frames-per-s", &per_s];
-        let push = push.into_iter().chain(["--window", &window]).collect::<Vec<_>>();
-        let push: Vec<String> = push.into_iter().map(str::to_owned).collect();
-        let count = (time.as_secs_f64() * f64::from(FRAMES_PER_S)).max(1.0) as u64;
+        let pull = ["frames", "pull", channel, "null:", "--window", &window].map(str::to_owned);
+        let pull: Vec<String> = pull.into_iter().chain(more.iter().cloned()).collect();
         let feed = |mut pipe: ChildStdin| {
             let frame = vec![7; FRAME_BYTES as usize];
             (0..count).try_for_each(|_| pipe.write_all(&frame))
         };
         let (near, far) = (self.testbed.as_ref()).map(|testbed| (&testbed.left, &testbed.right)).unzip();
         let (pushed, pulled) = std::thread::scope(|scope| {
-            let pulling = scope.spawn(|| yard.copy(far, Some(&self.daemon), &pull));
-            (yard.fed(near, Some(&self.daemon), &push, feed), pulling.join())
+            let daemon = more.is_empty().then_some(&self.daemon);
+            let pulling = scope.spawn(move || yard.copy(far, daemon, &pull));
+            let pushed = place().and_then(|(place, ticket)| {
+                let push = ["frames", "push", "-", &place, "--frame-bytes", &bytes];
+                let push = push.into_iter().chain(["--frames-per-s", &per_s, "--window", &window]);
+                let mut push: Vec<String> = push.map(str::to_owned).collect();
+                let ticket = ticket.map(|ticket| ["--ticket".to_owned(), ticket.display().to_string()]);
+                push.extend(ticket.into_iter().flatten());
+                yard.fed(near, daemon, &push, feed)
+            });
+            (pushed, pulling.join())
         });
         let lost = |_| Failure::new(FailureKind::Internal, "pull frames", "a thread panicked");
         let (pulled, (pushed, ())) = (pulled.map_err(lost)??, pushed?);
-        if pulled.number("frames") != count as f64 {
-            let cause = format!("{} of {count} frames arrived", pulled.number("frames"));
-            return Err(Failure::new(FailureKind::Damage, "pull frames", cause));
+        Ok((pushed, pulled))
+    }
+}
+
+/// Where to push to a hub that keeps its ticket in this directory, once it listens.
+fn hub_at(directory: &Path) -> Result<(String, Option<PathBuf>)> {
+    let file = directory.join("ticket");
+    let until = Instant::now() + OPENING;
+    loop {
+        if let Ok(ticket) = Ticket::read(&file) {
+            let address = ticket.addresses.into_iter().next().unwrap_or_default();
+            return Ok((format!("tw://{address}/hub/frames"), Some(file)));
         }
-        // Of the pull, which began before the push and ended behind it: both are in what it saw.
-        let sample = of_copy("frames", &pulled, count * FRAME_BYTES, 0)
-            .with("rtt", seconds(self.rtt.as_secs_f64()))
-            .with("message_size", super::bytes(FRAME_BYTES))
-            .with("period", seconds(1.0 / f64::from(FRAMES_PER_S)))
-            .measured("frames_per_s", count as f64 / pushed.number("seconds").max(1e-9), "1")
-            .measured("unmeasured", pulled.number("unmeasured"), "1")
-            .predicted("lag", self.rtt.as_secs_f64() / 2.0, "s");
-        let latency = &pulled.finished["latency"];
-        let of = |name: &str| latency[name].as_f64().unwrap_or(f64::NAN);
-        Ok(with_tail(sample, ["p50_s", "p90_s", "p99_s", "max_s"].map(of)))
+        if Instant::now() > until {
+            return Err(Failure::new(FailureKind::Internal, "pull frames", "its hub wrote no ticket"));
+        }
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -241,6 +328,8 @@ fn with_tail(sample: Sample, tail: [f64; 4]) -> Sample {
 /// A frame, and how many a second (003 section 2.1).
 const FRAME_BYTES: u64 = 1_000_000;
 const FRAMES_PER_S: u32 = 1000;
+/// Of a hub in the consumer's process, on a host of its own.
+const HUB_PORT: u16 = 8489;
 /// As without `--window`.
 const WINDOW_BYTES_MIN: u64 = 64 << 20;
 

@@ -94,6 +94,8 @@ impl Feed for PipeFeed {
     fn run(mut self: Box<Self>, taker: &dyn Taker) {
         let Ok(flow) = taker.begin(self.name.clone(), Origin::default(), pipe_mode()) else { return };
         taker.last();
+        // A producer that writes much at once is read in large pieces then; as much as it may be is enough.
+        let _ = socket::widen_pipe(self.pipe.as_fd(), self.piece_bytes);
         let mut buffer = vec![0; self.piece_bytes];
         // Bytes that were read and not taken yet.
         let mut pending = 0;

@@ -4,7 +4,12 @@
 //! ([`crate::journal::marks`]). Nothing that stands there is ever cut, replaced or written over below its mark: what does
 //! not begin as it does is refused, and a file that was replaced or cut at the source goes under a name of its own,
 //! `NAME.~2~`, as the next one does under `NAME.~3~`.
+//!
+//! What comes quickly comes in large pieces: the whole blocks of such go past the page cache, as those of copies do, where
+//! that pays and nobody else has the file open at that moment. Through it, each byte costs a new page and is written back
+//! later, by a sync that the next mark waits for. Who has the file open finds what is written from then on in memory.
 
+use super::partial::{BLOCK_BYTES, DIRECT_BYTES, is_refused, pays, write_direct};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
 use super::{failed, lock, shown};
@@ -12,10 +17,11 @@ use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::marks::Marks;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use thalweg_sys::{Dir, File, Kind, Links};
+use thalweg_sys::{Dir, DirectAlignment, File, Kind, Links};
 use thalweg_wire::message::{FlowBegin, SourceForm};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, RelativePath};
@@ -48,6 +54,10 @@ struct Grown {
     /// Its name may not be durable yet.
     made_in: Option<Arc<Dir>>,
     is_named: AtomicBool,
+    /// How to write past the page cache, where that pays.
+    direct: Option<DirectAlignment>,
+    /// The file system took no such write after all.
+    no_direct: AtomicBool,
 }
 
 impl LocalFlows {
@@ -207,7 +217,18 @@ impl FlowDestination for LocalFlows {
         let told = (name != begin.path).then(|| name.clone());
         let is_named = AtomicBool::new(made_in.is_none());
         let is_ours = marked.is_some();
-        let grown = Grown { file, path: name, number, marks: self.marks.clone(), made_in, is_named };
+        let does_pay = self.root.file_system().is_ok_and(|system| pays(system.kind));
+        let direct = if does_pay { file.direct_alignment().unwrap_or(None) } else { None };
+        let grown = Grown {
+            file,
+            path: name,
+            number,
+            marks: self.marks.clone(),
+            made_in,
+            is_named,
+            direct,
+            no_direct: AtomicBool::new(false),
+        };
         Ok(Standing { number, bytes, hasher, is_ours, file: Arc::new(grown), name: told, renamed })
     }
 
@@ -264,9 +285,41 @@ fn read_again(
     Ok(hasher)
 }
 
+impl Grown {
+    /// Which of these bytes go past the page cache: whole blocks, if there are enough of them and nobody else has the file
+    /// open, who would have to read from the disk what is still in memory.
+    fn whole_blocks(&self, bytes: usize, offset: u64) -> Option<(Range<usize>, DirectAlignment)> {
+        let alignment = self.direct.filter(|_| !self.no_direct.load(Ordering::Relaxed))?;
+        let unit = u64::from(alignment.offset).max(BLOCK_BYTES as u64);
+        let end = offset + bytes as u64;
+        let (from, to) = (offset.next_multiple_of(unit), end - end % unit);
+        let is_worth_it = to >= from + DIRECT_BYTES && !self.file.has_others().unwrap_or(true);
+        is_worth_it.then(|| ((from - offset) as usize..(to - offset) as usize, alignment))
+    }
+
+    /// From front to back, so that who follows the file never finds what is behind a gap.
+    fn put(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let Some((whole, alignment)) = self.whole_blocks(bytes.len(), offset) else {
+            return self.file.write_all_at(bytes, offset);
+        };
+        self.file.write_all_at(&bytes[..whole.start], offset)?;
+        let at = offset + whole.start as u64;
+        let written = write_direct(&self.file, &bytes[whole.clone()], at, alignment);
+        self.file.set_direct(false)?;
+        match written {
+            Err(error) if is_refused(&error) => {
+                self.no_direct.store(true, Ordering::Relaxed);
+                self.file.write_all_at(&bytes[whole.start..], at)
+            }
+            Err(error) => Err(error),
+            Ok(()) => self.file.write_all_at(&bytes[whole.end..], offset + whole.end as u64),
+        }
+    }
+}
+
 impl FlowFile for Grown {
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(|error| {
+        self.put(bytes, offset).map_err(|error| {
             failed("write", &self.path, &error).in_range(offset, offset + bytes.len() as u64)
         })
     }

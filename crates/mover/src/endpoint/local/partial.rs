@@ -12,7 +12,7 @@ use thalweg_wire::digest::is_zero;
 use thalweg_wire::message::Direct;
 
 /// Runs of zeros shorter than a block of every usual file system are written, not left out.
-const BLOCK_BYTES: usize = 4096;
+pub(super) const BLOCK_BYTES: usize = 4096;
 /// Longest piece read at once where the caller's memory cannot be used.
 const BOUNCE_BYTES_MAX: usize = 1 << 20;
 
@@ -55,7 +55,7 @@ pub(super) enum Caching {
 
 /// Whether direct I/O pays on such a file system. It costs more than it saves where one keeps checksums or copies on
 /// write (btrfs: 0.66 instead of 0.23 CPU-s/GB, LIMITS section 4), has no medium, or is another machine's.
-fn pays(kind: FileSystemKind) -> bool {
+pub(super) fn pays(kind: FileSystemKind) -> bool {
     matches!(kind, FileSystemKind::Ext4 | FileSystemKind::Xfs)
 }
 
@@ -204,7 +204,7 @@ pub(super) fn write_past_cache(file: &File, bytes: &[u8], alignment: DirectAlign
     let whole = bytes.len() - bytes.len() % alignment.offset as usize;
     let past = match whole {
         0 => 0,
-        _ => match write_direct(file, &bytes[..whole], alignment) {
+        _ => match write_direct(file, &bytes[..whole], 0, alignment) {
             Ok(()) => whole,
             // The file system takes no direct I/O of this after all, or there is no memory to spare.
             Err(error) if is_refused(&error) => 0,
@@ -220,7 +220,7 @@ pub(super) fn write_past_cache(file: &File, bytes: &[u8], alignment: DirectAlign
     }
 }
 
-fn is_refused(error: &io::Error) -> bool {
+pub(super) fn is_refused(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::InvalidInput | io::ErrorKind::OutOfMemory | io::ErrorKind::Unsupported
@@ -232,18 +232,22 @@ thread_local! {
     static BOUNCE: RefCell<Option<Buffer>> = const { RefCell::new(None) };
 }
 
-/// Writes whole blocks to the start of a file, from any memory.
-fn write_direct(file: &File, bytes: &[u8], alignment: DirectAlignment) -> io::Result<()> {
+/// Writes whole blocks to a block of a file, from any memory. Its descriptor is one for direct I/O from then on.
+pub(super) fn write_direct(
+    file: &File,
+    bytes: &[u8],
+    mut offset: u64,
+    alignment: DirectAlignment,
+) -> io::Result<()> {
     file.set_direct(true)?;
     if (bytes.as_ptr() as usize).is_multiple_of(alignment.memory as usize) {
-        return file.write_all_at(bytes, 0);
+        return file.write_all_at(bytes, offset);
     }
     BOUNCE.with_borrow_mut(|bounce| {
         let bounce = match bounce {
             Some(bounce) => bounce,
             none => none.insert(Buffer::spare(BOUNCE_BYTES_MAX)?),
         };
-        let mut offset = 0;
         for piece in bytes.chunks(bounce.len()) {
             bounce[..piece.len()].copy_from_slice(piece);
             file.write_all_at(&bounce[..piece.len()], offset)?;

@@ -4,6 +4,7 @@ use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
 use crate::endpoint::reread::Reread;
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::flow::memory::{Bytes, Shelf};
 use crate::flow::receiver::{Action, Receiver, Slot, Stood};
 use crate::link::FrameBuffer;
 use crate::run::expected::Expected;
@@ -30,6 +31,8 @@ pub struct FlowReceive {
     destination: Arc<dyn FlowDestination>,
     events: Events,
     clock: Clock,
+    /// Of what came and is not written.
+    shelf: Shelf,
     opens: Queue<Job>,
     writes: Queue<Job>,
     rounds: Queue<Job>,
@@ -52,7 +55,7 @@ enum Job {
     Open(Slot, FlowBegin),
     /// A flow is there: what hashes it, and how far it is written.
     Begin(Slot, Box<blake3::Hasher>),
-    Write(Slot, u64, Vec<u8>),
+    Write(Slot, u64, Bytes),
     Sync(Vec<(Slot, u64, Digest)>),
     Complete(Slot, u64),
     Settled(Slot),
@@ -81,6 +84,7 @@ impl FlowReceive {
             destination,
             events,
             clock: Clock::start(),
+            shelf: Shelf::new(usize::try_from(flow.window_bytes).unwrap_or(usize::MAX)),
             opens,
             writes,
             rounds,
@@ -218,7 +222,7 @@ impl FlowReceive {
         }
         let mut watch = Stopwatch::start(&self.common.accounts);
         let is_sound = blake3::hash(payload).as_bytes() == &inner.digest.0;
-        let bytes = payload.to_vec();
+        let bytes = self.shelf.copy(payload);
         watch.lap(Stage::Verify, payload.len() as u64);
         let mut state = self.lock();
         while state.machine.is_behind() && !state.end.is_closed {
@@ -360,6 +364,10 @@ impl FlowReceive {
             let now = self.clock.now();
             match job {
                 Err(mpsc::RecvTimeoutError::Timeout) => {
+                    if due.is_none() {
+                        // Nothing was written for a while.
+                        self.shelf.clear();
+                    }
                     let mut state = self.lock();
                     state.machine.tick(now);
                     self.pump(&mut state);

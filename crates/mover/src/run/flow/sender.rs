@@ -4,6 +4,7 @@ use crate::endpoint::grow::{Feed, Pushed, Taker, Wanted};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::flow::choice::{Choice, LEFT_MAX, Verdict};
+use crate::flow::memory::Shelf;
 use crate::flow::sender::{Action, Piece, Progress, Sender};
 use crate::link::FrameBuffer;
 use crate::run::flow::entry;
@@ -37,6 +38,8 @@ pub struct FlowSend {
     pub flow: FlowTerms,
     pace: Pace,
     events: Events,
+    /// Of what is kept.
+    shelf: Shelf,
     /// What hashed each flow so far. Locked by the thread that reads, and never for long.
     hashers: Mutex<BTreeMap<EntryId, blake3::Hasher>>,
     /// When the thread that reads had handed over what it last had, or could first hand over anything.
@@ -69,11 +72,13 @@ impl FlowSend {
     pub fn new(terms: Terms, flow: FlowTerms, events: Events) -> Arc<FlowSend> {
         let pace = Pace::new(terms.rate_bytes_per_s);
         let machine = Sender::new(flow.window_bytes);
+        let shelf = Shelf::new(usize::try_from(flow.window_bytes).unwrap_or(usize::MAX));
         Arc::new(FlowSend {
             common: Common::new(terms, None, (machine, Feeding::default()), (TransferNumber(0), None)),
             flow,
             pace,
             events,
+            shelf,
             hashers: Mutex::default(),
             handed_at: Mutex::default(),
             is_last: AtomicBool::new(false),
@@ -184,6 +189,9 @@ impl FlowSend {
                 let now = Instant::now();
                 for FlowMark { flow, bytes, .. } in marks {
                     state.beside.lags.marked(flow, bytes, now);
+                }
+                if state.machine.progress().is_at_rest() {
+                    self.shelf.clear();
                 }
             }
         }
@@ -347,7 +355,7 @@ impl FlowSend {
         };
         hasher.update(bytes);
         let prefix = Digest(*hasher.finalize().as_bytes());
-        let piece = Piece { flow, offset, bytes: bytes.to_vec(), digest, prefix };
+        let piece = Piece { flow, offset, bytes: self.shelf.copy(bytes), digest, prefix };
         watch.lap(Stage::Digest, bytes.len() as u64);
         let mut state = self.lock();
         loop {

@@ -1,0 +1,165 @@
+//! Flows into files: pieces of all lengths at any place, past the page cache and through it.
+
+use super::*;
+use thalweg_mover::endpoint::flow::{FlowDestination, FlowFile, Standing};
+use thalweg_mover::endpoint::local::DIRECT_BYTES;
+use thalweg_mover::endpoint::local::flows::LocalFlows;
+use thalweg_wire::message::{FlowBegin, Origin};
+
+/// Below, at and above what goes past the page cache; whole blocks, and not; what a pipe and a file that grows give.
+const PIECES: [usize; 14] = [
+    1, 4095, 4096, 131_072, 131_071, 139_264, 262_144, 1, 300_001, 65_536, 1_048_576, 1_048_575, 135_168,
+    524_289,
+];
+
+fn content(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut content = vec![0; bytes];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut content);
+    content
+}
+
+fn flows(root: &Path) -> LocalFlows {
+    let place = DestinationPlace { path: root.to_path_buf(), below: None };
+    LocalFlows::open(place, &SourceForm::Many, true, &[7; 16]).unwrap()
+}
+
+fn stands(flows: &LocalFlows) -> Standing {
+    let begin = FlowBegin { flow: EntryId(0), path: path(b"run"), origin: Origin([3; 16]), mode: 0o644 };
+    flows.open(&begin, &|_, _| true).unwrap()
+}
+
+/// Writes all of `content` behind `at`, piece by piece; `look` sees how far it came after each.
+fn write(file: &dyn FlowFile, content: &[u8], mut at: usize, mut look: impl FnMut(usize)) {
+    for length in PIECES.into_iter().cycle() {
+        if at == content.len() {
+            return;
+        }
+        let end = (at + length).min(content.len());
+        file.write(&content[at..end], at as u64).unwrap();
+        at = end;
+        look(at);
+    }
+}
+
+fn marked(flows: &LocalFlows, standing: &Standing, content: &[u8]) {
+    standing.file.sync().unwrap();
+    let digest = Digest(*blake3::hash(content).as_bytes());
+    flows.record(&[(standing.number, content.len() as u64, digest)]).unwrap();
+}
+
+/// Where direct I/O may be had: /tmp may be in memory.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(".").unwrap()
+}
+
+#[test]
+fn a_flow_has_every_byte_in_its_place_whatever_its_pieces() {
+    let scratch = scratch();
+    for end in [0usize, 1, 131_072, 5 << 20, (5 << 20) + 4095] {
+        let root = scratch.path().join(end.to_string());
+        fs::create_dir(&root).unwrap();
+        let flows = flows(&root);
+        let standing = stands(&flows);
+        let content = content(end, 1);
+        write(&*standing.file, &content, 0, |at| {
+            // As who looks now and then does; nobody has it open in between.
+            assert!(fs::read(root.join("run")).unwrap() == content[..at], "{end} at {at}");
+        });
+        standing.file.complete(end as u64).unwrap();
+        assert!(fs::read(root.join("run")).unwrap() == content, "{end}");
+        flows.close(true);
+    }
+}
+
+#[test]
+fn who_reads_a_file_as_it_grows_finds_what_was_written() {
+    let scratch = scratch();
+    let flows = flows(scratch.path());
+    let standing = stands(&flows);
+    let content = content(6 << 20, 2);
+    let mut reader: Option<fs::File> = None;
+    let mut found = Vec::new();
+    let mut looks = 0;
+    write(&*standing.file, &content, 0, |at| {
+        // There for some pieces and gone for some: what it finds in memory and what is on the disk are one file.
+        looks += 1;
+        if looks % 5 == 1 {
+            reader = None;
+        } else if looks % 5 == 3 {
+            reader = fs::File::open(scratch.path().join("run")).ok();
+        }
+        let Some(file) = &reader else { return };
+        // What it has not read, and what it read before.
+        found.resize(at, 0);
+        file.read_exact_at(&mut found, 0).unwrap();
+        assert!(found == content[..at], "at {at}");
+    });
+    drop(reader);
+    standing.file.complete(content.len() as u64).unwrap();
+    assert!(fs::read(scratch.path().join("run")).unwrap() == content);
+    flows.close(true);
+}
+
+#[test]
+fn a_flow_goes_on_behind_its_mark_over_whatever_a_kill_left_there() {
+    let scratch = scratch();
+    let content = content(4 << 20, 3);
+    // Within a block, at one, and at none.
+    for mark in [0, 1 << 20, (1 << 20) + 4095, (2 << 20) + 1] {
+        let root = scratch.path().join(mark.to_string());
+        fs::create_dir(&root).unwrap();
+        {
+            let flows = flows(&root);
+            let standing = stands(&flows);
+            write(&*standing.file, &content[..mark], 0, |_| {});
+            marked(&flows, &standing, &content[..mark]);
+            // Torn: not what it was to be, and some of it in memory.
+            standing.file.write(&vec![0xee; 1_500_000], mark as u64).unwrap();
+            standing.file.write(&[0xdd; 5000], mark as u64 + 1_500_000).unwrap();
+        }
+        let flows = flows(&root);
+        let standing = stands(&flows);
+        assert_eq!((standing.bytes, standing.is_ours), (mark as u64, true));
+        write(&*standing.file, &content, mark, |_| {});
+        marked(&flows, &standing, &content);
+        standing.file.complete(content.len() as u64).unwrap();
+        assert!(fs::read(root.join("run")).unwrap() == content, "{mark}");
+        flows.close(true);
+    }
+}
+
+#[test]
+fn large_pieces_go_past_the_page_cache_unless_somebody_reads_them() {
+    if !is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let Some(mount) = Mount::new("mkfs.ext4 -qF", "ext4") else {
+        eprintln!("skipped: ext4 cannot be mounted here");
+        return;
+    };
+    let content = content(8 << 20, 4);
+    for (is_read, piece_bytes) in
+        [(false, 1 << 20), (false, DIRECT_BYTES as usize), (true, 1 << 20), (false, 4096)]
+    {
+        let root = mount.path.join(format!("{is_read} {piece_bytes}"));
+        fs::create_dir(&root).unwrap();
+        let flows = flows(&root);
+        let standing = stands(&flows);
+        let reader = is_read.then(|| fs::File::open(root.join("run")).unwrap());
+        for (number, piece) in content.chunks(piece_bytes).enumerate() {
+            standing.file.write(piece, (number * piece_bytes) as u64).unwrap();
+        }
+        let look = Dir::open(&root).unwrap().open_read(b"run").unwrap();
+        let Ok(cached) = look.cached_bytes(0, content.len() as u64) else {
+            eprintln!("skipped: this kernel does not tell what it has in memory");
+            return;
+        };
+        let is_past = !is_read && piece_bytes as u64 >= DIRECT_BYTES;
+        assert_eq!(cached, if is_past { 0 } else { content.len() as u64 }, "{is_read} {piece_bytes}");
+        drop((look, reader));
+        standing.file.complete(content.len() as u64).unwrap();
+        assert!(fs::read(root.join("run")).unwrap() == content);
+        flows.close(true);
+    }
+}
