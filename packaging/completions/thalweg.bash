@@ -2923,7 +2923,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__pull)
-            opts="-q -h --every --file-name --policy --group --from --producers --count --name --keep --link-rate --ticket --window --streams --memory --record --spill-size --unattended --stall-timeout --patience --state --quiet --json --config --help"
+            opts="-q -h --every --file-name --policy --group --from --producers --count --name --keep --link-rate --hub --listen --ticket --window --streams --memory --record --spill-size --unattended --stall-timeout --patience --state --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2966,6 +2966,14 @@ _thalweg() {
                     return 0
                     ;;
                 --link-rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hub)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --listen)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

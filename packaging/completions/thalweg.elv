@@ -312,6 +312,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --name 'A name to come back under: who was killed goes on behind what it took, within --keep'
             cand --keep 'For so long the hub keeps the place of a consumer whose link is gone'
             cand --link-rate 'What the link could carry, for instance 10Gbit/s: with it the end has a Streaming Speed Score'
+            cand --hub 'Have the hub in this process, without a daemon: frames are taken out of its memory, with one hop less. It makes DIR/ticket, which producers need, and keeps spill logs in DIR/spill; it ends with this command'
+            cand --listen 'Where that hub listens (default: 127.0.0.1:0, the kernel chooses the port; the place to push to is told)'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand --window 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame'
             cand --streams 'TCP connections (default: by round trip and cores, at most 4)'

@@ -299,7 +299,7 @@ impl Stand<'_> {
         };
         let predicted = match case.way {
             Way::Files(files) => scan.in_files_s(files as f64),
-            // The law's files come one after another: what several at once, or one link for all, save is not in it.
+            // As if they came one after another.
             Way::AtOnce | Way::Watched => scan.in_files_s(scan.frames),
             Way::Tree | Way::Stream | Way::Frames => scan.streamed_s(),
         };
@@ -312,11 +312,9 @@ impl Stand<'_> {
             .measured("after_last_frame", wall_s - scan.acquisition_s(), "s")
             .measured("detector_held_up", late_s, "s")
             .predicted("wall_s", predicted_s, "s");
-        // What ends a stream, the law does not know.
+        // What ends a stream, the law does not know, nor what several at once, or a watch, save.
         Ok(match case.way {
-            Way::Files(_) | Way::AtOnce | Way::Watched => {
-                sample.predicted("after_last_frame", predicted_s - scan.acquisition_s(), "s")
-            }
+            Way::Files(_) => sample.predicted("after_last_frame", predicted_s - scan.acquisition_s(), "s"),
             _ => sample,
         })
     }
