@@ -28,10 +28,11 @@ pub fn page() -> Result<String> {
 fn table(results: &Results) -> String {
     let about = &results.about;
     let mut out = format!(
-        "{}, {}, {} cores, {}; `{}`:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
+        "{}, {}, {}, {} cores, {}; `{}`:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
         about.date.split('T').next().unwrap_or_default(),
         about.machine.cpu,
         about.machine.cores,
+        about.built(),
         about.machine.kernel,
         about.command,
     );

@@ -60,7 +60,8 @@ pub fn page() -> Result<String> {
 fn source(results: &Results, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let date = results.about.date.split('T').next().unwrap_or_default();
-    format!("{}, [{name}](../../{}), {date}", results.about.iterations, path.display())
+    let commit = figures::commit(&results.about);
+    format!("{}, [{name}](../../{}), {date}{commit}", results.about.iterations, path.display())
 }
 
 /// Samples that are looked at.

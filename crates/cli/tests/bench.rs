@@ -38,6 +38,9 @@ fn measured(scratch: &Scratch, words: &[&str]) -> Vec<Value> {
     let lines = lines(&out);
     let about = &lines[0]["about"];
     assert!(about["command"].as_str().unwrap().starts_with("thalweg bench "), "{about}");
+    let built =
+        format!("{} (commit {})", about["program"].as_str().unwrap(), about["commit"].as_str().unwrap());
+    assert_eq!(says(&thalweg(scratch, &["--version"])).trim(), built);
     assert!(
         about["machine"]["cores"].as_u64().unwrap() >= 1 && about["date"].as_str().unwrap().ends_with('Z')
     );
