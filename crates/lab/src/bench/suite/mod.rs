@@ -26,6 +26,8 @@ mod order;
 
 mod concurrency;
 
+pub use order::REQUESTS_EACH;
+
 mod files;
 
 mod faults;
