@@ -12,6 +12,8 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 
 pub(crate) mod path;
 
+pub use path::PACKETS;
+
 mod bulk;
 
 mod streaming;
@@ -24,9 +26,9 @@ mod cca;
 
 mod order;
 
-mod concurrency;
-
 pub use order::REQUESTS_EACH;
+
+mod concurrency;
 
 mod files;
 
