@@ -6,7 +6,9 @@ use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::median;
-use thalweg_lab::plot::unit::Unit;
+use thalweg_lab::bench::suite::PACKETS;
+use thalweg_lab::plot::unit::{Unit, number};
+use thalweg_lab::testbed::check::binomial_tolerance;
 
 /// The guide.
 pub const PAGE: &str = "docs/guide/testbed.md";
@@ -28,8 +30,9 @@ pub fn page() -> Result<String> {
 fn table(results: &Results) -> String {
     let about = &results.about;
     let mut out = format!(
-        "{}, {}, {} cores, {}; `{}`:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
+        "{}, {}, {}, {} cores, {}; `{}`:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
         about.date.split('T').next().unwrap_or_default(),
+        about.built(),
         about.machine.cpu,
         about.machine.cores,
         about.machine.kernel,
@@ -48,6 +51,14 @@ fn table(results: &Results) -> String {
         let of = |pick: fn(&Sample) -> Option<&Quantity>| -> Vec<f64> {
             case.iter().filter_map(|sample| pick(sample)?.value()).collect()
         };
+        let packets = of(|sample| sample.measured.get(PACKETS));
+        if packets.len() == case.len() {
+            let counted = Counted::of(&case, packets.iter().sum());
+            all.0 += usize::from(counted.is_within());
+            all.1 += 1;
+            let _ = writeln!(out, "{}", counted.row(&asked, case.len()));
+            continue;
+        }
         let off = of(|sample| sample.measured.get("share_of_the_tolerance"));
         // Of small packets it says nothing: what costs is packets, not bytes.
         let cost: Vec<f64> = match unit(case[0]) {
@@ -77,16 +88,63 @@ fn table(results: &Results) -> String {
     out
 }
 
-/// Round trips, then rates, then losses.
+/// Packets that were hit, of all runs of a case: of what is rare a single run says little.
+struct Counted {
+    packets: f64,
+    expected: f64,
+    hit: f64,
+}
+
+impl Counted {
+    fn of(case: &[&Sample], packets: f64) -> Counted {
+        let sum = |of: fn(&Sample) -> Option<&Quantity>| {
+            case.iter().filter_map(|sample| of(sample)?.value()).sum::<f64>()
+        };
+        Counted {
+            packets,
+            expected: sum(|sample| sample.predicted.get("measured")),
+            hit: sum(|sample| sample.measured.get("measured")),
+        }
+    }
+
+    fn tolerance(&self) -> f64 {
+        binomial_tolerance(self.packets as u64, self.expected / self.packets)
+    }
+
+    fn is_within(&self) -> bool {
+        (self.hit - self.expected).abs() <= self.tolerance()
+    }
+
+    fn row(&self, asked: &str, runs: usize) -> String {
+        let off_by = self.hit - self.expected;
+        let sign = if off_by < 0.0 { "−" } else { "+" };
+        let verdict = if self.is_within() { "yes" } else { "**no**" };
+        format!(
+            "| {asked} | {:.0} of {:.0} | {sign}{:.0} ({}) | {:.0} | {verdict}, {runs} runs together |  |",
+            self.expected,
+            self.packets,
+            off_by.abs(),
+            number(self.hit / self.packets),
+            self.tolerance(),
+        )
+    }
+}
+
+/// Round trips, then rates, then what is done to packets.
 fn series(sample: &Sample) -> usize {
-    ["round trip time", "rate", "loss"].iter().position(|name| *name == sample.series).unwrap_or(usize::MAX)
+    ["round trip time", "rate", "jitter", "loss", "late packets", "packets twice"]
+        .iter()
+        .position(|name| *name == sample.series)
+        .unwrap_or(usize::MAX)
 }
 
 /// What was asked, in words and as a number.
 fn asked(sample: &Sample) -> Option<(String, f64)> {
     let (name, value) = sample.parameters.iter().find_map(|(name, value)| Some((name, value.value()?)))?;
     let words = match name.as_str() {
-        "loss" => format!("loss of {value} in packets"),
+        "loss" => format!("loss of {} in packets", number(value)),
+        "reorder" => format!("{} of packets late", number(value)),
+        "duplicate" => format!("{} of packets twice", number(value)),
         _ => format!("{} {}", sample.series, unit(sample)?.show(value)),
     };
     Some((words, value))
@@ -95,7 +153,7 @@ fn asked(sample: &Sample) -> Option<(String, f64)> {
 /// Of what was measured; packets have none.
 fn unit(sample: &Sample) -> Option<Unit> {
     match sample.series.as_str() {
-        "round trip time" => Some(Unit::Seconds),
+        "round trip time" | "jitter" => Some(Unit::Seconds),
         "rate" => Some(Unit::BitsPerS),
         _ => None,
     }
@@ -120,17 +178,20 @@ mod tests {
         format!("{sample}\n")
     }
 
-    #[test]
-    fn what_is_off_is_counted_and_said_and_small_packets_have_no_cost_for_bytes() {
-        let about = serde_json::json!({"about": {
+    fn about() -> serde_json::Value {
+        serde_json::json!({"about": {
             "suite": "path", "question": "?", "date": "2026-01-02T03:04:05Z", "program": "thalweg", "command": "thalweg bench path",
             "machine": {"cpu": "CPU", "cores": 2, "memory_bytes": 1, "kernel": "Linux", "file_system": "ext4", "load": 0.0},
             "path": {"kind": "loopback"}, "iterations": 1, "encryption": "", "verification": "",
             "scaling": {"seed": 0, "changes": []},
-        }});
+        }})
+    }
+
+    #[test]
+    fn what_is_off_is_counted_and_said_and_small_packets_have_no_cost_for_bytes() {
         let rate = line("rate", "rate", "bit/s", 1e9, 0.99e9, 0.5);
         let rtt = line("round trip time", "rtt", "s", 0.01, 0.0103, 1.5);
-        let results = Results::parse(format!("{about}\n{rate}{rtt}").as_bytes()).unwrap();
+        let results = Results::parse(format!("{}\n{rate}{rtt}", about()).as_bytes()).unwrap();
         let table = table(&results);
         let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| r")).collect();
         assert!(
@@ -149,5 +210,29 @@ mod tests {
             ),
             "{table}"
         );
+    }
+
+    #[test]
+    fn what_is_rare_is_judged_by_all_runs_together_and_says_how_many_were_expected() {
+        let of = |hits: [f64; 3]| {
+            let lines = hits.map(|hit| {
+                let line = line("loss", "loss", "1", 1e-5, hit, 0.0);
+                let mut line: serde_json::Value = serde_json::from_str(&line).unwrap();
+                let sample = &mut line["sample"];
+                sample["measured"]["packets"] = serde_json::json!({"value": 800_000.0, "unit": "1"});
+                sample["predicted"]["measured"] = serde_json::json!({"value": 8.0, "unit": "1"});
+                format!("{line}\n")
+            });
+            let results = Results::parse(format!("{}\n{}", about(), lines.concat()).as_bytes()).unwrap();
+            table(&results)
+        };
+        let good = of([0.0, 9.0, 12.0]);
+        let row =
+            "| loss of 1e-5 in packets | 24 of 2400000 | −3 (8.75e-6) | 21 | yes, 3 runs together |  |\n";
+        assert!(good.contains(row), "{good}");
+        assert!(good.ends_with("1 of 1 measurements are within what they may be off by.\n"), "{good}");
+        // In one run nothing lost would be no wonder; in three it is.
+        assert!(of([0.0; 3]).contains("**no**, 3 runs together"));
+        assert!(of([20.0; 3]).ends_with("**the others are not**.\n"));
     }
 }

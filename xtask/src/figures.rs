@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use thalweg_lab::bench::record::Results;
+use thalweg_lab::bench::record::{About, Results};
 use thalweg_lab::plot::{Figure, WIDTH, svg};
 use thalweg_lab::report::{figures, sentence};
 
@@ -83,7 +83,7 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
             }
             found.into_iter().for_each(|figure| draw(figure, &mut page, &mut files));
         }
-        let _ = writeln!(page, "\nResult: [{0}](../../{0}).", path.display());
+        let _ = writeln!(page, "\nResult: [{0}](../../{0}){1}.", path.display(), commit(about));
     }
     files.insert(Path::new(DIRECTORY).join("README.md"), page.into_bytes());
     Ok(files)
@@ -102,6 +102,11 @@ pub fn results() -> Result<Vec<(PathBuf, Results)>> {
     }
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(all)
+}
+
+/// Which commit of the program made a result, as it is put behind something else; nothing where the result does not say it.
+pub fn commit(about: &About) -> String {
+    about.commit.as_ref().map_or(String::new(), |commit| format!(", commit {commit}"))
 }
 
 fn draw(figure: &Figure, page: &mut String, files: &mut BTreeMap<PathBuf, Vec<u8>>) {

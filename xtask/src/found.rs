@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::{Interval, median, median_interval};
+use thalweg_lab::bench::suite::REQUESTS_EACH;
 use thalweg_lab::plot::unit::{Unit, number};
 use thalweg_lab::plot::{Body, Figure};
 use thalweg_lab::report;
@@ -60,7 +61,8 @@ pub fn page() -> Result<String> {
 fn source(results: &Results, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let date = results.about.date.split('T').next().unwrap_or_default();
-    format!("{}, [{name}](../../{}), {date}", results.about.iterations, path.display())
+    let commit = figures::commit(&results.about);
+    format!("{}, [{name}](../../{}), {date}{commit}", results.about.iterations, path.display())
 }
 
 /// Samples that are looked at.
@@ -373,20 +375,59 @@ fn lag(results: &Results) -> Option<String> {
 
 fn order(results: &Results) -> Option<String> {
     let array = Chosen::all(results).word("disk", "simulated array").word("direction", "reading");
-    let array = array.at("request_size", *array.values("request_size").last()?);
-    let (few, many) = ends(&array.values("threads"))?;
+    // Fewer requests, and no order shows.
+    let array = array.with(|sample| requests_each(sample) >= Some(REQUESTS_EACH as f64));
+    let threads = array.values("threads");
+    // Of the sizes that have the most threads left, the largest.
+    let of_most = array.at("threads", *threads.last()?);
+    let request_size = *of_most.values("request_size").last()?;
+    let array = array.at("request_size", request_size);
+    let (few, many) = ends(&array.values("threads")).filter(|(few, many)| few < many)?;
     let of = |order: &str| {
         let one = array.word("order", order);
         let rate = |threads: f64| Some(bits(one.at("threads", threads).rate()?));
         Some(format!("{order} {} and {}", rate(few)?, rate(many)?))
     };
     let said: Vec<String> = ["strict", "serial", "loose", "none"].into_iter().filter_map(of).collect();
-    (!said.is_empty()).then(|| format!("{few} and {many}: {}", said.join(", ")))
+    let size = Unit::Bytes.show(request_size);
+    (!said.is_empty()).then(|| format!("{few} and {many}, requests of {size}: {}", said.join(", ")))
+}
+
+/// How many requests each thread of a sample made.
+fn requests_each(sample: &Sample) -> Option<f64> {
+    Some(sample.bytes as f64 / sample.parameter("request_size")? / sample.parameter("threads")?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of `bytes` in requests of 1 and 4 MiB from 1 and 16 threads; the rate is 1 MB/s for each of these.
+    fn orders(bytes: u64) -> Results {
+        let mut results = figures::results().unwrap().remove(0).1;
+        results.samples.clear();
+        for (threads, mib) in [(1.0, 1.0), (1.0, 4.0), (16.0, 1.0), (16.0, 4.0)] {
+            let sample = Sample { bytes, wall_s: bytes as f64 / (threads * mib * 1e6), ..Sample::default() };
+            let number = |value| Quantity::number(value, "1");
+            let sample =
+                sample.with("threads", number(threads)).with("request_size", number(mib * 1048576.0));
+            let words = [("disk", "simulated array"), ("direction", "reading"), ("order", "loose")];
+            results
+                .samples
+                .push(words.iter().fold(sample, |sample, (name, word)| sample.with(name, (*word).into())));
+        }
+        results
+    }
+
+    #[test]
+    fn nothing_is_concluded_from_orders_of_a_few_requests() {
+        let of = |mib: u64| order(&orders(mib << 20));
+        assert_eq!(of(512).unwrap(), "1 and 16, requests of 4 MiB: loose 32 Mbit/s and 512 Mbit/s");
+        // 16 threads have eight requests of 1 MiB, and seven or fewer of 4 MiB.
+        assert_eq!(of(511).unwrap(), "1 and 16, requests of 1 MiB: loose 8 Mbit/s and 128 Mbit/s");
+        // Then one thread alone is left, beside which nothing stands.
+        assert_eq!((of(127), of(7)), (None, None));
+    }
 
     #[test]
     fn every_committed_result_of_a_suite_has_its_row() {

@@ -8,4 +8,11 @@ pub mod config;
 
 pub mod exit;
 
+/// The commit that the program was built from, with `-dirty` behind it if sources had been changed since; `unknown` where the build
+/// could not see it. See `build.rs`.
+pub const COMMIT: &str = env!("THALWEG_COMMIT");
+
+/// What `--version` says behind the name.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("THALWEG_COMMIT"), ")");
+
 pub use thalweg_client::{place, receipt_file, units};

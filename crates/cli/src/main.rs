@@ -35,6 +35,8 @@ fn main() -> std::process::ExitCode {
         Ok(layered) => layered,
         Err(failure) => return failed(&failure, wants_json),
     };
+    // Not in the manual, which is made once for many commits.
+    let command = command.long_version(thalweg_cli::VERSION);
     let parsed =
         command.try_get_matches_from(words).and_then(|matches| args::Args::from_arg_matches(&matches));
     let args = match parsed {

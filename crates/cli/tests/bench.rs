@@ -38,6 +38,9 @@ fn measured(scratch: &Scratch, words: &[&str]) -> Vec<Value> {
     let lines = lines(&out);
     let about = &lines[0]["about"];
     assert!(about["command"].as_str().unwrap().starts_with("thalweg bench "), "{about}");
+    let built =
+        format!("{} (commit {})", about["program"].as_str().unwrap(), about["commit"].as_str().unwrap());
+    assert_eq!(says(&thalweg(scratch, &["--version"])).trim(), built);
     assert!(
         about["machine"]["cores"].as_u64().unwrap() >= 1 && about["date"].as_str().unwrap().ends_with('Z')
     );
@@ -162,7 +165,11 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     measured(&scratch, &[&small("cca")[..], &["--loss", "0,1e-4"]].concat());
     let words = ["path", "--rtt", "280us,5ms", "--rate", "100Mbit/s", "--loss", "1e-2"];
     let path = measured(&scratch, &words);
-    assert_eq!(path.len(), 4, "two round trip times, a rate, a loss");
+    assert_eq!(path.len(), 7, "two round trip times, a rate, a loss, jitter, late packets, packets twice");
+    for series in ["loss", "late packets", "packets twice"] {
+        let sample = path.iter().find(|sample| sample["series"] == series).unwrap();
+        assert!(number(sample, "measured", "packets") > 10_000.0, "{sample}");
+    }
     for sample in &path {
         // How good the path is, on a machine with nothing else to do, is for tests/testbed.rs.
         assert!(number(sample, "measured", "share_of_the_tolerance") >= 0.0, "{sample}");

@@ -5,7 +5,7 @@ use crate::bench::page::{Goal, number};
 use crate::figures;
 use anyhow::Result;
 use std::fmt::Write;
-use thalweg_lab::bench::record::{Quantity, Results, Sample};
+use thalweg_lab::bench::record::{About, Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::median;
 use thalweg_lab::plot::unit::Unit;
 
@@ -70,22 +70,8 @@ pub fn sections() -> Result<String> {
             if at > 0 {
                 out.push('\n');
             }
-            let about = &results.about;
-            let machine = &about.machine;
-            writeln!(out, "{}", (section.tell)(results))?;
-            writeln!(
-                out,
-                "`{}`: {} runs. {} ({} cores), {}, {}; load before it began {}; {}.",
-                about.command,
-                about.iterations,
-                machine.cpu,
-                machine.cores,
-                machine.kernel,
-                machine.file_system,
-                machine.load,
-                about.date.split('T').next().unwrap_or_default(),
-            )?;
-            for scaled in &about.scaling.changes {
+            writeln!(out, "{}\n{}", (section.tell)(results), origin(&results.about))?;
+            for scaled in &results.about.scaling.changes {
                 writeln!(out, "Made smaller: {}: {} → {}.", scaled.what, scaled.from, scaled.to)?;
             }
         }
@@ -94,6 +80,23 @@ pub fn sections() -> Result<String> {
         }
     }
     Ok(out)
+}
+
+/// Which command made a result, on what, when, built from which commit.
+fn origin(about: &About) -> String {
+    let machine = &about.machine;
+    format!(
+        "`{}`: {} runs. {} ({} cores), {}, {}; load before it began {}; {}{}.",
+        about.command,
+        about.iterations,
+        machine.cpu,
+        machine.cores,
+        machine.kernel,
+        machine.file_system,
+        machine.load,
+        about.date.split('T').next().unwrap_or_default(),
+        figures::commit(about),
+    )
 }
 
 fn scan(results: &Results) -> String {
@@ -246,4 +249,26 @@ fn measured(sample: &Sample, name: &str) -> Option<f64> {
 
 fn seconds(value: f64) -> String {
     Unit::Seconds.show(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_says_its_commit_is_shown_with_it_and_an_older_one_is_shown_without() {
+        let about = |commit: &str| {
+            let text = format!(
+                r#"{{"about":{{"suite":"lag","question":"?","date":"2026-01-02T03:04:05Z","program":"thalweg 0.1.0",{commit}
+                "command":"thalweg bench lag","machine":{{"cpu":"CPU","cores":2,"memory_bytes":1,"kernel":"Linux",
+                "file_system":"ext4","load":0.5}},"path":{{"kind":"loopback"}},"iterations":3,"encryption":"",
+                "verification":"","scaling":{{"seed":0,"changes":[]}}}}}}"#
+            );
+            Results::parse(text.replace('\n', " ").as_bytes()).expect("a result").about
+        };
+        let older =
+            "`thalweg bench lag`: 3 runs. CPU (2 cores), Linux, ext4; load before it began 0.5; 2026-01-02";
+        assert_eq!(origin(&about("")), format!("{older}."));
+        assert_eq!(origin(&about(r#""commit":"33fe18f","#)), format!("{older}, commit 33fe18f."));
+    }
 }

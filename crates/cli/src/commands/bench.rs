@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_cli::VERSION;
 use thalweg_cli::args::bench::{BenchCommand, ImportArgs, RunArgs};
 use thalweg_lab::bench::record::{RESULT_BYTES_MAX, Results, partial};
 use thalweg_lab::bench::statistics::Summary;
@@ -63,12 +64,14 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
         }
         None => {
             let own = std::env::current_exe().map_err(|error| of_io("find the program thalweg", &error))?;
-            (own, format!("thalweg {}", env!("CARGO_PKG_VERSION")))
+            (own, format!("thalweg {VERSION}"))
         }
     };
+    let (version, commit) = parted(&version);
     let wishes = Wishes {
         program,
         version,
+        commit,
         command: typed(),
         date,
         directory: args.dir.clone(),
@@ -156,6 +159,14 @@ fn described(results: &Results, written: Option<&Path>) -> Value {
     })
 }
 
+/// Name and version, and the commit; earlier versions do not say it.
+fn parted(version: &str) -> (String, Option<String>) {
+    match version.strip_suffix(')').and_then(|version| version.split_once(" (commit ")) {
+        Some((version, commit)) => (version.to_owned(), Some(commit.to_owned())),
+        None => (version.to_owned(), None),
+    }
+}
+
 /// What another thalweg calls itself.
 fn version_of(program: &Path) -> Result<String> {
     let asked = std::process::Command::new(program).arg("--version").output();
@@ -195,4 +206,20 @@ fn about(operation: &str, file: &Path, error: &std::io::Error) -> Failure {
     }
     failure.cause = format!("{}: {error}", file.display());
     failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_calls_itself_has_its_commit_or_has_none() {
+        let of = |version: &str| parted(version).1;
+        assert_eq!(of(&format!("thalweg {VERSION}")).as_deref(), Some(thalweg_cli::COMMIT));
+        assert_eq!(
+            parted("thalweg 0.1.0 (commit 33fe18f-dirty)"),
+            ("thalweg 0.1.0".into(), Some("33fe18f-dirty".into()))
+        );
+        assert_eq!(parted("thalweg 0.1.0"), ("thalweg 0.1.0".into(), None));
+    }
 }

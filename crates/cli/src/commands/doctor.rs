@@ -134,25 +134,27 @@ fn show(report: &Report, trials: &[Trial], verbose: bool) -> Result<()> {
     }
     let count = |verdict| report.findings.iter().filter(|finding| finding.verdict == verdict).count();
     out::line(&format!(
-        "{} to change, {} good, {} not seen; `thalweg doctor --apply` changes kernel settings, `--undo` takes that back",
+        "{} to change, {} maybe, {} good, {} not seen; `thalweg doctor --apply` changes kernel settings, `--undo` takes that back",
         count(Verdict::Change),
+        count(Verdict::Depends),
         count(Verdict::Good),
         count(Verdict::Unseen)
     ))
 }
 
-/// One line for what is good or a fact, all of it for what is to be changed.
+/// One line for what is good or a fact, all of it for what is to be changed, or may be.
 fn lines(finding: &Finding, verbose: bool) -> Vec<String> {
     let mark = match finding.verdict {
         Verdict::Good => "ok    ",
         Verdict::Change => "CHANGE",
+        Verdict::Depends => "maybe ",
         Verdict::Told => "      ",
         Verdict::Unseen => "unseen",
     };
     let current = finding.current.as_deref().unwrap_or(&finding.why);
     let mut lines = vec![format!("  {mark} {}: {current}", finding.name)];
     let mut more = |word: &str, text: &str| lines.push(format!("           {word} {text}"));
-    let is_explained = verbose || finding.verdict == Verdict::Change;
+    let is_explained = verbose || matches!(finding.verdict, Verdict::Change | Verdict::Depends);
     if let Some(wanted) = finding.wanted.as_ref().filter(|_| is_explained) {
         let source = finding.source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
         more("wanted:", &format!("{wanted}{source}"));

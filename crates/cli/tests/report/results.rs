@@ -51,6 +51,7 @@ fn write(directory: &Path, suite: &str, path: PathKind, samples: Vec<Sample>) ->
         question: "how does it behave & why? <not markup>".into(),
         date: "2026-11-22T02:40:00Z".into(),
         program: if suite == "iperf3" { "iperf 3.12".into() } else { "thalweg 0.1.0".into() },
+        commit: (suite != "iperf3").then(|| "33fe18f".into()),
         command: format!(
             "thalweg bench {suite} --budget 64MiB --out a/rather/long/path/to/a/result/file/{suite}.jsonl"
         ),

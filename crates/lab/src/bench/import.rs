@@ -163,6 +163,7 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
         question: "imported from iperf3 --json".to_owned(),
         date: moment(first.start.timestamp.timesecs),
         program: first.start.version.clone(),
+        commit: None,
         command: String::new(),
         machine: machine(&first.start.system_info),
         path: PathKind::Foreign { to: first.start.connecting_to.host.clone(), rtt_s },

@@ -65,6 +65,8 @@ pub struct Wishes {
     pub program: PathBuf,
     /// Its name and version.
     pub version: String,
+    /// See [`About::commit`].
+    pub commit: Option<String>,
     /// The command line, as it can be repeated.
     pub command: String,
     /// When it begins, RFC 3339.
@@ -128,6 +130,7 @@ pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str
         question: suite.asks.to_owned(),
         date: wishes.date.clone(),
         program: wishes.version.clone(),
+        commit: wishes.commit.clone(),
         command: wishes.command.clone(),
         machine: machine::here(&wishes.directory),
         path: prepared.path,

@@ -71,7 +71,8 @@ impl PathWish {
         self.rate_bits_per_s as f64 * payload_share(self.mtu_bytes)
     }
 
-    fn paths(&self) -> Paths {
+    /// Both directions, alike.
+    pub fn paths(&self) -> Paths {
         let mut paths = Paths::default();
         let rtt_ns = u64::try_from(self.rtt.as_nanos()).unwrap_or(u64::MAX);
         for (path, delay_ns) in [(&mut paths.forward, rtt_ns / 2), (&mut paths.back, rtt_ns - rtt_ns / 2)] {
@@ -170,7 +171,15 @@ impl Testbed {
     /// # Errors
     /// If it does not answer.
     pub fn set(&self, path: &PathWish) -> Result<()> {
-        self.place.ask(self.name(), &Request::Set(path.paths())).map(drop)
+        self.set_paths(path.paths())
+    }
+
+    /// The same with all that a path can do to packets.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn set_paths(&self, paths: Paths) -> Result<()> {
+        self.place.ask(self.name(), &Request::Set(paths)).map(drop)
     }
 
     /// What it carried and cost so far.

@@ -45,6 +45,10 @@ pub struct About {
     pub date: String,
     /// The program and its version: `thalweg 0.1.0`, `iperf 3.12`.
     pub program: String,
+    /// The commit that it was built from, with `-dirty` behind it if sources had been changed since; `unknown` where its build
+    /// could not see it. `None` of what was imported, and of results that are older than this line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// The command that repeats it; empty of what was imported.
     pub command: String,
     /// On which machine.
@@ -59,6 +63,16 @@ pub struct About {
     pub verification: String,
     /// What was made smaller than the source of the suite has it.
     pub scaling: Scaling,
+}
+
+impl About {
+    /// The program with its version and, where it is known, its commit.
+    pub fn built(&self) -> String {
+        match &self.commit {
+            Some(commit) => format!("{} (commit {commit})", self.program),
+            None => self.program.clone(),
+        }
+    }
 }
 
 /// The machine on which all of it ran.
@@ -525,6 +539,7 @@ pub(crate) mod tests {
             question: "what does a default buffer cost? (000 Fig 2)".into(),
             date: "2026-11-22T02:40:00Z".into(),
             program: "thalweg 0.1.0".into(),
+            commit: Some("33fe18f".into()),
             command: "thalweg bench latency".into(),
             machine: Machine { cpu: "a CPU".into(), cores: 2, ..Machine::default() },
             path: PathKind::Testbed {
@@ -600,6 +615,11 @@ pub(crate) mod tests {
         for rest in [r#","wall_s":NaN"#, r#","wall_s":1e999"#, r#","wall_s":1,"wall_s":1"#] {
             assert!(with(&one(rest)).unwrap_err().starts_with("line 2"), "{rest}");
         }
+        // An earlier one did not say its commit.
+        let earlier = about.replacen("\"commit\":\"33fe18f\",", "", 1);
+        assert_ne!(earlier, about);
+        let earlier = parse(&earlier).unwrap().about;
+        assert_eq!((earlier.commit.as_deref(), earlier.built().as_str()), (None, "thalweg 0.1.0"));
         // A later program may say more.
         let more = about.replacen("\"suite\"", "\"mood\":\"good\",\"suite\"", 1);
         assert_eq!(parse(&more).unwrap().about, super::tests::about());

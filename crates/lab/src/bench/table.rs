@@ -22,7 +22,7 @@ pub fn of(results: &Results) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(out, "{}: {}", about.suite, about.question);
     let runs = format!("{} run{}", about.iterations, if about.iterations == 1 { "" } else { "s" });
-    let _ = writeln!(out, "{}, {}, {runs}, {}", about.date, about.path, about.program);
+    let _ = writeln!(out, "{}, {}, {runs}, {}", about.date, about.path, about.built());
     // Of a foreign result little is known.
     let cores = if machine.cores == 0 { String::new() } else { format!("{} cores", machine.cores) };
     let known = [&machine.cpu, &cores, &machine.kernel, &machine.file_system];

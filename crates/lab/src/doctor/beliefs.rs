@@ -16,9 +16,6 @@ const FRAME_BYTES: f64 = 1500.0;
 /// Share of stolen time from which the hypervisor's other guests are a limit.
 const STOLEN_MAX: f64 = 0.01;
 
-/// Segments below which a share of loss means nothing.
-const SEGMENTS_MIN: u64 = 22_000;
-
 /// All six, in the paper's order.
 pub fn all(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Belief> {
     vec![
@@ -84,22 +81,16 @@ fn latency(roots: &Roots, probes: &Probes) -> (Holds, String) {
 }
 
 fn loss(roots: &Roots) -> (Holds, String) {
-    let default = roots.sysctl_value("net.ipv4.tcp_congestion_control").unwrap_or_else(|_| "not seen".into());
-    let (sent, again) = match congestion::segments(roots) {
-        Ok(segments) => segments,
+    let default = roots.sysctl_value(congestion::DEFAULT).unwrap_or_else(|_| "not seen".into());
+    let resent = match congestion::resent(roots) {
+        Ok(resent) => resent,
         Err(why) => return (Holds::Unknown, why),
     };
-    if sent < SEGMENTS_MIN {
-        return (
-            Holds::Unknown,
-            format!("only {sent} TCP segments were sent here so far; {SEGMENTS_MIN} are needed"),
-        );
-    }
-    let share = again as f64 / sent as f64;
+    let share = resent.share();
     // Of no loss the law has no answer: that is no error.
     let errors = bit_error_rate(share, FRAME_BYTES).unwrap_or(0.0);
     let rate = format!(
-        "{again} of {sent} segments ({share:.1e}) were sent again since boot, on all paths, which is a bit error rate of {errors:.0e} at most; congestion control is {default}"
+        "{resent}, which is a bit error rate of {errors:.0e} at most; congestion control is {default}"
     );
     match share <= LOSS_TYPICAL {
         true => {

@@ -1,18 +1,46 @@
 //! Congestion control: what is there, what programs may choose, what they get without choosing.
 
-use super::finding::{Finding, Subject};
+use super::finding::{Finding, Subject, Verdict};
 use super::machine::Machine;
+use super::measure::Probes;
 use super::network;
 use super::roots::{Roots, read};
+use super::wanted::{LOSS_TYPICAL, Reach};
+use std::fmt;
+use std::time::Duration;
+use thalweg_mover::model::loss::{self, CongestionControl};
+
+/// What a program gets that chooses none.
+pub const DEFAULT: &str = "net.ipv4.tcp_congestion_control";
+
+const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
+
+/// Segments below which a share of loss means nothing: fewer, and one lost is more than [`LOSS_TYPICAL`].
+pub const SEGMENTS_MIN: u64 = 22_000;
+
+/// The round trip for which is said what a stream carries under loss, if none was measured: interstate, at its upper end (000
+/// Table IV).
+const RTT: Duration = Duration::from_millis(50);
+
+/// TCP's payload in a packet of 1500 bytes.
+const SEGMENT_BYTES: f64 = 1448.0;
 
 /// Everything about it.
-pub fn findings(roots: &Roots, machine: &Machine) -> Vec<Finding> {
+pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Finding> {
     let mut found = network::sysctls(roots, machine, Subject::Congestion);
+    if let Some(default) = found.iter_mut().find(|finding| finding.name == DEFAULT) {
+        let measured = probes.way.as_ref().and_then(|way| way.as_ref().ok()).map(|way| way.rtt);
+        let available = roots.sysctl_value(AVAILABLE).unwrap_or_default();
+        weigh(default, resent(roots), &available, measured.unwrap_or(RTT));
+        if machine.reach(Reach::Namespace).is_err() {
+            default.remedy = None;
+        }
+    }
     let list = |key: &str, why: &str| match roots.sysctl_value(key) {
         Ok(list) => Finding::told(Subject::Congestion, key, list, why),
         Err(unseen) => Finding::unseen(Subject::Congestion, key, unseen),
     };
-    found.push(list("net.ipv4.tcp_available_congestion_control", "what the kernel has loaded"));
+    found.push(list(AVAILABLE, "what the kernel has loaded"));
     found.push(list(
         "net.ipv4.tcp_allowed_congestion_control",
         "what a program may choose for its sockets without CAP_NET_ADMIN; thalweg takes cubic on short paths if it is here",
@@ -20,8 +48,130 @@ pub fn findings(roots: &Roots, machine: &Machine) -> Vec<Finding> {
     found
 }
 
+/// Which control is better depends on what the paths lose, so none is a fault: what was sent again here since boot says which
+/// is worth a try.
+fn weigh(finding: &mut Finding, resent: Result<Resent, String>, available: &str, rtt: Duration) {
+    let known = ["reno", "cubic", "bbr"];
+    let Some(control) = finding.current.clone().filter(|control| known.contains(&&**control)) else {
+        return no_advice(finding, "of reno, cubic and bbr alone the papers say which path each is for");
+    };
+    let resent = match resent {
+        Ok(resent) => resent,
+        Err(why) => {
+            let why = format!("what the paths lose cannot be seen: {why}. {RULE}");
+            return no_advice(finding, &why);
+        }
+    };
+    let is_clean = resent.share() <= LOSS_TYPICAL;
+    let than = if is_clean { "no more" } else { "more" };
+    let seen = format!("{resent}, {than} than a good backbone loses ({LOSS_TYPICAL:.1e})");
+    match (control.as_str(), is_clean) {
+        ("cubic", true) => {
+            finding.verdict = Verdict::Good;
+            finding.why = format!("{seen}{}", carried(CongestionControl::Cubic, &resent, rtt));
+        }
+        (_, true) => {
+            let law = carried(CongestionControl::Cubic, &resent, rtt);
+            let why = format!("{seen}. {CUBIC_WHERE_CLEAN}{law}");
+            advise(finding, "cubic", "000 Figs 5 and 6", &why);
+        }
+        ("bbr", false) => {
+            let most = loss::BBR_LOSS_MAX * 100.0;
+            let why = format!(
+                "{seen}, and up to {most} % does not bind bbr, which loses some of it by its own probing. Find the hop"
+            );
+            no_advice(finding, &why);
+        }
+        (_, false) => {
+            let law = if control == "reno" { CongestionControl::Reno } else { CongestionControl::Cubic };
+            let why = format!("{seen}{}. {BBR_WHERE_LOSSY}", carried(law, &resent, rtt));
+            advise(finding, "bbr", "000 section III-B; RFC 9438; `thalweg model loss`", &why);
+            let is_there = available.split(' ').any(|one| one == "bbr");
+            if let Some(remedy) = finding.remedy.as_mut().filter(|_| !is_there) {
+                remedy.apply = format!("modprobe tcp_bbr, then {}", remedy.apply);
+            }
+        }
+    }
+}
+
+const RULE: &str = "Where no more than one segment in 22000 is sent again (4.6e-5), the advice is cubic: 000 Table III, and less CPU; \
+                    beyond it is bbr, since loss binds cubic";
+
+const CUBIC_WHERE_CLEAN: &str = "On such paths bbr brought nothing over cubic, and reno less; bbr costs CPU on short ones (measured: \
+                                 up to 46 %). thalweg chooses for each socket, other programs do not";
+
+const BBR_WHERE_LOSSY: &str =
+    "Find the hop first; `--cca bbr` chooses for one copy alone, and `thalweg bench cca` measures both";
+
+/// What one stream carries by the law of its control, in words; nothing where nothing was lost.
+fn carried(control: CongestionControl, resent: &Resent, rtt: Duration) -> String {
+    let name = if control == CongestionControl::Reno { "reno" } else { "cubic" };
+    let rate =
+        loss::rate_bits_per_s(control, resent.share(), rtt.as_secs_f64(), SEGMENT_BYTES).ok().flatten();
+    rate.map_or(String::new(), |rate| {
+        let (mbit, ms) = (rate / 1e6, rtt.as_secs_f64() * 1e3);
+        format!("; one stream with {name} carries {mbit:.0} Mbit/s over {ms:.1} ms at such a loss")
+    })
+}
+
+fn no_advice(finding: &mut Finding, why: &str) {
+    if finding.verdict != Verdict::Unseen {
+        (finding.verdict, finding.wanted, finding.source, finding.remedy) = (Verdict::Told, None, None, None);
+        finding.why = format!("which is better depends on the path; {why}");
+    }
+}
+
+/// Not done by `--apply` alone: only after a trial (`--prove`) has shown that it helps.
+fn advise(finding: &mut Finding, wanted: &str, source: &str, why: &str) {
+    let current = finding.current.clone().unwrap_or_default();
+    finding.why = why.to_owned();
+    *finding = finding
+        .clone()
+        .depends(wanted, source)
+        .remedied(format!("sysctl -w {DEFAULT}={wanted}"), format!("sysctl -w {DEFAULT}={current}"));
+}
+
+/// What this network namespace sent again since it began, on all paths.
+#[derive(Debug, Clone, Copy)]
+pub struct Resent {
+    /// Segments of TCP.
+    pub sent: u64,
+    /// Those of them that were sent before: no fewer than were lost.
+    pub again: u64,
+}
+
+impl Resent {
+    /// Those sent again, of all.
+    pub fn share(&self) -> f64 {
+        self.again as f64 / self.sent as f64
+    }
+}
+
+impl fmt::Display for Resent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Resent { sent, again } = self;
+        write!(
+            f,
+            "{again} of {sent} segments ({:.1e}) were sent again since boot, on all paths",
+            self.share()
+        )
+    }
+}
+
+/// The same, if it is enough to say something.
+///
+/// # Errors
+/// Why not, in words.
+pub fn resent(roots: &Roots) -> Result<Resent, String> {
+    let (sent, again) = segments(roots)?;
+    if sent < SEGMENTS_MIN {
+        return Err(format!("only {sent} TCP segments were sent here so far; {SEGMENTS_MIN} are needed"));
+    }
+    Ok(Resent { sent, again })
+}
+
 /// TCP segments sent and sent again by everybody in this network namespace since it began.
-pub fn segments(roots: &Roots) -> Result<(u64, u64), String> {
+fn segments(roots: &Roots) -> Result<(u64, u64), String> {
     let path = roots.proc.join("net/snmp");
     let text = read(&path)?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp:"));

@@ -48,6 +48,8 @@ pub enum Verdict {
     Good,
     /// Not as wanted.
     Change,
+    /// What was seen here speaks for something else, but which is better depends on the path or on what is used: no fault.
+    Depends,
     /// A fact, of which nothing is wanted.
     Told,
     /// It could not be seen.
@@ -123,6 +125,14 @@ impl Finding {
         self
     }
 
+    /// The same, with what may be better, and who says so.
+    #[must_use]
+    pub fn depends(mut self, wanted: impl ToString, source: impl Into<String>) -> Finding {
+        self = self.wanted(wanted, false, source);
+        self.verdict = Verdict::Depends;
+        self
+    }
+
     /// The same, with where it takes effect.
     #[must_use]
     pub fn scoped(mut self, scope: impl Into<String>) -> Finding {
@@ -130,10 +140,10 @@ impl Finding {
         self
     }
 
-    /// The same, with how to change it, which is kept only where something is to be changed.
+    /// The same, with how to change it, which is kept only where something is to be changed, or may be.
     #[must_use]
     pub fn remedied(mut self, apply: impl Into<String>, undo: impl Into<String>) -> Finding {
-        if self.verdict == Verdict::Change {
+        if matches!(self.verdict, Verdict::Change | Verdict::Depends) {
             self.remedy = Some(Remedy { apply: apply.into(), undo: undo.into(), by_apply: false });
         }
         self

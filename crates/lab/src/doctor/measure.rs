@@ -2,6 +2,7 @@
 //!
 //! Nothing of it decides anything: what was found is a value that the subjects judge, so that tests can make it up.
 
+use super::queue::{self, Queue};
 use crate::testbed::netlink;
 use std::collections::BTreeMap;
 use std::io;
@@ -64,13 +65,15 @@ pub struct Probes {
     pub way: Option<Tried<Way>>,
 }
 
-/// What the driver says of a card.
+/// What the driver and the kernel say of a card.
 #[derive(Debug, Clone)]
 pub struct Card {
     /// Its rings.
     pub rings: Tried<Rings>,
     /// Which offloads are on; those that it says nothing of are missing.
     pub offloads: Vec<(Offload, bool)>,
+    /// What its packets wait in.
+    pub queue: Tried<Queue>,
 }
 
 /// What a disk did.
@@ -120,7 +123,7 @@ fn in_words<T>(result: io::Result<T>) -> Tried<T> {
 
 fn card(device: &str) -> Card {
     let offloads = Offload::ALL.iter().filter_map(|&kind| Some((kind, has_offload(device, kind).ok()?)));
-    Card { rings: in_words(rings(device)), offloads: offloads.collect() }
+    Card { rings: in_words(rings(device)), offloads: offloads.collect(), queue: in_words(queue::of(device)) }
 }
 
 fn kernel_tls() -> io::Result<()> {

@@ -26,6 +26,8 @@ pub mod measure;
 
 mod network;
 
+mod queue;
+
 mod congestion;
 
 mod memory;
@@ -62,7 +64,7 @@ pub fn examine(roots: &Roots, probes: &Probes, paths: &[PathBuf]) -> Report {
     let machine = Machine::of(roots);
     let mut findings = machine.findings();
     findings.extend(network::findings(roots, &machine, probes));
-    findings.extend(congestion::findings(roots, &machine));
+    findings.extend(congestion::findings(roots, &machine, probes));
     findings.extend(memory::findings(roots));
     findings.extend(cpu::findings(roots, &machine, probes));
     findings.extend(storage::findings(roots, probes, paths));

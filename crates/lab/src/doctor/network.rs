@@ -3,6 +3,7 @@
 use super::finding::{Finding, Remedy, Subject, Verdict};
 use super::machine::{Machine, nodes};
 use super::measure::{Probes, Tried};
+use super::queue;
 use super::roots::{Roots, names, number, numbers_of_list, read};
 use super::wanted::{JUMBO_MTU_BYTES, JUMBO_RATE_BITS_PER_S, RING_SLOTS, SYSCTLS};
 use std::collections::BTreeSet;
@@ -79,7 +80,10 @@ fn card(roots: &Roots, machine: &Machine, probes: &Probes, device: &str, found: 
         Some(_) => "the guest's card; the card of the host has its own",
         None => "this card",
     };
-    let mut say = |finding: Finding| found.push(finding.scoped(scope));
+    let mut say = |finding: Finding| match finding.scope {
+        Some(_) => found.push(finding),
+        None => found.push(finding.scoped(scope)),
+    };
 
     let line = match rate {
         Some(rate) => Finding::told(
@@ -110,6 +114,14 @@ fn card(roots: &Roots, machine: &Machine, probes: &Probes, device: &str, found: 
             }
             if !card.offloads.is_empty() {
                 say(offloads(device, &card.offloads));
+            }
+            match &card.queue {
+                Ok(queue) => {
+                    let control = roots.sysctl_value(super::congestion::DEFAULT).ok();
+                    let is_hardware = directory.join("device").exists();
+                    say(queue::finding(device, queue, is_hardware, control.as_deref(), scope));
+                }
+                Err(why) => say(Finding::unseen(Subject::Network, format!("{device} queue"), why)),
             }
         }
         None => say(Finding::unseen(Subject::Network, format!("{device} rings"), "the driver was not asked")),

@@ -8,9 +8,9 @@
 //! Not to be tried so: what the kernel has only once, and what is for faults that the path does not have. `--apply` with
 //! it leaves those alone as well.
 
-use super::finding::{Report, Verdict};
+use super::finding::{Finding, Report, Verdict};
 use super::roots::Roots;
-use super::wanted::{Reach, SYSCTLS};
+use super::wanted::{Reach, SYSCTLS, Sysctl};
 use crate::testbed::check::{RATE_TIME, rate_of_one_stream};
 use crate::testbed::place::Place;
 use crate::testbed::spec::{Paths, Spec};
@@ -120,22 +120,30 @@ pub fn prove(
 }
 
 fn is_proposed(report: &Report, key: &str) -> bool {
-    report
-        .findings
-        .iter()
-        .any(|finding| finding.name == key && finding.remedy.as_ref().is_some_and(|remedy| remedy.by_apply))
+    report.findings.iter().any(|finding| finding.name == key && may_be_tried(finding))
+}
+
+/// What `--apply` does by itself, and what depends on the path if it is for paths that lose nothing, as a testbed's.
+fn may_be_tried(finding: &Finding) -> bool {
+    let is_of_the_table =
+        |sysctl: &Sysctl| sysctl.key == finding.name && finding.wanted.as_deref() == Some(sysctl.value);
+    finding.remedy.as_ref().is_some_and(|remedy| {
+        let depends = finding.verdict == Verdict::Depends && SYSCTLS.iter().any(is_of_the_table);
+        remedy.by_apply || depends
+    })
 }
 
 /// Writes into the findings what came of the trials.
 fn judge(report: &mut Report, trials: &[Trial]) {
-    for finding in &mut report.findings {
-        let Some(remedy) = finding.remedy.as_mut().filter(|remedy| remedy.by_apply) else { continue };
+    for finding in report.findings.iter_mut().filter(|finding| may_be_tried(finding)) {
+        let Some(remedy) = &mut finding.remedy else { continue };
         match trials.iter().find(|trial| trial.settings.contains(&finding.name.as_str())) {
             Some(trial) => {
                 finding.why = format!("{}; {}", finding.why, trial.sentence());
-                if !trial.helps {
-                    finding.verdict = Verdict::Told;
-                    finding.remedy = None;
+                if trial.helps {
+                    (finding.verdict, remedy.by_apply) = (Verdict::Change, true);
+                } else {
+                    (finding.verdict, finding.remedy) = (Verdict::Told, None);
                 }
             }
             None => {
@@ -182,7 +190,7 @@ fn median(rates: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::{Finding, Remedy, Subject};
+    use crate::doctor::finding::{Remedy, Subject};
 
     fn proposed(name: &str) -> Finding {
         let mut finding = Finding::told(Subject::Network, name, "now", "why").wanted("then", false, "source");
@@ -214,5 +222,24 @@ mod tests {
             "{}",
             report.findings[1].why
         );
+    }
+
+    #[test]
+    fn what_depends_on_the_path_is_applied_only_after_a_trial_on_such_a_path() {
+        const NAME: &str = "net.ipv4.tcp_congestion_control";
+        let advised = |wanted: &str| {
+            let depends = Finding::told(Subject::Congestion, NAME, "now", "why").depends(wanted, "source");
+            Report { findings: vec![depends.remedied("do", "undo")], beliefs: Vec::new() }
+        };
+        let tried = |after| {
+            let mut report = advised("cubic");
+            judge(&mut report, &[Trial::new(vec![NAME], vec![1e8; 3], vec![after; 3])]);
+            let by_apply = report.findings[0].remedy.as_ref().map(|remedy| remedy.by_apply);
+            (report.findings[0].verdict, by_apply)
+        };
+        assert_eq!(tried(9e8), (Verdict::Change, Some(true)));
+        assert_eq!(tried(1e8), (Verdict::Told, None));
+        // A testbed's path loses nothing, so it cannot show what bbr is for.
+        assert!(is_proposed(&advised("cubic"), NAME) && !is_proposed(&advised("bbr"), NAME));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::change::{Done, apply, undo};
 use super::measure::{Card, DiskSpeed, Probes, Way};
+use super::queue::Queue;
 use super::*;
 use std::collections::BTreeMap;
 use std::fs;
@@ -122,6 +123,8 @@ fn dtn() -> Tree {
 fn dtn_probes() -> Probes {
     let rings = Rings { receive: 2048, send: 2048, receive_max: 8160, send_max: 4096 };
     let offloads = vec![(Offload::SegmentationByCard, true), (Offload::Joining, false)];
+    let queue = Queue { root: "mq".into(), number: 0, each: ["pfifo_fast".into()].into() };
+    let card = Card { rings: Ok(rings), offloads, queue: Ok(queue) };
     let speed = DiskSpeed {
         write_bytes_per_s: 5e9,
         read_bytes_per_s: Some(14e9),
@@ -129,7 +132,7 @@ fn dtn_probes() -> Probes {
         sync_latency: Duration::from_micros(30),
     };
     Probes {
-        cards: BTreeMap::from([("ens1f0".into(), Card { rings: Ok(rings), offloads })]),
+        cards: BTreeMap::from([("ens1f0".into(), card)]),
         core_bytes_per_s: Some(Ok(2e9)),
         testbed: Some(Ok(())),
         disks: BTreeMap::from([(PathBuf::from("/data"), Ok(speed))]),
@@ -161,10 +164,10 @@ fn a_node_with_a_fast_card_is_told_what_stands_in_its_way() {
     };
     change("net.core.rmem_max", "212992", "2147483647");
     change("net.ipv4.tcp_rmem", "4096 131072 6291456", "4096 67108864 1073741824");
-    change("net.ipv4.tcp_congestion_control", "bbr", "cubic");
     change("ens1f0 rings", "rx 2048 tx 2048", "rx 8160 tx 4096");
     change("ens1f0 offloads", "tso on, gro off", "tso on, gro on");
     change("ens1f0 MTU", "1500", "9000");
+    change("ens1f0 queue", "mq of pfifo_fast", "mq of fq");
     change("governor", "powersave", "performance");
     change("clock source", "hpet", "tsc");
     change("open files", "1024, may be raised to 1024", "at least 2048");
@@ -180,6 +183,49 @@ fn a_node_with_a_fast_card_is_told_what_stands_in_its_way() {
     assert_eq!(finding(&report, "VAES").current.as_deref(), Some("yes"));
     let remedy = finding(&report, "ens1f0 rings").remedy.clone().expect("a remedy");
     assert_eq!(remedy.undo, "ethtool -G ens1f0 rx 2048 tx 2048");
+}
+
+/// The congestion control by default and what was sent again are the machine's; bbr is loaded unless `available` says otherwise.
+fn control(name: &str, sent: u64, again: u64, available: &str) -> Finding {
+    let tree = dtn();
+    tree.put("proc/sys/net/ipv4/tcp_congestion_control", name);
+    tree.put("proc/sys/net/ipv4/tcp_available_congestion_control", available);
+    tree.put("proc/net/snmp", &format!("Tcp: RtoMin OutSegs RetransSegs\nTcp: 200 {sent} {again}"));
+    finding(&tree.report(&Probes::default(), &[]), "net.ipv4.tcp_congestion_control").clone()
+}
+
+#[test]
+fn which_congestion_control_is_advised_depends_on_what_was_sent_again_and_none_is_a_fault() {
+    let advice = |name: &str, again: u64| {
+        let found = control(name, 10_000_000, again, "reno cubic bbr");
+        assert!(found.why.contains(&format!("{again} of 10000000 segments")), "{}", found.why);
+        assert!(found.why.contains("4.6e-5"), "the threshold: {}", found.why);
+        assert!(!found.remedy.is_some_and(|remedy| remedy.by_apply), "{name}");
+        (found.verdict, found.wanted)
+    };
+    let wanted = |name: &str| Some(name.to_owned());
+    // 460 of 10 million are 4.6e-5.
+    assert_eq!(advice("cubic", 460), (Verdict::Good, wanted("cubic")));
+    assert_eq!(advice("bbr", 460), (Verdict::Depends, wanted("cubic")));
+    assert_eq!(advice("reno", 0), (Verdict::Depends, wanted("cubic")));
+    assert_eq!(advice("cubic", 461), (Verdict::Depends, wanted("bbr")));
+    assert_eq!(advice("reno", 461), (Verdict::Depends, wanted("bbr")));
+    assert_eq!(advice("bbr", 461), (Verdict::Told, None));
+    assert_eq!(control("htcp", 10_000_000, 461, "htcp").verdict, Verdict::Told);
+    // By hand: RFC 9438 Eq 5 gives less there than Reno's sqrt(1.5 / 1e-3) = 38.7 segments of 1448 bytes in each 50 ms.
+    let lossy = control("cubic", 10_000_000, 10_000, "reno cubic");
+    assert!(lossy.why.contains("one stream with cubic carries 9 Mbit/s over 50.0 ms"), "{}", lossy.why);
+    assert!(lossy.remedy.is_some_and(|remedy| remedy.apply.starts_with("modprobe tcp_bbr")));
+}
+
+#[test]
+fn what_was_lost_cannot_be_seen_in_few_segments_and_then_no_congestion_control_is_advised() {
+    for name in ["cubic", "bbr"] {
+        let found = control(name, 21_999, 0, "reno cubic bbr");
+        assert_eq!((found.verdict, found.wanted, found.remedy), (Verdict::Told, None, None));
+        assert!(found.why.contains("cannot be seen: only 21999 TCP segments"), "{}", found.why);
+    }
+    assert_eq!(control("bbr", 22_000, 0, "reno cubic bbr").verdict, Verdict::Depends);
 }
 
 #[test]

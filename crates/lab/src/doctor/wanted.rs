@@ -105,8 +105,7 @@ pub const SYSCTLS: &[Sysctl] = &[
         rule: Rule::OneOf(&[]),
         reach: Reach::Namespace,
         subject: Subject::Congestion,
-        why: "bbr showed no advantage on a clean path (000 Figs 5 and 6) and costs CPU on short ones (measured: up to 46 % more); \
-              thalweg chooses for each socket, other programs do not",
+        why: "which is better depends on what the paths lose; thalweg chooses for each socket, other programs do not",
         source: TABLE_III,
     },
     Sysctl {

@@ -129,7 +129,7 @@ fn about(results: &Results) -> Markup {
         ("Iterations", about.iterations.to_string()),
         ("Encryption", about.encryption.clone()),
         ("Verification", about.verification.clone()),
-        ("Program", about.program.clone()),
+        ("Program", about.built()),
         ("Machine", host.join(", ")),
     ];
     html! {

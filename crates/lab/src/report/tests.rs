@@ -10,6 +10,7 @@ fn results(suite: &str, path: PathKind, samples: Vec<Sample>) -> Results {
         question: String::new(),
         date: "2026-11-22T02:40:00Z".into(),
         program: if suite == "iperf3" { "iperf 3.12".into() } else { "thalweg 0.1.0".into() },
+        commit: None,
         command: String::new(),
         machine: Machine::default(),
         path,

@@ -31,6 +31,18 @@ const COUNTED_PACKETS_PER_S: f64 = 10_000.0;
 /// The counting takes no longer.
 const COUNTING_TIME: Duration = Duration::from_secs(4);
 
+/// Packets of which rare losses are counted, and how many a second. Of a loss of 1e-5 four are hit in each direction.
+const RARE_PACKETS: f64 = 400_000.0;
+const RARE_PACKETS_PER_S: f64 = 20_000.0;
+const RARE_COUNTING_TIME: Duration = Duration::from_secs(30);
+
+/// Round trips from which their spread is computed: as many as fit into the time, between these.
+const SPREAD_ECHOES: std::ops::RangeInclusive<u32> = 50..=200;
+const SPREAD_TIME: Duration = Duration::from_secs(4);
+
+/// What this machine itself adds to the spread, at most.
+const SPREAD_OF_THE_MACHINE_MS: f64 = 0.1;
+
 /// Streams of the measurement of rate, so that the window of one is not the limit.
 const STREAMS: Streams = Streams { count: 4, window_bytes: None };
 
@@ -83,6 +95,8 @@ pub struct Line {
     pub measured: f64,
     /// How far apart they may be.
     pub tolerance: f64,
+    /// Of what is counted: so many could have been hit.
+    pub draws: Option<u64>,
     /// `ms`, `packets`, `Mbit/s`.
     pub unit: &'static str,
     /// In words: of how many, or why nothing was to be expected.
@@ -103,6 +117,10 @@ pub enum Part {
     RoundTrip,
     /// Of small packets those lost, passed by later ones, and twice, in both directions.
     Packets,
+    /// The same of twenty times as many, for what is rare: some 20 s for each direction.
+    RarePackets,
+    /// How far round trip times of small packets are spread, where there is jitter.
+    Spread,
     /// Payload of TCP in both directions, where nothing is lost on purpose.
     Rate,
 }
@@ -131,11 +149,17 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
         let median = round_trips[round_trips.len() / 2];
         lines.push(rtt_line(&paths.forward, &paths.back, median));
     }
+    if parts.contains(&Part::Spread) && paths.forward.jitter_ns + paths.back.jitter_ns > 0 {
+        let echoes = (SPREAD_TIME.as_secs_f64() / rtt.as_secs_f64().max(1e-3)) as u32;
+        let echoes = echoes.clamp(*SPREAD_ECHOES.start(), *SPREAD_ECHOES.end());
+        let seen = round_trips(&left, &right, rtt, echoes as usize)?;
+        lines.push(spread_line(&paths.forward, &paths.back, &seen));
+    }
     for (direction, path, from, to) in
         [("forward", &paths.forward, &left, &right), ("back", &paths.back, &right, &left)]
     {
-        if parts.contains(&Part::Packets) {
-            let counted = count(from, to, path, rtt)?;
+        for load in [COUNTED, RARE].iter().filter(|load| parts.contains(&load.part)) {
+            let counted = count(from, to, path, rtt, load)?;
             lines.extend(counted.lines(direction, path));
         }
         match path.rate_bits_per_s.filter(|_| parts.contains(&Part::Rate)) {
@@ -157,6 +181,7 @@ pub fn measure_parts(place: &Place, name: &str, parts: &[Part]) -> Result<Accura
         expected: 0.0,
         measured: (trouble(&after) - trouble(&before)) as f64,
         tolerance: 0.0,
+        draws: None,
         unit: "packets",
         note: "anything but 0: this machine was too slow".into(),
     });
@@ -321,10 +346,51 @@ fn rtt_line(forward: &Path, back: &Path, measured: Duration) -> Line {
         expected,
         measured: measured.as_secs_f64() * 1e3,
         tolerance: (expected * 0.01).max(0.2) + jitter_ms,
+        draws: None,
         unit: "ms",
         note: format!("median of {ECHOES}"),
     }
 }
+
+/// A delay that is drawn evenly between -j and +j has a standard deviation of j / sqrt(3); those of both directions add up as
+/// squares. Of n values of the sum of two such the standard deviation is off by `sqrt((k - 1) / 4n)` of itself, k = 2.4 where
+/// both jitters are alike and less elsewhere (Kendall & Stuart, *The Advanced Theory of Statistics*, 10.9); four times that is
+/// the tolerance.
+fn spread_line(forward: &Path, back: &Path, seen: &[Duration]) -> Line {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let expected = ((ms(forward.jitter_ns).powi(2) + ms(back.jitter_ns).powi(2)) / 3.0).sqrt();
+    let times: Vec<f64> = seen.iter().map(|time| time.as_secs_f64() * 1e3).collect();
+    let count = times.len() as f64;
+    let mean = times.iter().sum::<f64>() / count;
+    let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    Line {
+        what: "jitter: standard deviation of the round trip time".into(),
+        expected,
+        measured: variance.sqrt(),
+        tolerance: 4.0 * expected * (1.4 / (4.0 * count)).sqrt() + SPREAD_OF_THE_MACHINE_MS,
+        draws: None,
+        unit: "ms",
+        note: format!("of {count}"),
+    }
+}
+
+/// How packets are counted.
+struct Load {
+    part: Part,
+    packets: f64,
+    per_s: f64,
+    time: Duration,
+}
+
+const COUNTED: Load =
+    Load { part: Part::Packets, packets: COUNTED_PACKETS, per_s: COUNTED_PACKETS_PER_S, time: COUNTING_TIME };
+
+const RARE: Load = Load {
+    part: Part::RarePackets,
+    packets: RARE_PACKETS,
+    per_s: RARE_PACKETS_PER_S,
+    time: RARE_COUNTING_TIME,
+};
 
 /// What became of small packets.
 #[derive(Debug, Default)]
@@ -335,15 +401,14 @@ struct Counted {
     twice: u64,
 }
 
-fn count(from: &End, to: &End, path: &Path, rtt: Duration) -> Result<Counted> {
+fn count(from: &End, to: &End, path: &Path, rtt: Duration, load: &Load) -> Result<Counted> {
     let failed = |error: io::Error| of_io("count lost packets", &error);
     let (sends, receives) = (from.udp()?, to.udp()?);
     let target = to.at(port(&receives)?);
     // Half of the line at most, so that its queue drops none.
     let bits = (SMALL_PACKET_BYTES + u64::from(path.framing_bytes)) as f64 * 8.0;
-    let per_s =
-        path.rate_bits_per_s.map_or(f64::MAX, |rate| rate as f64 / bits / 2.0).min(COUNTED_PACKETS_PER_S);
-    let sent = (per_s * COUNTING_TIME.as_secs_f64()).min(COUNTED_PACKETS) as u64;
+    let per_s = path.rate_bits_per_s.map_or(f64::MAX, |rate| rate as f64 / bits / 2.0).min(load.per_s);
+    let sent = (per_s * load.time.as_secs_f64()).min(load.packets) as u64;
     let mut times = vec![0u8; sent as usize];
     let (mut highest, mut passed_by_later) = (0, 0);
     while_reading(
@@ -386,23 +451,31 @@ impl Counted {
             expected: self.sent as f64 * share,
             measured: measured as f64,
             tolerance: binomial_tolerance(self.sent, share),
+            draws: Some(self.sent),
             unit: "packets",
             note: format!("of {}", self.sent),
         };
-        let mut lines = vec![line("lost", path.loss, self.lost)];
+        let mut lines = vec![line(LOST, path.loss, self.lost)];
         if path.duplicate > 0.0 {
-            lines.push(line("came twice", path.duplicate * (1.0 - path.loss), self.twice));
+            lines.push(line(TWICE, path.duplicate * (1.0 - path.loss), self.twice));
         }
         if path.reorder > 0.0 {
-            lines.push(line("passed by later ones", path.reorder * (1.0 - path.loss), self.passed_by_later));
+            lines.push(line(LATE, path.reorder * (1.0 - path.loss), self.passed_by_later));
         }
         lines
     }
 }
 
+/// What becomes of packets, at the end of [`Line::what`].
+pub const LOST: &str = "lost";
+/// See [`LOST`].
+pub const TWICE: &str = "came twice";
+/// See [`LOST`].
+pub const LATE: &str = "passed by later ones";
+
 /// Four standard deviations of a binomial distribution: outside of it once in 16,000 times; and one packet, since
 /// few hits are not distributed normally.
-fn binomial_tolerance(draws: u64, share: f64) -> f64 {
+pub fn binomial_tolerance(draws: u64, share: f64) -> f64 {
     4.0 * (draws as f64 * share * (1.0 - share)).sqrt() + 1.0
 }
 
@@ -485,6 +558,7 @@ fn rate_line(direction: &str, rate: f64, framing_bytes: u32, mtu_bytes: u32, mea
         expected,
         measured: measured / 1e6,
         tolerance: expected * 0.02,
+        draws: None,
         unit: "Mbit/s",
         note: format!("{} streams, {RATE_TIME:?}", STREAMS.count),
     }
@@ -510,6 +584,31 @@ mod tests {
         assert!(!is_steady(&[line, line, line, 4 * line, line]));
         assert!(!is_steady(&[0, line, line, line, line]));
         assert!(is_steady(&[12_000, 0, 24_000, 12_000, 12_000]), "single packets of a slow line");
+    }
+
+    #[test]
+    fn jitter_is_seen_in_the_spread_of_round_trips_and_its_lack_is_too() {
+        let path = Path { jitter_ns: 2_000_000, ..Path::default() };
+        // Each of the 200 pairs of steps through both ranges, in ms: what even draws give on average.
+        let of = |jitter_us: u64| -> Vec<Duration> {
+            let draw =
+                |number: u64, steps: u64| 10_000 + 2 * jitter_us * (number % steps) / (steps - 1) - jitter_us;
+            (0..200).map(|number| Duration::from_micros(draw(number, 20) + draw(number / 20, 10))).collect()
+        };
+        let line = spread_line(&path, &path, &of(2_000));
+        assert!((line.expected - 2.0 * (2.0f64 / 3.0).sqrt()).abs() < 1e-9, "{line:?}");
+        assert!(line.is_within() && line.tolerance < line.expected / 4.0, "{line:?}");
+        assert!(!spread_line(&path, &path, &of(0)).is_within());
+        assert!(!spread_line(&path, &path, &of(1_000)).is_within(), "half of it");
+        assert!(!spread_line(&path, &path, &of(4_000)).is_within(), "twice as much");
+    }
+
+    #[test]
+    fn of_rare_losses_enough_packets_are_counted_over_three_runs_to_tell_them_from_none() {
+        let draws = 2 * 3 * RARE_PACKETS as u64;
+        let expected = draws as f64 * 1e-5;
+        assert!(expected > binomial_tolerance(draws, 1e-5), "{expected}");
+        assert!(RARE_PACKETS / RARE_PACKETS_PER_S <= RARE_COUNTING_TIME.as_secs_f64());
     }
 
     #[test]

@@ -8,16 +8,16 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-const NLMSG_ERROR: u16 = 2;
-const NLM_F_REQUEST: u16 = 1;
+pub const NLMSG_ERROR: u16 = 2;
+pub const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
 const NLM_F_CREATE: u16 = 0x400;
 const NLM_F_APPEND: u16 = 0x800;
 const NLA_F_NESTED: u16 = 0x8000;
-const NLA_TYPE_MASK: u16 = 0x3fff;
+pub const NLA_TYPE_MASK: u16 = 0x3fff;
 
 const MESSAGE_HEADER_BYTES: usize = 20;
-const ATTRIBUTE_HEADER_BYTES: usize = 4;
+pub const ATTRIBUTE_HEADER_BYTES: usize = 4;
 
 const NFNL_MSG_BATCH_BEGIN: u16 = 16;
 const NFNL_MSG_BATCH_END: u16 = 17;
@@ -169,19 +169,23 @@ pub fn read<'a>(mut bytes: &'a [u8], mut packet: impl FnMut(Queued<'a>)) -> usiz
     errors
 }
 
-struct Message<'a> {
-    kind: u16,
+/// One message of an answer.
+pub struct Message<'a> {
+    /// What it is.
+    pub kind: u16,
     /// All behind the 16 bytes of the netlink header.
-    body: &'a [u8],
+    pub body: &'a [u8],
 }
 
 impl Message<'_> {
-    fn error(&self) -> Option<i32> {
+    /// Of an error: its number, negative; 0 of an acknowledgement.
+    pub fn error(&self) -> Option<i32> {
         Some(i32::from_ne_bytes(self.body.get(..4)?.try_into().ok()?))
     }
 }
 
-fn next_message(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
+/// The first message, and what is behind it; none if it is not whole.
+pub fn next_message(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
     let length = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
     let body = bytes.get(16..length)?;

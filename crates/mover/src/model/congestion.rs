@@ -78,13 +78,34 @@ mod tests {
         assert!(is_near(worst_s(3e9).unwrap(), 6.0, 1e-9), "6 s, which leaves 4 of 10 s");
     }
 
+    /// 003 section 4.1: 0.5 GB take 0.16 s at best. In slots the worst of 1 to 6 clients a second takes 0.2 s, a score of 1.25;
+    /// together more than 5 s, a score above 31. Seven and eight are more than the link.
     #[test]
     fn slots_keep_the_tail_flat() {
-        for load in [0.0, 0.5, 0.9, 1.0] {
-            assert_eq!(stretch(load, Starts::Scheduled), Ok(Some(1.25)));
+        const CLIENT_BYTES: f64 = 0.5e9;
+        let ideal_s = CLIENT_BYTES * 8.0 / 25e9;
+        let mut before_s = 0.0;
+        for clients in 1..=8 {
+            let load = utilisation(CLIENT_BYTES * f64::from(clients), 1.0, 25e9).unwrap();
+            let of = |starts| stretch(load, starts).unwrap();
+            if clients > 6 {
+                assert_eq!((of(Starts::Scheduled), of(Starts::Simultaneous)), (None, None), "{load}");
+                continue;
+            }
+            let slot_s = of(Starts::Scheduled).unwrap() * ideal_s;
+            assert!(is_near(slot_s, 0.2, 1e-9), "{clients} in slots: {slot_s}");
+            // What comes together is there together: the worst waits for all of it.
+            let together_s = of(Starts::Simultaneous).unwrap() * ideal_s * f64::from(clients);
+            assert!(together_s > before_s, "{clients} together: {together_s}, one fewer {before_s}");
+            match clients {
+                1 => assert!(is_near(together_s, slot_s, 1e-9), "alone nobody is in the way: {together_s}"),
+                4 => assert!(is_near(together_s, 1.2, 1e-9), "64 %: {together_s}"),
+                6 => assert!(together_s > 5.0 && together_s / ideal_s > 31.0, "96 %: {together_s}"),
+                _ => assert!(together_s > slot_s),
+            }
+            before_s = together_s;
         }
-        assert_eq!(stretch(1.01, Starts::Scheduled), Ok(None));
-        assert!(stretch(-0.1, Starts::Scheduled).is_err());
+        assert!(stretch(-0.1, Starts::Scheduled).is_err() && stretch(-0.1, Starts::Simultaneous).is_err());
     }
 
     proptest! {

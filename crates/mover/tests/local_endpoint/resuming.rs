@@ -21,6 +21,14 @@ fn staged(trees: &Trees) -> PathBuf {
     trees.target.join(".thalweg-staging").join("05".repeat(16))
 }
 
+fn partial(trees: &Trees) -> PathBuf {
+    fs::read_dir(staged(trees))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.file_name().unwrap().as_bytes().starts_with(b"partial-"))
+        .unwrap()
+}
+
 fn large() -> Trees {
     let trees = trees();
     fs::write(trees.source.join("large"), noise((CHUNKS * CHUNK) as usize - 100, 11)).unwrap();
@@ -42,16 +50,28 @@ fn recorded_chunks_are_not_sent_again() {
     assert!(!trees.target.join(".thalweg-staging").exists());
 }
 
+/// 004 section II-A: chunks are written in any order, and the file system knows from the beginning where all of them go.
+#[test]
+fn room_for_all_of_a_file_is_reserved_when_its_first_chunk_is_written() {
+    let trees = large();
+    let beside = trees.source.parent().unwrap();
+    let probe = Dir::open(beside).and_then(|dir| dir.create_new(b"probe", 0o600));
+    if let Err(why) = probe.and_then(|file| file.preallocate(0, CHUNK)) {
+        eprintln!("skipped: this file system reserves nothing: {why}");
+        return;
+    }
+    half_way(&trees, 1);
+    let about = fs::metadata(partial(&trees)).unwrap();
+    let whole = fs::metadata(trees.source.join("large")).unwrap().len();
+    assert_eq!(about.len(), whole);
+    assert!(about.blocks() * 512 >= whole, "{} blocks for {whole} bytes", about.blocks());
+}
+
 #[test]
 fn a_flipped_bit_in_the_partial_costs_its_chunk() {
     let trees = large();
     let source = half_way(&trees, 5);
-    let partial = fs::read_dir(staged(&trees))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .find(|path| path.file_name().unwrap().as_bytes().starts_with(b"partial-"))
-        .unwrap();
-    let file = fs::File::options().read(true).write(true).open(&partial).unwrap();
+    let file = fs::File::options().read(true).write(true).open(partial(&trees)).unwrap();
     let mut byte = [0];
     let at = 2 * CHUNK + 1000;
     file.read_exact_at(&mut byte, at).unwrap();

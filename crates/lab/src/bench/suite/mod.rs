@@ -12,6 +12,8 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 
 pub(crate) mod path;
 
+pub use path::PACKETS;
+
 mod bulk;
 
 mod streaming;
@@ -23,6 +25,8 @@ mod streams;
 mod cca;
 
 mod order;
+
+pub use order::REQUESTS_EACH;
 
 mod concurrency;
 

@@ -1,5 +1,8 @@
 //! `order`: strict, serial, loose, none over threads and sizes of requests, reading and writing, on simulated disks and
 //! on the real one (004 sections II-A.3, IV-B and IV-C, Figs 3 and 4).
+//!
+//! All cases move as much, so that what a copy costs by itself weighs on each alike; and so much that every thread has
+//! [`REQUESTS_EACH`] requests where there are fewest: threads that have one or two cannot get out of order.
 
 use super::{MIB, Suite, bytes, count, of_copy, scaled, size, words};
 use crate::bench::record::PathKind;
@@ -10,13 +13,19 @@ pub const SUITE: Suite = Suite {
     name: "order",
     asks: "which order of requests, from how many threads, of what size? (004 Figs 3 and 4)",
     runs: 3,
-    budget_bytes: 64 * MIB,
+    budget_bytes: REQUESTS_EACH * THREADS[4] as u64 * REQUESTS[2],
     prepare,
     run,
 };
 
-const THREADS: [u32; 4] = [1, 2, 4, 8];
-const REQUESTS: [u64; 3] = [256 << 10, MIB, 4 * MIB];
+/// Requests that each thread makes at least, where an order is to show.
+pub const REQUESTS_EACH: u64 = 8;
+
+/// 004 section IV-D.1 has 4 and 16; what lies below shows where an order begins to matter.
+const THREADS: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// With larger ones the data of a case, and with them the suite, would take too long: about ten minutes on a disk of 500 MB/s.
+const REQUESTS: [u64; 3] = [256 << 10, MIB, 2 * MIB];
 
 /// At the destination data are written as they come, so strict is no order of it.
 const ORDERS: [&[&str]; 2] = [&["strict", "serial", "loose", "none"], &["serial", "loose", "none"]];
@@ -48,9 +57,25 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
             scaled("disks", "6 arrays of 7 + 1 disks (004 section III-A)", {
                 format!("one simulated array ({ARRAY}), and the disk of --dir past the page cache")
             }),
-            scaled("requests", "to 32 MiB (004 Figs 3 and 4)", "256 KiB, 1 MiB and 4 MiB".to_owned()),
+            scaled("requests", "of 32 MiB (004 section IV-B)", REQUESTS.map(size).join(", ")),
+            scaled(
+                "requests of each thread",
+                "400 and more (200 GiB, 16 threads)",
+                requests_each(SUITE.budget_bytes(wishes)),
+            ),
         ],
     })
+}
+
+/// How many each thread makes where they are fewest, in words.
+fn requests_each(data_bytes: u64) -> String {
+    let (threads, request_bytes) = (THREADS[THREADS.len() - 1], REQUESTS[REQUESTS.len() - 1]);
+    let each = data_bytes / request_bytes / u64::from(threads);
+    let least = format!("{each} of {} from {threads} threads, more elsewhere", size(request_bytes));
+    match each >= REQUESTS_EACH {
+        true => least,
+        false => format!("{least}; orders cannot show where there are fewer than {REQUESTS_EACH}"),
+    }
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
@@ -110,4 +135,28 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                 .with("request_size", bytes(case.request_bytes)),
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_default_each_thread_has_enough_requests_and_the_whole_takes_ten_minutes() {
+        let fewest = REQUESTS
+            .iter()
+            .flat_map(|bytes| THREADS.map(|threads| SUITE.budget_bytes / bytes / u64::from(threads)));
+        assert_eq!(fewest.min(), Some(REQUESTS_EACH));
+        assert_eq!(requests_each(SUITE.budget_bytes), "8 of 2 MiB from 16 threads, more elsewhere");
+        assert!(requests_each(SUITE.budget_bytes - 1).contains("7 of 2 MiB from 16 threads"));
+        assert!(requests_each(SUITE.budget_bytes - 1).contains("cannot show"));
+        // Each case once for each disk and round; the real disk has one more to warm up. The array is 7 disks of 60 MB/s, and
+        // slower where an order has it seek; a copy takes some 50 ms by itself.
+        let cases = (ORDERS.concat().len() * THREADS.len() * REQUESTS.len()) as f64;
+        let bytes = SUITE.budget_bytes as f64;
+        let runs = f64::from(SUITE.runs);
+        let real_s = cases * (runs + 1.0) * (bytes / 500e6 + 0.05);
+        let simulated_s = cases * runs * (bytes / 420e6 + 0.05);
+        assert!(real_s + simulated_s < 500.0, "{real_s} + {simulated_s}, and the seeks");
+    }
 }

@@ -1,5 +1,5 @@
-//! `path`: does the emulated path keep what it is asked to? Round trip times of the papers' paths, rates, losses, measured
-//! by ordinary sockets, with what each may be off by and what the wire costs.
+//! `path`: does the emulated path keep what it is asked to? Round trip times of the papers' paths, rates, losses, jitter,
+//! packets that come late or twice, measured by ordinary sockets, with what each may be off by and what the wire costs.
 //!
 //! A figure of another suite is as good as the path under it. What is measured here is the path as it comes up, between
 //! hosts with settings that nobody tuned, so that the rate is that of several streams as any program has them.
@@ -8,9 +8,9 @@ use super::{GBIT, Suite, count, scaled, seconds};
 use crate::bench::network::{MTU_BYTES, PathWish, Testbed};
 use crate::bench::record::{PathKind, Quantity, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
-use crate::testbed::check::{Line, Part, measure_parts};
+use crate::testbed::check::{LATE, LOST, Line, Part, TWICE, binomial_tolerance, measure_parts};
 use crate::testbed::presets::PRESETS;
-use crate::testbed::spec::STOCK;
+use crate::testbed::spec::{Paths, STOCK};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::Result;
 
@@ -26,7 +26,20 @@ pub const SUITE: Suite = Suite {
 /// Rates that two cores can carry; the papers' 25 and 100 Gbit/s they cannot.
 const RATES_BITS_PER_S: [u64; 3] = [100_000_000, GBIT, 2 * GBIT];
 
-const LOSSES: [f64; 3] = [1e-3, 1e-2, 1e-1];
+const LOSSES: [f64; 4] = [1e-5, 1e-3, 1e-2, 1e-1];
+
+/// Losses below this are counted among more packets: of the usual number fewer than ten would be hit.
+const RARE_BELOW: f64 = 5e-4;
+
+/// In each direction, whose delay is 5 ms.
+const JITTER: Duration = Duration::from_millis(2);
+
+/// Of packets, in each direction.
+const LATE_SHARE: f64 = 0.01;
+const TWICE_SHARE: f64 = 0.01;
+
+/// How late those are: far more than packets that are counted are apart, so that later ones pass them.
+const LATE_BY: Duration = Duration::from_millis(5);
 
 /// Of a path whose rate or loss is measured: short enough for streams to fill it soon.
 const RTT: Duration = Duration::from_millis(10);
@@ -37,30 +50,97 @@ const RATE_BITS_PER_S: u64 = GBIT;
 /// How far a measurement was off, as a share of what it may be off by.
 pub const OFF: &str = "share_of_the_tolerance";
 
+/// Among what is measured: of so many packets those that were hit were counted, in both directions.
+pub const PACKETS: &str = "packets";
+
+/// What is asked of the path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Asked {
+    Rtt,
+    Rate,
+    Loss,
+    Jitter,
+    Late,
+    Twice,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Case {
-    part: Part,
+    asked: Asked,
     path: PathWish,
 }
 
-fn cases(wishes: &Wishes) -> Vec<Case> {
+impl Case {
+    fn part(&self) -> Part {
+        match self.asked {
+            Asked::Rtt => Part::RoundTrip,
+            Asked::Rate => Part::Rate,
+            Asked::Jitter => Part::Spread,
+            Asked::Loss if self.path.loss > 0.0 && self.path.loss < RARE_BELOW => Part::RarePackets,
+            Asked::Loss | Asked::Late | Asked::Twice => Part::Packets,
+        }
+    }
+
+    fn paths(&self) -> Paths {
+        let mut paths = self.path.paths();
+        for path in [&mut paths.forward, &mut paths.back] {
+            match self.asked {
+                Asked::Jitter => path.jitter_ns = JITTER.as_nanos() as u64,
+                Asked::Late => {
+                    path.reorder = LATE_SHARE;
+                    path.late_by_ns = LATE_BY.as_nanos() as u64;
+                }
+                Asked::Twice => path.duplicate = TWICE_SHARE,
+                Asked::Rtt | Asked::Rate | Asked::Loss => {}
+            }
+        }
+        paths
+    }
+
+    /// How packets are told that are hit; nothing where none are counted.
+    fn hit(&self) -> Option<&'static str> {
+        match self.asked {
+            Asked::Loss => Some(LOST),
+            Asked::Late => Some(LATE),
+            Asked::Twice => Some(TWICE),
+            Asked::Rtt | Asked::Rate | Asked::Jitter => None,
+        }
+    }
+
+    /// Its series, and the parameter that was asked for.
+    fn name(&self) -> (&'static str, &'static str, Quantity) {
+        match self.asked {
+            Asked::Rtt => ("round trip time", "rtt", seconds(self.path.rtt.as_secs_f64())),
+            Asked::Rate => ("rate", "rate", Quantity::number(self.path.rate_bits_per_s as f64, "bit/s")),
+            Asked::Loss => ("loss", "loss", count(self.path.loss)),
+            Asked::Jitter => ("jitter", "jitter", seconds(JITTER.as_secs_f64())),
+            Asked::Late => ("late packets", "reorder", count(LATE_SHARE)),
+            Asked::Twice => ("packets twice", "duplicate", count(TWICE_SHARE)),
+        }
+    }
+}
+
+/// Nothing named of a kind: the suite's own.
+fn cases(rtts: &[Duration], rate: Option<u64>, losses: &[f64]) -> Vec<Case> {
     let path = |rtt, rate_bits_per_s, loss| PathWish { rtt, rate_bits_per_s, loss, mtu_bytes: MTU_BYTES };
-    let mut rtts = match wishes.rtts[..] {
+    let mut rtts: Vec<Duration> = match rtts {
         [] => PRESETS.iter().map(|preset| Duration::from_nanos(preset.rtt_ns)).collect(),
-        _ => wishes.rtts.clone(),
+        _ => rtts.to_vec(),
     };
     rtts.sort();
     rtts.dedup();
-    let rates = wishes.rate_bits_per_s.map_or(RATES_BITS_PER_S.to_vec(), |rate| vec![rate]);
-    let losses = if wishes.losses.is_empty() { LOSSES.to_vec() } else { wishes.losses.clone() };
+    let rates = rate.map_or(RATES_BITS_PER_S.to_vec(), |rate| vec![rate]);
+    let losses = if losses.is_empty() { LOSSES.to_vec() } else { losses.to_vec() };
     let mut cases: Vec<Case> = Vec::new();
     cases.extend(
-        rtts.into_iter().map(|rtt| Case { part: Part::RoundTrip, path: path(rtt, RATE_BITS_PER_S, 0.0) }),
+        rtts.into_iter().map(|rtt| Case { asked: Asked::Rtt, path: path(rtt, RATE_BITS_PER_S, 0.0) }),
     );
-    cases.extend(rates.into_iter().map(|rate| Case { part: Part::Rate, path: path(RTT, rate, 0.0) }));
+    cases.extend(rates.into_iter().map(|rate| Case { asked: Asked::Rate, path: path(RTT, rate, 0.0) }));
     cases.extend(
-        losses.into_iter().map(|loss| Case { part: Part::Packets, path: path(RTT, RATE_BITS_PER_S, loss) }),
+        losses.into_iter().map(|loss| Case { asked: Asked::Loss, path: path(RTT, RATE_BITS_PER_S, loss) }),
     );
+    let alone = path(RTT, RATE_BITS_PER_S, 0.0);
+    cases.extend([Asked::Jitter, Asked::Late, Asked::Twice].map(|asked| Case { asked, path: alone }));
     cases
 }
 
@@ -81,7 +161,8 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let cases = cases(bench.wishes);
+    let wishes = bench.wishes;
+    let cases = cases(&wishes.rtts, wishes.rate_bits_per_s, &wishes.losses);
     let first = cases[0].path;
     let testbed = Testbed::up(&bench.yard, "path", &first, STOCK)?;
     bench.take_turns(cases, |_, run, case| {
@@ -89,10 +170,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if run == 0 {
             return Ok(None);
         }
-        testbed.set(&case.path)?;
+        testbed.set_paths(case.paths())?;
         let sample = super::over(&testbed, || {
             let (before, began) = (testbed.carried()?, Instant::now());
-            let told = measure_parts(&testbed.place, testbed.name(), &[case.part])?;
+            let told = measure_parts(&testbed.place, testbed.name(), &[case.part()])?;
             let carried = testbed.carried()?.since(&before);
             let sample = Sample { bytes: carried.forward_bytes + carried.back_bytes, ..Sample::default() };
             let sample = Sample { wall_s: began.elapsed().as_secs_f64(), ..sample };
@@ -102,59 +183,108 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     })
 }
 
-/// The measurement that is off the most, among those of the case; the wire's own losses would be such a one.
+/// What was asked, of both directions together where packets were counted; unless something else is off by more than it may
+/// be, such as packets that the wire lost by itself. Of rates the direction that is off the most.
 fn of_lines(case: &Case, lines: &[Line], sample: Sample) -> Sample {
     let off = |line: &Line| {
         let distance = (line.measured - line.expected).abs();
         if distance == 0.0 { 0.0 } else { distance / line.tolerance.max(f64::MIN_POSITIVE) }
     };
+    let (hit, others): (Vec<&Line>, Vec<&Line>) =
+        lines.iter().partition(|line| case.hit().is_some_and(|hit| line.what.ends_with(hit)));
+    let both = both_directions(&hit);
     // Of equals the one that may be off by more: that the wire lost nothing says the least.
     let worst =
-        lines.iter().max_by(|a, b| off(a).total_cmp(&off(b)).then(a.tolerance.total_cmp(&b.tolerance)));
-    let Some(worst) = worst else { return sample };
+        others.into_iter().max_by(|a, b| off(a).total_cmp(&off(b)).then(a.tolerance.total_cmp(&b.tolerance)));
+    let worst = match (&both, worst) {
+        (Some(both), Some(worst)) if off(worst) > 1.0 && off(worst) > off(both) => worst,
+        (Some(both), _) => both,
+        (None, Some(worst)) => worst,
+        (None, None) => return sample,
+    };
     // In base units, as all figures are.
     let base = |value: f64| match worst.unit {
         "ms" => Quantity::number(value / 1e3, "s"),
         "Mbit/s" => Quantity::number(value * 1e6, "bit/s"),
         _ => Quantity::number(value, "1"),
     };
-    let (series, name, value) = match case.part {
-        Part::RoundTrip => ("round trip time", "rtt", seconds(case.path.rtt.as_secs_f64())),
-        Part::Rate => ("rate", "rate", Quantity::number(case.path.rate_bits_per_s as f64, "bit/s")),
-        Part::Packets => ("loss", "loss", count(case.path.loss)),
-    };
+    let (series, name, value) = case.name();
     let mut sample = Sample { series: series.to_owned(), ..sample }.with(name, value);
     sample.measured.insert("measured".to_owned(), base(worst.measured));
     sample.measured.insert("tolerance".to_owned(), base(worst.tolerance));
     sample.predicted.insert("measured".to_owned(), base(worst.expected));
+    if let Some(draws) = worst.draws {
+        sample = sample.measured(PACKETS, draws as f64, "1");
+    }
     // More than a thousand times is said to be that.
     sample.measured(OFF, off(worst).min(1e3), "1")
+}
+
+/// Hits of both directions as one count, and what that may be off by.
+fn both_directions(hit: &[&Line]) -> Option<Line> {
+    let draws: u64 = hit.iter().filter_map(|line| line.draws).sum();
+    let sum = |of: fn(&Line) -> f64| hit.iter().map(|line| of(line)).sum::<f64>();
+    let expected = sum(|line| line.expected);
+    let tolerance = binomial_tolerance(draws, expected / draws.max(1) as f64);
+    let measured = sum(|line| line.measured);
+    let line = hit.first()?;
+    Some(Line { expected, measured, tolerance, draws: Some(draws), ..(*line).clone() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn line(what: &str, expected: f64, measured: f64, tolerance: f64, draws: Option<u64>) -> Line {
+        let what = what.to_owned();
+        Line { what, expected, measured, tolerance, draws, unit: "packets", note: String::new() }
+    }
+
     #[test]
-    fn the_worst_of_a_case_is_what_counts_and_a_packet_lost_by_the_wire_is_worst_of_all() {
+    fn packets_of_both_directions_are_one_count_and_one_lost_by_the_wire_is_worse_than_all() {
         let path = PathWish { rtt: RTT, rate_bits_per_s: GBIT, loss: 0.01, mtu_bytes: MTU_BYTES };
-        let case = Case { part: Part::Packets, path };
-        let line = |expected, measured, tolerance| Line {
-            what: String::new(),
-            expected,
-            measured,
-            tolerance,
-            unit: "packets",
-            note: String::new(),
-        };
-        let lines = [line(100.0, 90.0, 40.0), line(100.0, 130.0, 40.0), line(0.0, 0.0, 0.0)];
+        let case = Case { asked: Asked::Loss, path };
+        let wire = |lost| line("lost by the wire itself", 0.0, lost, 0.0, None);
+        let lost = |direction: &str, lost| line(direction, 100.0, lost, 40.8, Some(10_000));
+        let lines = [lost("forward: lost", 90.0), lost("back: lost", 130.0), wire(0.0)];
         let sample = of_lines(&case, &lines, Sample::default());
         assert_eq!((sample.series.as_str(), sample.parameter("loss")), ("loss", Some(0.01)));
-        assert_eq!(sample.measured[OFF].value(), Some(0.75));
-        assert_eq!(sample.measured["measured"].value(), Some(130.0));
-        let exact = of_lines(&case, &[line(100.0, 100.0, 40.0), lines[2].clone()], Sample::default());
-        assert_eq!(exact.predicted["measured"].value(), Some(100.0));
-        let spoilt = of_lines(&case, &[lines[0].clone(), line(0.0, 3.0, 0.0)], Sample::default());
+        let of = |name: &str| sample.measured[name].value().unwrap();
+        assert_eq!((of("measured"), of(PACKETS)), (220.0, 20_000.0));
+        assert_eq!(sample.predicted["measured"].value(), Some(200.0));
+        // By hand: 4 sqrt(20,000 x 0.01 x 0.99) + 1.
+        assert!((of("tolerance") - 57.285).abs() < 1e-3 && (of(OFF) - 20.0 / 57.285).abs() < 1e-6);
+        let spoilt = of_lines(&case, &[lines[0].clone(), wire(3.0)], Sample::default());
         assert_eq!(spoilt.measured[OFF].value(), Some(1e3));
+        // Packets that are lost where none should be spoil a count of those that came twice.
+        let twice = Case { asked: Asked::Twice, path: PathWish { loss: 0.0, ..path } };
+        let lines = [
+            line("back: lost", 0.0, 9.0, 1.0, Some(10_000)),
+            line("back: came twice", 100.0, 100.0, 40.8, Some(10_000)),
+        ];
+        assert_eq!(of_lines(&twice, &lines, Sample::default()).measured["measured"].value(), Some(9.0));
+        assert_eq!(of_lines(&twice, &lines[1..], Sample::default()).measured[OFF].value(), Some(0.0));
+    }
+
+    #[test]
+    fn each_thing_that_a_path_does_to_packets_is_asked_for_alone_and_what_is_rare_of_more_of_them() {
+        let cases = cases(&[], None, &[]);
+        let count = |asked| cases.iter().filter(|case| case.asked == asked).count();
+        assert_eq!(
+            [Asked::Rate, Asked::Loss, Asked::Jitter, Asked::Late, Asked::Twice].map(count),
+            [3, 4, 1, 1, 1]
+        );
+        for case in &cases {
+            let forward = case.paths().forward;
+            let asked = [
+                (forward.loss > 0.0, Asked::Loss),
+                (forward.jitter_ns > 0, Asked::Jitter),
+                (forward.reorder > 0.0, Asked::Late),
+                (forward.duplicate > 0.0, Asked::Twice),
+            ];
+            assert!(asked.iter().all(|(is, asked)| *is == (*asked == case.asked)), "{case:?}");
+            assert_eq!(case.part() == Part::RarePackets, case.path.loss == 1e-5, "{case:?}");
+            assert_eq!(case.paths().back, forward, "both directions are alike: {case:?}");
+        }
     }
 }
