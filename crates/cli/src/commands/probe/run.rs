@@ -87,6 +87,12 @@ impl<'a> Run<'a> {
         self
     }
 
+    /// The same in chunks of so many bytes, which are counted when they are whole.
+    pub(super) fn in_chunks_of(mut self, bytes: u64) -> Run<'a> {
+        self.wishes.asked.chunk_bytes = Some(bytes);
+        self
+    }
+
     fn is_kept(&self) -> bool {
         !matches!(self.to, To::Null) && self.wishes.trial != Some(Trial::Null)
     }

@@ -17,6 +17,7 @@ use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::{Client, LinkSettings};
 use thalweg_mover::run::copy::{From, To, Wishes};
+use thalweg_wire::limits;
 use thalweg_wire::message::{Measured, Part, Place, Question, Reply};
 
 /// Shares of the time: a transfer, a disk alone, a CPU alone. Together with what begins and ends them: one.
@@ -31,6 +32,9 @@ const SLOW_WAY_SECONDS: f64 = 3.0;
 const SLOW_WAY_BYTES_MIN: u64 = 1 << 20;
 /// A transfer that is compared is to come to its end: it may take so many times what its parts let expect.
 const LATE: f64 = 3.0;
+/// Chunks that each stream is to get across for their number to say something, and bytes of one where these were too large.
+const CHUNKS_MIN: u64 = 8;
+const FINE_CHUNK_BYTES: u64 = limits::CHUNK_BYTES_MIN;
 /// Rounds of the four transfers that are compared, at most.
 const ROUNDS_MAX: u32 = 5;
 
@@ -110,8 +114,7 @@ impl<'a> Stand<'a> {
         let write = rate_of(&written.clone().map(|measured| Measured { sync_nanos: 0, ..measured }));
 
         let mut evidence_without_ends = None;
-        let wire = self.way("noise to nowhere", From::Noise(ENDLESS, ENDLESS), To::Null, ENDLESS, None);
-        let wire = self.noted(wire, &mut evidence_without_ends)?;
+        let wire = self.noted(self.wire(), &mut evidence_without_ends)?;
         let no_source = why_missing(&read);
         let (measured_read, read) = (read.clone(), rate_of(&read));
         let no_destination = why_missing(&written);
@@ -143,7 +146,7 @@ impl<'a> Stand<'a> {
                     reasons[at] = Some(why.clone());
                     continue;
                 }
-                match self.way(what, from.clone(), to.clone(), bytes, Some(time))? {
+                match self.way(what, from.clone(), to.clone(), bytes, time)? {
                     Ok((rate, seen)) => {
                         rounds[at].push(rate);
                         if at == 3 {
@@ -182,12 +185,8 @@ impl<'a> Stand<'a> {
         time: Duration,
         change: impl FnOnce(&mut Wishes),
     ) -> Result<Result<(Rate, Evidence)>> {
-        self.check_stopped()?;
-        self.say(words);
         let run = Run::new(self, self.job.from.clone(), self.job.to.clone(), bytes_max).with(time, change);
-        let result = run.run_and_settle();
-        self.check_stopped()?;
-        Ok(result)
+        self.settled(words, &run)
     }
 
     fn say(&self, text: &str) {
@@ -264,15 +263,32 @@ impl<'a> Stand<'a> {
         Ok(measure::measure(asked, &|| self.stop.load(Ordering::Acquire)))
     }
 
-    /// A transfer, for another time than its share if one is given. The outer error ends the probe, the inner one is told.
-    fn way(&self, what: &str, from: From, to: To, bytes_max: u64, time: Option<Duration>) -> Result<Way> {
+    /// Noise to nowhere. What counts are whole chunks: on a way so slow that each stream gets few of them across in the time,
+    /// again in small ones. The outer error ends the probe, the inner one is told.
+    fn wire(&self) -> Result<Way> {
+        let run = || Run::new(self, From::Noise(ENDLESS, ENDLESS), To::Null, ENDLESS);
+        let usual = self.settled("noise to nowhere", &run())?;
+        let is_enough = usual.as_ref().is_ok_and(|(rate, evidence)| {
+            rate.bytes >= u64::from(evidence.streams.max(1)) * CHUNKS_MIN * plan::CHUNK_BYTES
+        });
+        if is_enough {
+            return Ok(usual);
+        }
+        let fine = run().in_chunks_of(FINE_CHUNK_BYTES);
+        Ok(self.settled("noise to nowhere, in small chunks", &fine)?.or(usual))
+    }
+
+    fn settled(&self, what: &str, run: &Run<'_>) -> Result<Way> {
         self.check_stopped()?;
         self.say(what);
-        let run = Run::new(self, from, to, bytes_max);
-        let run = if let Some(time) = time { run.with(time, |_| ()) } else { run };
         let result = run.run_and_settle();
         self.check_stopped()?;
         Ok(result)
+    }
+
+    /// A transfer. The outer error ends the probe, the inner one is told.
+    fn way(&self, what: &str, from: From, to: To, bytes_max: u64, time: Duration) -> Result<Way> {
+        self.settled(what, &Run::new(self, from, to, bytes_max).with(time, |_| ()))
     }
 }
 
@@ -303,7 +319,6 @@ fn rate_of(measured: &Result<Measured>) -> Reading {
 }
 
 fn ask(client: &Client, place: &Place, part: Part, time: Duration, threads: u16) -> Result<Measured> {
-    use thalweg_wire::limits;
     let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).clamp(1, limits::MEASURE_MILLIS_MAX);
     let threads = threads.clamp(1, limits::MEASURE_THREADS_MAX);
     let mut measured = None;
