@@ -299,16 +299,7 @@ impl File {
     /// `PermissionDenied` where we neither own the file nor may take leases (`CAP_LEASE`), `InvalidInput` where the file
     /// system has no leases.
     pub fn has_writers(&self) -> io::Result<bool> {
-        // A lease is given only while nobody writes. Who opens the file for writing in the moment in which we hold it is
-        // made to wait for it, and we are sent a signal: one that is ignored unless somebody asks for it.
-        match self
-            .control(F_SETSIG, libc::SIGURG)
-            .and_then(|()| self.control(libc::F_SETLEASE, libc::F_RDLCK))
-        {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
-            Err(error) => Err(error),
-            Ok(()) => self.control(libc::F_SETLEASE, libc::F_UNLCK).map(|()| false),
-        }
+        self.is_lease_refused(libc::F_RDLCK)
     }
 
     /// Whether anybody else has the file open, for reading or for writing. This must be our only handle on it, open for
@@ -317,11 +308,14 @@ impl File {
     /// # Errors
     /// As [`File::has_writers`].
     pub fn has_others(&self) -> io::Result<bool> {
-        // As above: this kind of lease is given only while nobody else has it open.
-        match self
-            .control(F_SETSIG, libc::SIGURG)
-            .and_then(|()| self.control(libc::F_SETLEASE, libc::F_WRLCK))
-        {
+        self.is_lease_refused(libc::F_WRLCK)
+    }
+
+    /// A lease to read is given only while nobody writes, one to write only while nobody else has the file open. Who opens it in
+    /// the moment in which we hold one is made to wait for it, and we are sent a signal: one that is ignored unless somebody
+    /// asks for it.
+    fn is_lease_refused(&self, lease: libc::c_int) -> io::Result<bool> {
+        match self.control(F_SETSIG, libc::SIGURG).and_then(|()| self.control(libc::F_SETLEASE, lease)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
             Err(error) => Err(error),
             Ok(()) => self.control(libc::F_SETLEASE, libc::F_UNLCK).map(|()| false),
