@@ -46,6 +46,12 @@ const TOGETHER_NS_MAX: Nanos = 50_000;
 /// A stamp older than this is not believed: the clock of the day was set.
 const STAMP_AGE_NS_MAX: Nanos = 20_000_000;
 
+/// Two clocks read further apart than this are read again,
+const CLOCKS_APART_NS_MAX: Nanos = 5_000;
+
+/// so many times at most.
+const CLOCK_READS_MAX: usize = 3;
+
 /// Packets taken in before it is looked again whose time has come.
 const BATCH_PACKETS: usize = 64;
 
@@ -212,7 +218,7 @@ impl Lane {
         for _ in 0..BATCH_PACKETS {
             match self.socket.receive(buffer) {
                 Ok(length) => {
-                    let clocks = (self.now(), since_1970());
+                    let clocks = together(|| self.now(), since_1970);
                     let mut packets = Vec::new();
                     let errors = read(&buffer[..length], |queued| packets.push(queued));
                     self.shared.errors.fetch_add(errors as u64, Ordering::Relaxed);
@@ -367,6 +373,21 @@ impl Lane {
     }
 }
 
+/// What both clocks say at one moment, the first one's first. A core that was taken away between them makes the second say
+/// too little, never too much: what it stamped seems younger than it is, and no packet leaves too early.
+fn together(first: impl Fn() -> Nanos, second: impl Fn() -> Nanos) -> (Nanos, Nanos) {
+    let mut before = first();
+    for _ in 0..CLOCK_READS_MAX {
+        let (there, after) = (second(), first());
+        if after - before <= CLOCKS_APART_NS_MAX {
+            return (after, there);
+        }
+        before = after;
+    }
+    let there = second();
+    (first(), there)
+}
+
 /// The clock of the day, in nanoseconds.
 fn since_1970() -> Nanos {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -425,6 +446,7 @@ impl Eq for Held {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::{Cell, RefCell};
 
     #[test]
     fn a_tcp_super_packet_is_cut_behind_its_options() {
@@ -444,6 +466,28 @@ mod tests {
         assert_eq!(age(None, 1_000_300_000), 0);
         assert_eq!(age(Some(1_000_001), 1_000_000_000), 0, "from the future");
         assert_eq!(age(Some(1), 1_000_000_000), 0, "too old");
+    }
+
+    /// Two clocks that show the same, read by a thread that is held up for so long after each reading.
+    fn two_clocks(held_up: &[Nanos]) -> (Nanos, Nanos) {
+        let (time, waits) = (Cell::new(1_000), RefCell::new(held_up.iter()));
+        let read = || {
+            let now = time.get();
+            time.set(now + waits.borrow_mut().next().copied().unwrap_or(100));
+            now
+        };
+        together(read, read)
+    }
+
+    #[test]
+    fn a_core_taken_away_between_two_clocks_makes_no_packet_older() {
+        assert_eq!(two_clocks(&[]), (1_200, 1_100));
+        for held_up in [[2_000_000, 100], [100, 2_000_000]] {
+            let (first, second) = two_clocks(&held_up);
+            assert_eq!(first - second, 100, "read again: {held_up:?}");
+        }
+        let (first, second) = two_clocks(&[2_000_000; 100]);
+        assert_eq!(first - second, 2_000_000, "always held up: the first may be ahead, never behind");
     }
 
     #[test]
