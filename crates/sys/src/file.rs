@@ -129,10 +129,22 @@ impl File {
     /// What direct I/O on this file must be aligned to; `None` where the file system has no direct I/O or
     /// does not say (Linux before 6.1). [`File::set_direct`] may succeed all the same.
     pub fn direct_alignment(&self) -> io::Result<Option<DirectAlignment>> {
+        self.alignment_or(None)
+    }
+
+    /// As [`File::direct_alignment`], but `assumed` where the file system does not say: for who tries it, and goes on without
+    /// where [`File::set_direct`] or the first request is refused (`EINVAL`).
+    pub fn direct_alignment_or(&self, assumed: DirectAlignment) -> io::Result<Option<DirectAlignment>> {
+        self.alignment_or(Some(assumed))
+    }
+
+    fn alignment_or(&self, unsaid: Option<DirectAlignment>) -> io::Result<Option<DirectAlignment>> {
         let raw = stat::statx(self.as_fd(), b"", StatxFlags::DIOALIGN)?;
-        let said = raw.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+        if raw.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {
+            return Ok(unsaid);
+        }
         let alignment = DirectAlignment { memory: raw.stx_dio_mem_align, offset: raw.stx_dio_offset_align };
-        Ok((said && alignment.memory > 0 && alignment.offset > 0).then_some(alignment))
+        Ok((alignment.memory > 0 && alignment.offset > 0).then_some(alignment))
     }
 
     /// Sets the length in bytes; what is cut off is gone, what is added reads as zeros and takes no space.

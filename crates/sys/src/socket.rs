@@ -122,11 +122,20 @@ pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
 /// # Errors
 /// `ENOPROTOOPT` from an older kernel.
 pub fn hold_receive_buffer(fd: impl AsFd) -> io::Result<()> {
-    // include/uapi/asm-generic/socket.h and linux/socket.h.
-    const SO_BUF_LOCK: c_int = 72;
-    const SOCK_RCVBUF_LOCK: c_int = 2;
     set_number(fd, libc::SOL_SOCKET, SO_BUF_LOCK, SOCK_RCVBUF_LOCK)
 }
+
+/// Switches the autotuning of both buffers on again, whatever had switched it off.
+///
+/// # Errors
+/// As [`hold_receive_buffer`].
+pub fn release_buffers(fd: impl AsFd) -> io::Result<()> {
+    set_number(fd, libc::SOL_SOCKET, SO_BUF_LOCK, 0)
+}
+
+/// include/uapi/asm-generic/socket.h and linux/socket.h.
+const SO_BUF_LOCK: c_int = 72;
+const SOCK_RCVBUF_LOCK: c_int = 2;
 
 /// Like [`set_receive_buffer`] without the limit (`SO_RCVBUFFORCE`). Needs `CAP_NET_ADMIN` (`EPERM`).
 pub fn set_receive_buffer_force(fd: impl AsFd, bytes: usize) -> io::Result<()> {

@@ -94,6 +94,8 @@ fn options_hold_on_tcp_over_both_internets() {
             held => held.unwrap(),
         }
         assert_eq!(socket::receive_buffer(&far).unwrap(), before);
+        // Known to the same kernels.
+        assert_eq!(socket::release_buffers(&far).is_ok(), socket::hold_receive_buffer(&far).is_ok());
         socket::set_receive_low_water(&far, 1000).unwrap();
         socket::set_receive_low_water(&far, 1).unwrap();
         socket::set_pacing_rate(&near, 1_000_000_000).unwrap();

@@ -3,20 +3,34 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::Request;
 use crate::socket::Wake;
 
-/// Threads of one queue: as many writes as any disk here needed in flight (LIMITS section 3).
-const THREADS_MAX: usize = 8;
+/// Threads of one queue, if its depth asks for so many.
+const THREADS_MAX: usize = 64;
+/// So many each queue may have, whatever the others have: as many writes as any disk here needed in flight (LIMITS section 3).
+const THREADS_OWN: usize = 8;
+/// Beyond those a queue gets no more while all queues of the process have so many: a peer may ask for many streams, each with
+/// a queue, each of great depth.
+const THREADS_OF_ALL: usize = 512;
+
+/// Of all queues of the process.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a queue that has `own` threads may have one more, while all queues have `of_all`.
+fn may_start(own: usize, depth: usize, of_all: usize) -> bool {
+    own < depth.min(THREADS_MAX) && (own < THREADS_OWN || of_all < THREADS_OF_ALL)
+}
 
 pub(super) struct Threads {
     shared: Arc<Shared>,
     /// Started one by one, as they are needed.
     threads: Vec<JoinHandle<()>>,
-    threads_max: usize,
+    depth: usize,
 }
 
 struct Shared {
@@ -46,8 +60,7 @@ impl Threads {
             ended: Condvar::new(),
             wake: Wake::new()?,
         };
-        let mut threads =
-            Threads { shared: Arc::new(shared), threads: Vec::new(), threads_max: depth.min(THREADS_MAX) };
+        let mut threads = Threads { shared: Arc::new(shared), threads: Vec::new(), depth };
         threads.start_one()?;
         Ok(threads)
     }
@@ -58,7 +71,7 @@ impl Threads {
         let is_short = state.idle < state.waiting.len();
         drop(state);
         self.shared.given.notify_one();
-        if is_short && self.threads.len() < self.threads_max {
+        if is_short && may_start(self.threads.len(), self.depth, COUNT.load(Ordering::Relaxed)) {
             // Without it those that are there do it, later.
             let _ = self.start_one();
         }
@@ -86,6 +99,7 @@ impl Threads {
         let shared = self.shared.clone();
         let thread = std::thread::Builder::new().name("disk".into()).spawn(move || shared.work())?;
         self.threads.push(thread);
+        COUNT.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -101,6 +115,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.lock().is_over = true;
         self.shared.given.notify_all();
+        COUNT.fetch_sub(self.threads.len(), Ordering::Relaxed);
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
@@ -129,5 +144,34 @@ impl Shared {
     /// No user code runs under the lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_has_as_many_threads_as_its_depth_asks_for_within_its_bounds() {
+        let most = |depth, of_others: usize| {
+            (0..).find(|own| !may_start(*own, depth, of_others + own)).expect("a bound")
+        };
+        assert_eq!([1, 4, 16, 64, 256].map(|depth| most(depth, 0)), [1, 4, 16, 64, 64]);
+        // However many the others have, there are those that a disk needs.
+        assert_eq!([most(4, 10_000), most(64, 10_000)], [4, THREADS_OWN]);
+        assert_eq!(most(64, THREADS_OF_ALL - 20), 20);
+    }
+
+    #[test]
+    fn a_deep_queue_starts_more_than_the_usual_threads_and_they_end_with_it() {
+        let mut threads = Threads::new(THREADS_MAX).unwrap();
+        // As it is when the disk takes its time: nobody is idle.
+        while may_start(threads.threads.len(), threads.depth, 0) {
+            threads.start_one().unwrap();
+        }
+        assert_eq!(threads.threads.len(), THREADS_MAX);
+        assert!(COUNT.load(Ordering::Relaxed) >= THREADS_MAX);
+        drop(threads);
+        assert!(COUNT.load(Ordering::Relaxed) < THREADS_MAX);
     }
 }

@@ -152,7 +152,8 @@ pub enum TransferMessage {
     Ack(AckLevel, Vec<(EntryId, Run)>),
     /// Receiver: these chunks or packed files came damaged or not at all; send them again.
     Repair(Vec<(EntryId, Run)>),
-    /// Receiver: of what was to be compared, these chunks differ from what it has; send them.
+    /// Receiver: send these chunks, of which nothing came damaged: they were to be compared and differ from what it has, or the
+    /// stream whose copy it took instead of another's is gone.
     Differs(Vec<(EntryId, Run)>),
     /// Sender: these chunks are holes.
     Holes(Vec<(EntryId, Run)>),
