@@ -652,6 +652,11 @@ impl Receiver {
         }
     }
 
+    /// What a flow began with, by the number that the sender which stands now gives it.
+    pub fn begun(&self, flow: EntryId) -> Option<&FlowBegin> {
+        self.numbers.get(&flow).and_then(|slot| self.flows.get(slot)).map(|flow| &flow.begin)
+    }
+
     /// What a flow began with, its name at the destination if that is another, and how many bytes of it are written.
     pub fn flow(&self, slot: Slot) -> Option<(&FlowBegin, Option<&RelativePath>, u64)> {
         self.flows.get(&slot).map(|flow| (&flow.begin, flow.name.as_ref(), flow.written.0))

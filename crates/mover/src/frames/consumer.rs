@@ -15,6 +15,10 @@ use thalweg_wire::message::{
 
 /// Sets that are over and remembered.
 const CLOSED_MAX: usize = 64 << 10;
+/// Producers that are over and remembered: fewer than a hub remembers, so that none begins anew that is still known here.
+const OVER_MAX: usize = 32 << 10;
+/// Names of producers that went away without finishing: of more it is only known that there are some.
+const GONE_MAX: usize = 64 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -39,6 +43,10 @@ pub struct Consumer {
     /// Of these nothing came since they finished: one that says so again, after an outage, counts once.
     silent: BTreeSet<ProducerId>,
     gone: BTreeSet<ProducerId>,
+    /// Those that are over, in the order in which that was told; some gave frames since.
+    over: VecDeque<ProducerId>,
+    /// Some of them were forgotten: of who is not known, the hub alone can tell what is missing.
+    has_forgotten: bool,
     ended: bool,
     says: VecDeque<FramesMessage>,
 }
@@ -74,17 +82,47 @@ impl Consumer {
             finished: 0,
             silent: BTreeSet::new(),
             gone: BTreeSet::new(),
+            over: VecDeque::new(),
+            has_forgotten: false,
             ended: false,
             says: VecDeque::new(),
         }
     }
 
-    /// What it has of each producer, for a hub that may not know it.
+    /// What it has of each producer, for a hub that may not know it; of more than may be told, of those that are not over, and
+    /// were over last.
     pub fn has(&self) -> Vec<(ProducerId, u64)> {
-        match self.is_group {
+        if self.is_group {
             // What it has the others have not, and the other way round.
-            true => Vec::new(),
-            false => self.expect.iter().map(|(producer, next)| (producer.clone(), *next)).collect(),
+            return Vec::new();
+        }
+        let of = |producer: &ProducerId| Some((producer.clone(), *self.expect.get(producer)?));
+        if self.expect.len() <= limits::PRODUCERS_MAX {
+            return self.expect.keys().filter_map(of).collect();
+        }
+        let is_over = |producer: &&ProducerId| self.is_over(producer);
+        let going = self.expect.keys().filter(|producer| !is_over(producer));
+        let mut told = BTreeSet::new();
+        let over = self.over.iter().rev().filter(is_over).filter(|producer| told.insert(*producer));
+        going.chain(over).filter_map(of).take(limits::PRODUCERS_MAX).collect()
+    }
+
+    /// Whether nothing came of a producer since it was told to be over.
+    fn is_over(&self, producer: &ProducerId) -> bool {
+        self.silent.contains(producer) || self.gone.contains(producer)
+    }
+
+    /// A producer is over: the one that was so first of too many is forgotten.
+    fn remember(&mut self, producer: ProducerId) {
+        self.over.push_back(producer);
+        while self.over.len() > OVER_MAX
+            && let Some(first) = self.over.pop_front()
+        {
+            if self.is_over(&first) {
+                self.expect.remove(&first);
+                self.silent.remove(&first);
+                self.has_forgotten = true;
+            }
         }
     }
 
@@ -182,12 +220,13 @@ impl Consumer {
             Item::GroupSet(set) if self.is_group => self.set_over(SetReport::of_group(set), out),
             Item::SetOver(_) | Item::GroupSet(_) | Item::SetBegun { .. } => {}
             Item::ProducerOver { producer, is_gone, .. } => {
-                if is_gone {
-                    self.gone.insert(producer);
-                } else {
+                if is_gone && self.gone.len() < GONE_MAX {
+                    self.gone.insert(producer.clone());
+                } else if !is_gone {
                     self.gone.remove(&producer);
-                    self.finished += u64::from(self.silent.insert(producer));
+                    self.finished += u64::from(self.silent.insert(producer.clone()));
                 }
+                self.remember(producer);
             }
             Item::End => {
                 self.ended = true;
@@ -257,7 +296,7 @@ impl Consumer {
     /// The next sequence to be delivered or named; of a producer that was not met, by where we began.
     fn expected(&self, producer: &ProducerId, comes: u64) -> u64 {
         self.expect.get(producer).copied().unwrap_or(match self.from {
-            _ if self.goes_on => comes,
+            _ if self.goes_on || self.has_forgotten => comes,
             FrameFrom::Start => 0,
             FrameFrom::Sequence(first) => first,
             FrameFrom::Now => comes,
@@ -384,6 +423,42 @@ mod tests {
     use super::*;
     use thalweg_wire::Digest;
     use thalweg_wire::message::HubStamp;
+
+    #[test]
+    fn producers_that_come_and_go_are_forgotten_after_a_bound_and_the_latest_are_told_of() {
+        let mut consumer = Consumer::new(Window { bytes: 1 << 20, items: 16 }, FrameFrom::Start, false);
+        consumer.subscribed(1);
+        let mut number = 0;
+        let mut arrives = |consumer: &mut Consumer, item: Item| {
+            assert!(consumer.begin(1, number, &item).unwrap());
+            consumer.arrived(1, number, item, Payload::default(), 0).unwrap();
+            number += 1;
+            std::iter::from_fn(|| consumer.take_next()).collect::<Vec<_>>()
+        };
+        let id = |number: usize| ProducerId::new(&format!("p{number}")).unwrap();
+        let lost = |producer: &ProducerId, first, end| {
+            Item::Lost(LostRange { producer: producer.clone(), first, end, reason: LossReason::Forgotten })
+        };
+        let all = OVER_MAX + 5;
+        for producer in (0..all).map(id) {
+            assert_eq!(arrives(&mut consumer, lost(&producer, 0, 7)).len(), 1);
+            arrives(&mut consumer, Item::ProducerOver { producer, frames: 7, is_gone: false });
+        }
+        assert_eq!(consumer.report().producers_finished, all as u64);
+        assert!(consumer.expect.len() <= OVER_MAX && consumer.silent.len() <= OVER_MAX);
+        let has = consumer.has();
+        assert_eq!(has.len(), limits::PRODUCERS_MAX);
+        assert_eq!(has[0], (id(all - 1), 7), "those that were over last");
+        // One that is known goes on, one that was forgotten is what the hub says it is.
+        for (producer, first, named) in [(id(all - 1), 9, vec![(7, 9), (9, 10)]), (id(0), 9, vec![(9, 10)])] {
+            let deliveries = arrives(&mut consumer, lost(&producer, first, first + 1));
+            let ranges = deliveries.iter().map(|delivery| match delivery {
+                Delivery::Lost(lost) => (lost.first, lost.end),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(ranges.collect::<Vec<_>>(), named);
+        }
+    }
 
     #[test]
     fn a_frame_without_a_measured_clock_is_told_as_that_and_has_not_kept_its_deadline() {

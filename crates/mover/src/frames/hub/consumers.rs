@@ -95,7 +95,8 @@ impl Channel {
         };
         let one = self.subscriptions.entry(key.clone()).or_insert_with(|| {
             let is_group = consume.group.is_some();
-            Subscription::new(name, is_group, consume.policy, consume.from, cursor)
+            let one = Subscription::new(name, is_group, consume.policy, consume.from, cursor);
+            Subscription { retired_before: self.retired.count(), ..one }
         });
         if one.policy != consume.policy {
             return refuse(FailureKind::Conflict, "its group, or it itself before, has another policy");
@@ -103,6 +104,7 @@ impl Channel {
         one.producers = consume.producers.max(1);
         if is_new {
             one.begins_now = begins_now && consume.instance.is_none();
+            one.is_told_of_retired = begins_now;
             if begins_now {
                 self.sources.values().for_each(|source| one.expect(&source.id, source.next));
             }
@@ -313,7 +315,7 @@ impl Channel {
     /// Fills the lane of a consumer, as far as its window goes.
     fn hand_out(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let is_over = self.is_over(key);
-        let Channel { subscriptions, log, sources, files, .. } = self;
+        let Channel { subscriptions, log, sources, files, retired, .. } = self;
         let Some(one) = subscriptions.get_mut(key) else { return };
         one.report_sets();
         let others: usize =
@@ -414,12 +416,11 @@ impl Channel {
             one.cursor >= log.end() && one.pending.is_empty() && one.returned.is_empty() && is_told;
         if is_over && is_through && !member.ended && others == 0 {
             // What was never here for it, and nothing followed that would show it.
-            for source in sources.values() {
-                let expected = one.expected(&source.id);
-                let restart = source.first_here.clamp(expected, source.next.max(expected));
-                one.lose(&source.id, expected, restart, LossReason::HubRestart);
-                one.lose(&source.id, restart, source.next, LossReason::Forgotten);
-                one.expect(&source.id, source.next.max(expected));
+            sources.values().for_each(|source| one.lose_rest(source));
+            if !std::mem::replace(&mut one.is_told_of_retired, true) {
+                for (id, before) in retired.before(one.retired_before) {
+                    one.lose_before(id, before.first_here, before.next);
+                }
             }
             if one.pending.is_empty() && member.lane.has_room(cost_of(&Item::End)) {
                 member.lane.push(Handed::Note(Item::End), cost_of(&Item::End));
@@ -443,7 +444,8 @@ impl Channel {
 
     /// Whether all producers are over, and as many as this consumer waits for.
     fn is_over(&self, key: &ConsumerKey) -> bool {
-        let wanted = self.subscriptions.get(key).map_or(1, |one| one.producers) as usize;
-        self.sources.len() >= wanted && self.sources.values().all(|source| source.over != Over::No)
+        let wanted = self.subscriptions.get(key).map_or(1, |one| u64::from(one.producers));
+        let known = self.sources.len() as u64 + self.retired.count();
+        known >= wanted && self.sources.values().all(|source| source.over != Over::No)
     }
 }

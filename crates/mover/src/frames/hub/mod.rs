@@ -6,12 +6,16 @@
 //! 3. Room is made by what nobody needs any more; by what the spill log has; by what consumers drop by their policy; and
 //!    else not at all.
 //!
+//! 4. A producer that is over, and of which nothing is left to be handed out or told, is forgotten when another needs its place.
+//!
 //! Memory: at most the channel's bytes, what the windows of its producers and consumers let wait or be under way, and about a
-//! hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`] places.
+//! hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`] places and 65,536 producers that are forgotten.
 
 mod consumers;
 
 mod log;
+
+mod retired;
 
 mod room;
 
@@ -29,6 +33,7 @@ use super::sets::OpenSets;
 use super::spill::{Files, Location, SpillTerms};
 use crate::failure::{Failure, FailureKind, Result};
 use log::{Disk, Kind, Log, Slot};
+use retired::{Before, Retired};
 use source::{Over, Source};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -80,6 +85,8 @@ pub struct Channel {
     spill_trouble: Option<String>,
     log: Log,
     sources: BTreeMap<ProducerId, Source>,
+    /// Producers that are over and forgotten but for their sequence.
+    retired: Retired,
     subscriptions: BTreeMap<ConsumerKey, Subscription>,
     /// Without consumers, what stands at this place or later waits for one.
     hold_from: u64,
@@ -114,6 +121,7 @@ impl Channel {
             spill_trouble: None,
             log: Log::default(),
             sources: BTreeMap::new(),
+            retired: Retired::default(),
             subscriptions: BTreeMap::new(),
             hold_from: 0,
             sets: OpenSets::new(limits::SETS_OPEN_MAX),
@@ -179,6 +187,7 @@ impl Channel {
             Item::ProducerOver { ref producer, is_gone, .. } => {
                 if let Some(source) = self.sources.get_mut(producer) {
                     source.over = if is_gone { Over::Gone } else { Over::Finished };
+                    source.over_place = place;
                 }
                 for by in self.makers.values_mut() {
                     by.remove(producer);
@@ -209,7 +218,8 @@ impl Channel {
     /// A producer has a link. Frames that it gives are numbered from the answer's `next` on.
     ///
     /// # Errors
-    /// `Busy` if it has another link; `Unsupported` for durable frames without a recording log; `Busy` for too many.
+    /// `Busy` if it has another link; `Unsupported` for durable frames without a recording log; `Busy` for too many that are not
+    /// over, or of which something is left to be taken.
     pub fn attach(
         &mut self,
         link: u64,
@@ -227,20 +237,38 @@ impl Channel {
             let cause = format!("the producer {id} has another link");
             return Err(Failure::new(FailureKind::Busy, "open a channel", cause));
         }
-        if known.is_none() && self.sources.len() >= limits::PRODUCERS_MAX {
-            return Err(Failure::new(FailureKind::Busy, "open a channel", "it has too many producers"));
+        let is_known = known.is_some();
+        if !is_known && self.sources.len() >= limits::PRODUCERS_MAX && !self.retire_one() {
+            let cause = format!(
+                "it has {} producers that are not over, or whose frames were not taken: more than a channel knows",
+                self.sources.len()
+            );
+            return Err(Failure::new(FailureKind::Busy, "open a channel", cause));
         }
+        let before = if is_known { None } else { self.retired.take(id) };
         // A new process under a name that consumers know from an earlier hub: what it makes is not what they have.
         let had = self.subscriptions.values().filter_map(|one| one.expect.get(id).copied());
         let had = had.filter(|next| *next < limits::FRAME_SEQUENCE_END / 2).max();
-        let begins = first.or(had).unwrap_or(0);
-        let begun = || Source::new(Arc::new(id.clone()), begins);
-        if known.is_none() {
-            // What it made before this hub knew it was before their now.
-            for one in self.subscriptions.values_mut().filter(|one| one.begins_now) {
-                one.expect.entry(Arc::new(id.clone())).or_insert(begins);
+        let begins = match before {
+            // One that was forgotten goes on with its sequence.
+            Some(before) => before.next.max(first.unwrap_or(0)),
+            None => first.or(had).unwrap_or(0),
+        };
+        if !is_known {
+            for one in self.subscriptions.values_mut() {
+                let next = match before {
+                    Some(before) if one.knows(before) => before.next,
+                    // What it made before this hub knew it was before their now.
+                    _ if one.begins_now => begins,
+                    _ => continue,
+                };
+                one.expect.entry(Arc::new(id.clone())).or_insert(next);
             }
         }
+        let begun = || match before {
+            Some(Before { next, first_here, .. }) => Source::again(Arc::new(id.clone()), next, first_here),
+            None => Source::new(Arc::new(id.clone()), begins),
+        };
         let source = self.sources.entry(id.clone()).or_insert_with(begun);
         // What lies between was held by a hub that is gone.
         if let Some(first) = first
@@ -252,6 +280,29 @@ impl Channel {
         source.attach(link, level, window);
         self.stand(id);
         Ok(())
+    }
+
+    /// Forgets the producer that was over first of those of which nothing is left: no link, no frame or word in the log, and what
+    /// consumers were never given of it is named to them now. False: there is none.
+    pub(crate) fn retire_one(&mut self) -> bool {
+        self.trim();
+        let base = self.log.base();
+        let is_done = |source: &&Source| {
+            source.over != Over::No
+                && source.link.is_none()
+                && source.last_place.max(source.over_place) < base
+                && source.unsynced.is_empty()
+        };
+        let first = self.sources.values().filter(is_done).min_by_key(|source| source.over_place);
+        let Some(id) = first.map(|source| (*source.id).clone()) else { return false };
+        let Some(source) = self.sources.remove(&id) else { return false };
+        for one in self.subscriptions.values_mut() {
+            one.lose_rest(&source);
+            one.expect.remove(&*source.id);
+        }
+        self.retired.add(&source);
+        self.actions.push_back(Action::Wake);
+        true
     }
 
     /// The link of a producer was replaced below its session.
@@ -546,8 +597,8 @@ impl Channel {
         place
     }
 
-    fn note(&mut self, item: Item) {
-        self.push(Kind::Note(item), None);
+    fn note(&mut self, item: Item) -> u64 {
+        self.push(Kind::Note(item), None)
     }
 
     /// Whether a producer has ended, and all of it is held.
@@ -578,7 +629,11 @@ impl Channel {
             makers.extend(self.sources.values().filter(under_way).map(|other| (*other.id).clone()));
         }
         self.close_ended();
-        self.note(Item::ProducerOver { producer: id.clone(), frames, is_gone: over == Over::Gone });
+        let place =
+            self.note(Item::ProducerOver { producer: id.clone(), frames, is_gone: over == Over::Gone });
+        if let Some(source) = self.sources.get_mut(id) {
+            source.over_place = place;
+        }
     }
 
     /// A record is written.

@@ -42,6 +42,8 @@ pub(super) struct Source {
     pub durable: u64,
     /// Place of its newest frame.
     pub last_place: u64,
+    /// Place of the word that it is over.
+    pub over_place: u64,
     told_durable: u64,
 }
 
@@ -65,8 +67,14 @@ impl Source {
             unsynced: VecDeque::new(),
             durable: next,
             last_place: 0,
+            over_place: 0,
             told_durable: next,
         }
+    }
+
+    /// One that was here before, from `first_here` on, and goes on with `next`.
+    pub fn again(id: Arc<ProducerId>, next: u64, first_here: u64) -> Source {
+        Source { first_here, ..Source::new(id, next) }
     }
 
     /// A new link: what waits of the old one is asked for again.

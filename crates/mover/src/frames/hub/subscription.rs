@@ -1,6 +1,8 @@
 //! A consumer, or a group that shares, as its hub knows it.
 
 use super::log::{Held, Kind, Slot};
+use super::retired::Before;
+use super::source::Source;
 use crate::frames::lane::{Outgoing, Window};
 use crate::frames::sets::OpenSets;
 use crate::frames::spill::Location;
@@ -111,6 +113,10 @@ pub(super) struct Subscription {
     /// What comes before the cursor.
     pub pending: VecDeque<Item>,
     pub producers: u32,
+    /// Producers that the hub had forgotten when it came: of the others it was told everything.
+    pub retired_before: u64,
+    /// It was told what it did not get of those, or nothing of theirs is owed to it.
+    pub is_told_of_retired: bool,
     pub taken: u64,
     pub bytes: u64,
     pub lost: BTreeMap<LossReason, u64>,
@@ -176,6 +182,8 @@ impl Subscription {
             expect: BTreeMap::new(),
             pending: VecDeque::new(),
             producers: 1,
+            retired_before: 0,
+            is_told_of_retired: false,
             taken: 0,
             bytes: 0,
             lost: BTreeMap::new(),
@@ -274,6 +282,26 @@ impl Subscription {
         }
         let lost = LostRange { producer: producer.clone(), first, end, reason };
         self.pending.push_back(Item::Lost(lost));
+    }
+
+    /// Whether it had all of one that was forgotten, or was told what it did not get.
+    pub fn knows(&self, before: Before) -> bool {
+        self.is_told_of_retired || self.retired_before <= before.number
+    }
+
+    /// Names what was never handed out of a producer of which the log has nothing more.
+    pub fn lose_rest(&mut self, source: &Source) {
+        self.lose_before(&source.id, source.first_here, source.next);
+        self.expect(&source.id, source.next.max(self.expected(&source.id)));
+    }
+
+    /// The same of one whose sequence goes on with `next`, and of which the hub took `first_here` first: what was before, another
+    /// hub had.
+    pub fn lose_before(&mut self, id: &ProducerId, first_here: u64, next: u64) {
+        let expected = self.expected(id);
+        let restart = first_here.clamp(expected, next.max(expected));
+        self.lose(id, expected, restart, LossReason::HubRestart);
+        self.lose(id, restart, next, LossReason::Forgotten);
     }
 
     /// Goes past what is at its cursor without handing it out: a frame is named as lost, a note stays to be handed out.

@@ -35,6 +35,10 @@ impl Deliver {
         !self.end.channel.lock().machine.is_last_consumer_link(self.end.link, &self.key, &self.who)
     }
 
+    pub(super) fn forget(&self) {
+        self.end.channel.unlink(self.end.link);
+    }
+
     pub(super) fn give_up(&self) {
         self.end.leave(|machine| {
             machine.leave(self.end.link, &self.key, &self.who);

@@ -7,6 +7,7 @@ use super::deliver::Deliver;
 use super::hub_end::HubEnd;
 use super::ingest::Ingest;
 use super::store::{Heard, Job, Store, StorePlace};
+use super::windows::{Lease, Windows};
 use super::{FramesLink, new_link, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::hub::{Action, Channel, ConsumerKey, Record};
@@ -30,6 +31,8 @@ pub struct Hub {
     channels: Mutex<BTreeMap<ChannelKey, Arc<HubChannel>>>,
     /// Bytes that all channels together may hold in memory.
     bytes_max: u64,
+    /// As much again for what is under way from producers and to consumers.
+    windows: Arc<Windows>,
 }
 
 /// Export and path.
@@ -49,6 +52,7 @@ pub struct HubChannel {
     /// Whether a log of an earlier hub was looked for.
     has_looked: AtomicBool,
     memory_bytes_max: u64,
+    windows: Arc<Windows>,
     this: Weak<HubChannel>,
 }
 
@@ -71,6 +75,25 @@ struct Linked {
     outbox: Arc<dyn Outbox>,
     is_consumer: bool,
     is_durable: bool,
+    owner: Owner,
+    /// Its window, as long as no other link has it.
+    lease: Option<Lease>,
+}
+
+/// Whose link it is: one that comes back takes the window of its older link.
+#[derive(Debug, PartialEq, Eq)]
+enum Owner {
+    Producer(ProducerId),
+    Consumer(ConsumerKey, [u8; 16]),
+}
+
+impl Owner {
+    fn of(role: &FrameRole) -> Owner {
+        match role {
+            FrameRole::Produce { producer, .. } => Owner::Producer(producer.clone()),
+            FrameRole::Consume(consume) => Owner::Consumer(ConsumerKey::of(consume), consume.consumer),
+        }
+    }
 }
 
 /// What a link of a session is for.
@@ -85,7 +108,7 @@ pub enum Attached {
 impl Hub {
     /// Without channels.
     pub fn new(bytes_max: u64) -> Hub {
-        Hub { channels: Mutex::default(), bytes_max }
+        Hub { channels: Mutex::default(), bytes_max, windows: Windows::new(bytes_max) }
     }
 
     /// The channel of this name, made if need be. `place` says where its log may be; `None`: nowhere.
@@ -127,7 +150,7 @@ impl Hub {
             return Err(busy("the memory of the hub is given to other channels"));
         }
         let memory_bytes = wishes.memory_bytes.unwrap_or(limits::CHANNEL_BYTES).min(left);
-        let channel = HubChannel::new(wishes, memory_bytes, place);
+        let channel = HubChannel::new(wishes, memory_bytes, place, self.windows.clone());
         channels.insert(key.clone(), channel.clone());
         Ok(channel)
     }
@@ -178,7 +201,12 @@ impl Hub {
 const EMPTY_PATIENCE: Duration = Duration::from_secs(60);
 
 impl HubChannel {
-    fn new(wishes: &ChannelWishes, memory_bytes_max: u64, place: Option<StorePlace>) -> Arc<HubChannel> {
+    fn new(
+        wishes: &ChannelWishes,
+        memory_bytes_max: u64,
+        place: Option<StorePlace>,
+        windows: Arc<Windows>,
+    ) -> Arc<HubChannel> {
         Arc::new_cyclic(|this| HubChannel {
             state: Mutex::new(State {
                 machine: Channel::new(wishes, memory_bytes_max, wall_ns()),
@@ -193,14 +221,17 @@ impl HubChannel {
             place,
             has_looked: AtomicBool::new(false),
             memory_bytes_max,
+            windows,
             this: this.clone(),
         })
     }
 
-    /// A client opens its end. `outbox` carries what is said to it.
+    /// A client opens its end. `outbox` carries what is said to it. A consumer for whose window there is no room gets a smaller
+    /// one.
     ///
     /// # Errors
-    /// As [`Channel::attach`] and [`Channel::subscribe`]; why its log cannot be had.
+    /// As [`Channel::attach`] and [`Channel::subscribe`]; why its log cannot be had; without room for its window what
+    /// [`is_of_window`](super::windows::is_of_window) knows.
     pub fn attach(
         self: &Arc<Self>,
         number: TransferNumber,
@@ -224,19 +255,24 @@ impl HubChannel {
         if state.is_closed {
             return Err(Failure::new(FailureKind::Connection, "open a channel", "the hub is shutting down"));
         }
-        let linked =
-            |is_consumer, is_durable| Linked { number, outbox: outbox.into(), is_consumer, is_durable };
-        let window = Window { bytes: frames.window_bytes, items: frames.window_items };
+        let owner = Owner::of(&frames.role);
+        let is_producer = matches!(owner, Owner::Producer(_));
+        // What its older link has: it is given back when this one stands.
+        let mut older = state.links.values().filter(|linked| linked.owner == owner);
+        let had = older.find_map(|linked| linked.lease.as_ref()).map_or(0, Lease::bytes);
+        let lease = self.windows.take(frames.window_bytes, had, is_producer)?;
+        let window = Window { bytes: lease.bytes(), items: frames.window_items };
         let attached = match &frames.role {
             FrameRole::Produce { producer, first, level } => {
                 state.machine.attach(link, producer, *first, *level, window)?;
-                state.links.insert(link, linked(false, *level == HeldLevel::Durable));
+                let is_durable = *level == HeldLevel::Durable;
+                state.link(link, Linked::new((number, outbox), (false, is_durable), owner, lease));
                 let end = HubEnd::new(self.clone(), link, (number, terms), false);
                 Attached::Producer(Arc::new(Ingest::new(end, producer.clone())))
             }
             FrameRole::Consume(consume) => {
                 let subscribed = state.machine.subscribe(link, consume, window)?;
-                state.links.insert(link, linked(true, false));
+                state.link(link, Linked::new((number, outbox), (true, false), owner, lease));
                 let key = ConsumerKey::of(consume);
                 let end = HubEnd::new(self.clone(), link, (number, terms), true);
                 let deliver = Deliver::new(end, key, consume.consumer);
@@ -384,7 +420,25 @@ impl HubChannel {
     }
 }
 
+impl Linked {
+    fn new(
+        (number, outbox): (TransferNumber, Box<dyn Outbox>),
+        (is_consumer, is_durable): (bool, bool),
+        owner: Owner,
+        lease: Lease,
+    ) -> Linked {
+        Linked { number, outbox: outbox.into(), is_consumer, is_durable, owner, lease: Some(lease) }
+    }
+}
+
 impl State {
+    /// The link stands; an older one of the same owner has no window any more.
+    fn link(&mut self, link: u64, linked: Linked) {
+        let older = self.links.values_mut().filter(|older| older.owner == linked.owner);
+        older.for_each(|older| older.lease = None);
+        self.links.insert(link, linked);
+    }
+
     fn write(&self, job: Job) {
         if let Some((jobs, _)) = &self.writer {
             // A writer that is gone has said why.
@@ -452,6 +506,14 @@ impl Attached {
         match self {
             Attached::Producer(link) => link.is_replaced(),
             Attached::Consumer(link, _) => link.is_replaced(),
+        }
+    }
+
+    /// Another link took its place, or nobody waits for it: it is heard no more.
+    pub fn forget(&self) {
+        match self {
+            Attached::Producer(link) => link.forget(),
+            Attached::Consumer(link, _) => link.forget(),
         }
     }
 

@@ -54,6 +54,10 @@ impl Ingest {
         !self.end.channel.lock().machine.is_last_link(self.end.link, &self.producer)
     }
 
+    pub(super) fn forget(&self) {
+        self.end.channel.unlink(self.end.link);
+    }
+
     pub(super) fn give_up(&self) {
         tracing::info!("{} is gone", shown(&self.producer));
         self.end.leave(|machine| machine.give_up(self.end.link, &self.producer));

@@ -4,6 +4,7 @@ use super::FramesLink;
 use super::consume::ConsumeRun;
 use super::hub::HubChannel;
 use super::produce::ProduceRun;
+use super::windows::is_of_window;
 use super::within::Joined;
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -35,6 +36,7 @@ const SHARED_ITEMS: u32 = 16;
 const LATEST_ITEMS: u32 = 4;
 
 /// Where a channel is, and what is wanted of the way to it.
+#[derive(Clone)]
 pub struct Opening {
     /// The far mover that has it.
     pub far: Arc<Far>,
@@ -103,6 +105,8 @@ impl Drop for Keeper {
 
 /// Opens a channel as a producer. Returns when the hub stands.
 ///
+/// With a smaller window, which is told, where the hub has no room for the one that was asked for.
+///
 /// # Errors
 /// Why it cannot begin.
 pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRun>, Keeper)> {
@@ -112,12 +116,22 @@ pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRu
     };
     let producer = ProducerId::new(&name)
         .map_err(|error| Failure::new(FailureKind::Usage, "open a channel", error.to_string()))?;
-    let window = window(opening.window_bytes, limits::LANE_ITEMS_MAX)?;
-    let run = ProduceRun::new(producer.clone(), window);
-    let level = wishes.level;
-    let end = End::Producer(run.clone(), producer, level);
-    let keeper = keep(opening, end)?;
-    Ok((run, keeper))
+    let mut opening = opening;
+    loop {
+        let window = window(opening.window_bytes, limits::LANE_ITEMS_MAX)?;
+        let run = ProduceRun::new(producer.clone(), window);
+        let end = End::Producer(run.clone(), producer.clone(), wishes.level);
+        match keep(opening.clone(), end) {
+            Ok(keeper) => return Ok((run, keeper)),
+            // What is under way is ours to choose: half of it costs nothing where the hub is near.
+            Err(failure) if is_of_window(&failure) && opening.window_bytes > limits::LANE_BYTES_MIN => {
+                opening.window_bytes = (opening.window_bytes / 2).max(limits::LANE_BYTES_MIN);
+                let text = format!("{}: trying with {} bytes", failure.cause, opening.window_bytes);
+                (opening.events)(Event::Note(text));
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
 }
 
 /// Opens a channel as a consumer.

@@ -6,6 +6,8 @@
 
 pub mod hub;
 
+pub mod windows;
+
 mod hub_end;
 
 mod ingest;
@@ -28,7 +30,7 @@ mod within;
 /// An item as segments, and back.
 mod segments;
 
-pub use store::StorePlace;
+pub use store::{StorePlace, remove_deserted};
 
 use crate::failure::Result;
 use crate::link::FrameBuffer;

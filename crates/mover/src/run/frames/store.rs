@@ -240,6 +240,37 @@ impl Store {
     }
 }
 
+/// Removes what hubs that were killed left in this directory of logs that had only what their memory did not hold: nobody can go on
+/// with those. What is recorded stays, and what a hub has.
+///
+/// # Errors
+/// What the file system says.
+pub fn remove_deserted(below: &Dir) -> Result<()> {
+    let of_io = |error: io::Error| failure::of_io("clear spill logs", &error);
+    for entry in below.entries().map_err(of_io)? {
+        let name = entry.map_err(of_io)?.name;
+        if !name.ends_with(SUFFIX) {
+            continue;
+        }
+        let Ok(dir) = below.open_beneath(&name, Links::Refuse) else { continue };
+        let Ok(lock) = dir.open_read_write(LOCK) else { continue };
+        // Who has the lock may yet begin to record.
+        if !lock.lock_exclusive().map_err(of_io)? || dir.stat(RECORDED).is_ok() {
+            continue;
+        }
+        for entry in dir.entries().map_err(of_io)? {
+            let name = entry.map_err(of_io)?.name;
+            if number_of(&name).is_some() {
+                dir.remove_file(&name).map_err(of_io)?;
+            }
+        }
+        dir.remove_file(LOCK).map_err(of_io)?;
+        // What is not ours stays, and the directory with it.
+        let _ = below.remove_dir(&name);
+    }
+    Ok(())
+}
+
 /// Tells the records of a file, and returns where the last whole one ends. Payloads are held against their digests where
 /// they may be torn.
 fn scan(
