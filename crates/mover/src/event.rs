@@ -27,6 +27,9 @@ pub enum Event {
     LinkUp(Duration),
     /// One stream of several broke and is replaced.
     StreamLost(u16, Failure),
+    /// A file of a stream goes on behind so many bytes, which the destination has by now: at the beginning, and after each
+    /// outage. 0: from its beginning.
+    Stands(RelativePath, u64),
     /// What a transfer goes by, before its first byte.
     Planned(Box<Plan>),
     /// A knob was turned while the transfer runs, and why.

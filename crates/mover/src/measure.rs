@@ -36,6 +36,13 @@ const FILES_AHEAD: usize = 64;
 /// Bytes that are written at most, and at least, for a rate to say anything.
 const WRITE_BYTES_MAX: u64 = 4 << 30;
 const WRITE_BYTES_MIN: u64 = 16 << 20;
+/// Between two looks whether a thread may begin.
+const TURN_POLL: Duration = Duration::from_millis(1);
+/// A sync that takes less says that more may be written before the next one; one that takes more, that less may.
+const QUICK_SYNC: Duration = Duration::from_millis(50);
+const SLOW_SYNC: Duration = Duration::from_millis(200);
+/// What a thread has in the page cache at most.
+const UNSYNCED_BYTES_MAX: u64 = 256 << 20;
 
 /// What to measure.
 pub struct Measure {
@@ -73,6 +80,9 @@ pub fn measure(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
 struct Tally {
     bytes: AtomicU64,
     items: AtomicU64,
+    requests: AtomicU64,
+    /// One of the threads has nothing more to do.
+    has_ended: AtomicBool,
     busy_nanos: AtomicU64,
     cached_bytes: AtomicU64,
     is_over: AtomicBool,
@@ -83,6 +93,19 @@ impl Tally {
     fn book(&self, bytes: u64, busy: Duration) {
         self.busy_nanos.fetch_add(nanos(busy), Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until so many requests have ended, as many as threads began before this one: so no more are ever under way than
+    /// the disk did in the time so far, and what is under way when the time is over takes no longer than that again.
+    fn wait_for_turn(&self, number: u16) {
+        let may_begin = || {
+            let is_idle = self.is_over() || self.has_ended.load(Ordering::Relaxed);
+            is_idle || self.requests.load(Ordering::Relaxed) >= u64::from(number)
+        };
+        while !may_begin() {
+            std::thread::sleep(TURN_POLL);
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -111,6 +134,7 @@ impl Tally {
                     if let Err(failure) = work(number) {
                         self.fail(failure);
                     }
+                    self.has_ended.store(true, Ordering::Relaxed);
                     living.fetch_sub(1, Ordering::Release);
                 };
                 let spawned = std::thread::Builder::new().name("measure".into()).spawn_scoped(scope, one);
@@ -212,8 +236,9 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     let mut measured = std::thread::scope(|scope| {
         let scan =
             scope.spawn(|| source.scan(&mut Files { sender, tally: &tally, refused: &refused, next: 1 }));
-        let result = tally.run(asked.threads, asked.time, is_over, |_| {
+        let result = tally.run(asked.threads, asked.time, is_over, |number| {
             let mut buffer = vec![0; SEGMENT_BYTES as usize];
+            tally.wait_for_turn(number);
             while !tally.is_over() {
                 let began = Instant::now();
                 let Some((file, offset)) = next(&work, &source, &tally, &says_cached, &refused)? else {
@@ -323,14 +348,16 @@ fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     let threads = asked.threads.saturating_mul(depth).min(limits::MEASURE_THREADS_MAX);
     let files = (0..threads)
         .map(|number| nameless(&directory, number, is_past))
-        .collect::<io::Result<Vec<File>>>()
+        .collect::<io::Result<Vec<(File, bool)>>>()
         .map_err(of_io)?;
-    let tally = Tally::default();
+    let (tally, synced_nanos) = (Tally::default(), AtomicU64::new(0));
     let mut measured = tally.run(threads, asked.time, is_over, |number| {
-        let file = &files[usize::from(number)];
+        let (file, is_direct) = &files[usize::from(number)];
         let mut buffer = Buffer::new(SEGMENT_BYTES as usize).map_err(of_io)?;
         let mut offset = 0;
+        let mut cached = (!is_direct).then(Cached::default);
         fill_with_noise(&mut buffer, u64::from(number) << 40);
+        tally.wait_for_turn(number);
         while !tally.is_over() && tally.bytes.load(Ordering::Relaxed) < bytes_max {
             // No two are the same, for file systems that keep the same only once.
             buffer[..8].copy_from_slice(&(offset | u64::from(number) << 48).to_le_bytes());
@@ -338,15 +365,55 @@ fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
             file.write_all_at(&buffer, offset).map_err(of_io)?;
             tally.book(buffer.len() as u64, began.elapsed());
             offset += buffer.len() as u64;
+            if cached.as_mut().is_some_and(|cached| cached.is_full(buffer.len() as u64)) {
+                let began = Instant::now();
+                file.sync_data().map_err(|error| failure::of_io("sync", &error))?;
+                let took = began.elapsed();
+                synced_nanos.fetch_add(nanos(took), Ordering::Relaxed);
+                cached.iter_mut().for_each(|cached| cached.synced(took));
+            }
         }
         Ok(())
     })?;
     let began = Instant::now();
-    for file in &files {
+    for (file, _) in &files {
         file.sync_data().map_err(|error| failure::of_io("sync", &error))?;
     }
-    measured.sync_nanos = nanos(began.elapsed());
+    // What each thread waited for on the way, and all of them at the end.
+    let on_the_way = synced_nanos.load(Ordering::Relaxed) / u64::from(threads.max(1));
+    measured.sync_nanos = nanos(began.elapsed()) + on_the_way;
     Ok(measured)
+}
+
+/// What one thread has written into the page cache and not synced: as much as the disk takes in no time, so that little is left
+/// when the time is over, however slow it is and however much memory there is.
+struct Cached {
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Default for Cached {
+    fn default() -> Cached {
+        Cached { bytes: 0, bytes_max: SEGMENT_BYTES.into() }
+    }
+}
+
+impl Cached {
+    /// After so many more: whether it is time to sync.
+    fn is_full(&mut self, bytes: u64) -> bool {
+        self.bytes += bytes;
+        self.bytes >= self.bytes_max
+    }
+
+    /// Twice as much the next time, if that was quick; half, if it was slow.
+    fn synced(&mut self, took: Duration) {
+        self.bytes = 0;
+        self.bytes_max = match took {
+            took if took < QUICK_SYNC => (self.bytes_max * 2).min(UNSYNCED_BYTES_MAX),
+            took if took > SLOW_SYNC => (self.bytes_max / 2).max(SEGMENT_BYTES.into()),
+            _ => self.bytes_max,
+        };
+    }
 }
 
 /// How long it takes there to make durable what has arrived, at worst: a segment is written and synced, then a note of it
@@ -358,8 +425,8 @@ pub fn settle(path: PathBuf, below: Option<Dir>) -> Result<Duration> {
     let of_io = |error: io::Error| failure::of_io("sync", &error);
     let scratch = Scratch::begin(&DestinationPlace { path, below }, SETTLE_BYTES, SETTLE_BYTES)?;
     let directory = scratch.tree()?;
-    let (content, notes) =
-        (nameless(&directory, 0, false).map_err(of_io)?, nameless(&directory, 1, false).map_err(of_io)?);
+    let plain = |number| nameless(&directory, number, false).map(|(file, _)| file).map_err(of_io);
+    let (content, notes) = (plain(0)?, plain(1)?);
     let mut buffer = Buffer::new(SEGMENT_BYTES as usize).map_err(of_io)?;
     fill_with_noise(&mut buffer, 1);
     let (since, mut worst) = (Instant::now(), Duration::ZERO);
@@ -385,13 +452,81 @@ const SETTLE_TIME: Duration = Duration::from_secs(1);
 const SETTLE_BYTES: u64 = SETTLE_ROUNDS as u64 * (SEGMENT_BYTES as u64 + NOTE_BYTES as u64);
 const NOTE_BYTES: usize = 512;
 
-fn nameless(directory: &Dir, number: u16, is_past: bool) -> io::Result<File> {
+/// A file without a name, and whether it is written past the page cache.
+fn nameless(directory: &Dir, number: u16, is_past: bool) -> io::Result<(File, bool)> {
     let name = number.to_string();
     let file = directory.create_new(name.as_bytes(), 0o600)?;
     directory.remove_file(name.as_bytes())?;
-    if is_past && file.direct_alignment()?.is_some() {
-        // Where it is refused: through the page cache.
-        let _ = file.set_direct(true);
+    // Where it is refused: through the page cache.
+    let is_direct = is_past && file.direct_alignment()?.is_some() && file.set_direct(true).is_ok();
+    Ok((file, is_direct))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that writes into memory, and a disk that takes what is synced, in simulated time.
+    #[test]
+    fn what_is_left_in_the_page_cache_is_little_for_any_disk() {
+        let segment = u64::from(SEGMENT_BYTES);
+        for bytes_per_s in [500e3, 5e6, 50e6, 500e6, 5e9] {
+            let (mut cached, mut now_s, mut unsynced) = (Cached::default(), 0.0, 0);
+            while now_s < 2.0 {
+                now_s += segment as f64 / 8e9;
+                unsynced += segment;
+                if cached.is_full(segment) {
+                    let took_s = unsynced as f64 / bytes_per_s;
+                    cached.synced(Duration::from_secs_f64(took_s));
+                    (now_s, unsynced) = (now_s + took_s, 0);
+                }
+            }
+            let left_s = unsynced as f64 / bytes_per_s;
+            let least_s = segment as f64 / bytes_per_s;
+            let told = format!("{bytes_per_s} bytes a second: {now_s} s, {left_s} s left");
+            assert!(left_s <= f64::max(0.2, least_s) && now_s <= 2.0 + f64::max(0.2, least_s), "{told}");
+        }
     }
-    Ok(file)
+
+    #[test]
+    fn a_disk_that_becomes_slow_is_given_less() {
+        let mut cached = Cached::default();
+        for _ in 0..30 {
+            cached.synced(Duration::from_millis(1));
+        }
+        assert_eq!(cached.bytes_max, UNSYNCED_BYTES_MAX);
+        for _ in 0..30 {
+            cached.synced(Duration::from_secs(1));
+        }
+        assert_eq!(cached.bytes_max, u64::from(SEGMENT_BYTES));
+    }
+
+    #[test]
+    fn a_thread_begins_when_as_many_requests_have_ended_as_threads_began_before_it() {
+        let tally = Tally::default();
+        let waits = AtomicBool::new(false);
+        let seen = std::thread::scope(|scope| {
+            let one = scope.spawn(|| {
+                waits.store(true, Ordering::SeqCst);
+                tally.wait_for_turn(3);
+                tally.requests.load(Ordering::SeqCst)
+            });
+            while !waits.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            for _ in 0..3 {
+                std::thread::sleep(TURN_POLL * 2);
+                tally.book(1, Duration::from_nanos(1));
+            }
+            one.join().unwrap()
+        });
+        assert_eq!(seen, 3);
+        // Of little work the first threads do all: nobody waits for what they will not do.
+        let hour = Duration::from_secs(3600);
+        let work = |number| {
+            tally.wait_for_turn(number);
+            Ok(())
+        };
+        assert_eq!(tally.run(64, hour, &|| false, work).unwrap().bytes, 3);
+    }
 }

@@ -379,6 +379,13 @@ pub fn streams_for_files(file_bytes: u64, rtt: Duration, window: Option<&Window>
     streams_for(bits_per_s, rtt, window).clamp(FAR_STREAMS_MIN, STREAMS_MAX)
 }
 
+/// Of `files` with `bytes` in all, those that travel in chunks, by their average: none if that is no more than a segment.
+/// Only of them a concurrency bounds how many are under way; smaller ones travel in packs.
+pub fn files_in_chunks(files: u64, bytes: u64, segment_bytes: u32) -> u64 {
+    let is_large = bytes.checked_div(files).is_some_and(|average| average > segment_bytes.into());
+    if is_large { files } else { 0 }
+}
+
 /// More files than a machine makes in a second (LIMITS section 4: 40,000 to 60,000 by a bare loop).
 const FILES_PER_S: u64 = 60_000;
 

@@ -46,7 +46,10 @@ pub(super) fn knob(evidence: &Evidence, narrowest: &Need) -> String {
                 0 => String::new(),
                 bytes => format!(" (now at most {})", size(bytes)),
             };
-            format!("To turn: --streams {}, or raise net.ipv4.tcp_wmem{most}.", more_streams(evidence))
+            format!(
+                "To turn: --streams {}, or raise net.ipv4.tcp_wmem{most}: `thalweg doctor` at the source tells how.",
+                more_streams(evidence)
+            )
         }
         Cause::Loss => {
             let uses_bbr = evidence.sender.streams.iter().any(|stream| stream.congestion == "bbr");
@@ -83,7 +86,8 @@ fn window(evidence: &Evidence) -> String {
             let rtt = path::rtt_seconds(evidence);
             let each = window_bytes(evidence) as f64 / rtt.max(1e-6);
             format!(
-                "To turn: --streams {streams}, or raise net.ipv4.tcp_rmem at the receiver; a stream cannot pass {} now.",
+                "To turn: --streams {streams}, or raise net.ipv4.tcp_rmem at the receiver (`thalweg doctor` there tells how); \
+                 a stream cannot pass {} now.",
                 rate_of(each)
             )
         }

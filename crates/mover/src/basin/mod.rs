@@ -41,6 +41,8 @@ mod tests;
 
 pub use need::Cause;
 
+pub use path::rtt_seconds;
+
 /// What is known about a transfer, under way or over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Evidence {

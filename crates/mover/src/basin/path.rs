@@ -173,6 +173,6 @@ pub(super) fn peak_bytes_per_s(evidence: &Evidence) -> Option<f64> {
 }
 
 /// The largest round trip of all streams, in seconds.
-pub(super) fn rtt_seconds(evidence: &Evidence) -> f64 {
+pub fn rtt_seconds(evidence: &Evidence) -> f64 {
     evidence.sender.streams.iter().map(|stream| stream.rtt_min_nanos).max().unwrap_or(0) as f64 / 1e9
 }

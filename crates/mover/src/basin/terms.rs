@@ -7,9 +7,10 @@
 use super::{Evidence, width};
 use crate::model::prediction::Taken;
 use crate::stage::Stage;
+use serde::{Deserialize, Serialize};
 
 /// What was seen of content arriving.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Passage {
     /// Seconds until the first content stood verified.
     pub first_s: f64,

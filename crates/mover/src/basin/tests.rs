@@ -180,14 +180,16 @@ fn a_full_link_a_lossy_one_and_small_windows() {
         "{}",
         verdict.sentence
     );
-    assert!(verdict.knob.contains("tcp_rmem"));
+    let how = "raise net.ipv4.tcp_rmem at the receiver (`thalweg doctor` there tells how)";
+    assert!(verdict.knob.contains(how), "{}", verdict.knob);
     evidence.window_bytes = Some(4 << 20);
     assert!(super::judge(&evidence).unwrap().knob.contains("--window"));
     for stream in &mut evidence.sender.streams {
         stream.rwnd_limited_nanos = 0;
         stream.sndbuf_limited_nanos = 8_000_000_000;
     }
-    expect(&evidence, Cause::SendBuffer, Place::Path, without);
+    let knob = expect(&evidence, Cause::SendBuffer, Place::Path, without).knob;
+    assert!(knob.contains("tcp_wmem") && knob.contains("`thalweg doctor` at the source"), "{knob}");
     // 5 MB are under way in each stream, of 16 MiB that might be.
     for stream in &mut evidence.sender.streams {
         stream.sndbuf_limited_nanos = 3_000_000_000;

@@ -71,6 +71,12 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// Whether a file that was opened so far was to be read past the page cache and cannot be: its file system refuses that, or
+    /// is in memory.
+    fn direct_is_missed(&self) -> bool {
+        false
+    }
+
     /// Where the content of a file lies, as far as that can be known; a bounded number of runs.
     ///
     /// # Errors

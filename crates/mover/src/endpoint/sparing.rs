@@ -118,6 +118,10 @@ impl Source for SparingSource {
         self.source.device()
     }
 
+    fn direct_is_missed(&self) -> bool {
+        self.source.direct_is_missed()
+    }
+
     fn layout(&self, entry: &Entry) -> Result<Vec<Placed>> {
         match self.uncut(entry) {
             (own, None) => self.source.layout(&own),

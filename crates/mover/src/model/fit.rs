@@ -286,6 +286,7 @@ mod tests {
     use super::super::files::tests::{SNAPSHOT, published};
     use super::*;
     use crate::model::is_near;
+    use crate::model::noise::Noise;
     use proptest::prelude::*;
 
     fn measured(costs: Costs, work: Work, counts: &[f64]) -> Vec<Measurement> {
@@ -357,6 +358,47 @@ mod tests {
         let fitted = fit(&points).unwrap();
         assert_eq!(fitted.relative_deviation, None);
         assert_eq!(fitted.predict(SNAPSHOT.bytes, 512.0).unwrap().high_s, None);
+    }
+
+    /// Shares of transfers below and above the range, of 1500 fits to as many sets of noisy measurements.
+    fn missed(counts: &[f64], sizes: &[f64], spread: f64, seed: u64) -> [f64; 2] {
+        const FITS: u32 = 1500;
+        let mut noise = Noise::new(seed);
+        let mut missed = [0; 2];
+        for _ in 0..FITS {
+            let mut points = Vec::new();
+            for size in sizes {
+                let work = Work { bytes: SNAPSHOT.bytes * size, ..SNAPSHOT };
+                points.extend(measured(published(), work, counts));
+            }
+            let mut noisy = |time_s: f64| time_s * (1.0 + spread * noise.normal()).max(0.05);
+            points.iter_mut().for_each(|point| point.time_s = noisy(point.time_s));
+            let told = fit(&points).unwrap().predict(SNAPSHOT.bytes, 1536.0).unwrap();
+            let time_s = noisy(published().time_s(SNAPSHOT, 1536.0).unwrap());
+            missed[0] += u32::from(time_s < told.low_s.unwrap());
+            missed[1] += u32::from(time_s > told.high_s.unwrap());
+        }
+        missed.map(|count| f64::from(count) / f64::from(FITS))
+    }
+
+    /// At most 1 of 100 on each side, as it says; a set of 1500 may have some more by chance (three standard errors).
+    #[test]
+    fn the_range_of_a_prediction_holds_what_it_says() {
+        let few: &[f64] = &[128.0, 512.0, 2048.0, 8192.0];
+        let more: &[f64] = &[128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0];
+        for (seed, (counts, sizes, spread)) in (1..).zip([
+            (few, &[1.0][..], 0.05),
+            (few, &[1.0][..], 0.2),
+            (more, &[1.0][..], 0.05),
+            (more, &[1.0][..], 0.2),
+            (few, &[1.0, 0.5][..], 0.1),
+        ]) {
+            let missed = missed(counts, sizes, spread, seed);
+            let told = format!("{} counts, {sizes:?}, spread {spread}: {missed:?}", counts.len());
+            assert!(missed.iter().all(|share| *share <= 0.01 + 0.008), "{told}");
+        }
+        // One that holds everything would say nothing: some are outside.
+        assert!(missed(more, &[1.0], 0.1, 9).iter().sum::<f64>() > 0.002);
     }
 
     #[test]

@@ -23,6 +23,13 @@ const KEPT_FOR_S: u64 = 365 * 86400;
 const BYTES_MIN: f64 = 16_777_216.0;
 const ENTRIES_MIN: f64 = 64.0;
 const SECONDS_MIN: f64 = 0.2;
+/// In so much time fewer say it too: the way is slow.
+const SECONDS_LONG: f64 = 1.0;
+const BYTES_LONG: f64 = 1_048_576.0;
+const ENTRIES_LONG: f64 = 16.0;
+
+/// A transfer that was looked at too seldom to see its end took this for it.
+const END_MIN: f64 = 0.02;
 
 /// What one transfer showed; costs in seconds. `None`: it was too small to show it, or something else was the bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -33,6 +40,11 @@ pub struct Observed {
     byte_s: Option<f64>,
     back_s: Option<f64>,
     end_s: f64,
+    /// Bytes and entries that passed too quickly to be told from start and end; 0 where they took their time.
+    #[serde(default)]
+    bytes_free: f64,
+    #[serde(default)]
+    entries_free: f64,
 }
 
 impl Probed {
@@ -40,24 +52,41 @@ impl Probed {
     pub const ENTRIES_MIN: f64 = ENTRIES_MIN;
 }
 
+/// What a transfer moved.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Moved {
+    /// Content bytes.
+    pub bytes: f64,
+    /// Of them, what stood verified when the first of it did: it took no time of its own.
+    pub first_bytes: f64,
+    /// Entries.
+    pub entries: f64,
+}
+
 impl Observed {
-    /// From what it took for so many bytes and entries. `was_limited`: a rate limit was the bound.
-    pub fn of(taken: &Taken, bytes: f64, entries: f64, was_limited: bool) -> Observed {
-        let says = |seconds: f64, amount: f64, least: f64| {
-            (amount >= least && seconds >= SECONDS_MIN).then(|| seconds / amount)
+    /// From what it took for what it moved. `was_limited`: a rate limit was the bound.
+    pub fn of(taken: &Taken, moved: &Moved, was_limited: bool) -> Observed {
+        let (bytes, entries) = ((moved.bytes - moved.first_bytes).max(0.0), moved.entries);
+        let says = |seconds: f64, amount: f64, least: f64, least_long: f64| {
+            let is_enough = amount >= least || (amount >= least_long && seconds >= SECONDS_LONG);
+            (is_enough && seconds >= SECONDS_MIN).then(|| seconds / amount)
         };
+        let free = |seconds: f64, amount: f64| if seconds < SECONDS_MIN { amount } else { 0.0 };
         Observed {
             start_s: taken.start_s,
-            entry_s: says(taken.entries_s, entries, ENTRIES_MIN),
-            byte_s: says(taken.bytes_s, bytes, BYTES_MIN).filter(|_| !was_limited),
-            back_s: says(taken.back_s, bytes, BYTES_MIN),
+            entry_s: says(taken.entries_s, entries, ENTRIES_MIN, ENTRIES_LONG),
+            byte_s: says(taken.bytes_s, bytes, BYTES_MIN, BYTES_LONG).filter(|_| !was_limited),
+            back_s: says(taken.back_s, bytes, BYTES_MIN, BYTES_LONG),
             end_s: taken.end_s,
+            bytes_free: free(taken.bytes_s, moved.bytes),
+            entries_free: free(taken.entries_s, entries),
         }
     }
 
     fn is_sound(&self) -> bool {
         let costs = [Some(self.start_s), self.entry_s, self.byte_s, self.back_s, Some(self.end_s)];
-        costs.iter().flatten().all(|cost| cost.is_finite() && *cost >= 0.0)
+        let free = [Some(self.bytes_free), Some(self.entries_free)];
+        costs.iter().chain(&free).flatten().all(|cost| cost.is_finite() && *cost >= 0.0)
     }
 }
 
@@ -75,6 +104,9 @@ pub struct Probed {
     pub spread: f64,
     /// The narrowest stage, by its name.
     pub narrowest: Option<String>,
+    /// What its transfer of the whole way showed, if that came to its end.
+    #[serde(default)]
+    pub observed: Option<Observed>,
     /// Seconds since 1970.
     pub at: u64,
 }
@@ -111,12 +143,22 @@ impl Way {
             let cost = of(probed).filter(|cost| cost.is_finite() && *cost > 0.0)?;
             Some(Known::measured(cost, probed.spread))
         };
+        let seen = self.probed.as_ref().and_then(|probed| probed.observed);
+        let once = |of: fn(&Observed) -> Option<f64>| {
+            let cost = of(seen.as_ref()?).filter(|cost| cost.is_finite() && *cost > 0.0)?;
+            Some(Known::measured(cost, self.probed.as_ref()?.spread))
+        };
+        let most = |of: fn(&Observed) -> f64| self.observed.iter().chain(&seen).map(of).fold(0.0, f64::max);
         Knowledge {
+            bytes_free: most(|o| o.bytes_free),
+            entries_free: most(|o| o.entries_free),
             start: known(|o| Some(o.start_s)),
-            entry: known(|o| o.entry_s).or_else(|| probed(|p| p.entry_s)),
-            byte: known(|o| o.byte_s).or_else(|| probed(|p| p.byte_s)),
+            // What a probe's transfer showed of its own time knows better than its rate as a whole, with start and end in it.
+            entry: known(|o| o.entry_s).or_else(|| once(|o| o.entry_s)).or_else(|| probed(|p| p.entry_s)),
+            byte: known(|o| o.byte_s).or_else(|| once(|o| o.byte_s)).or_else(|| probed(|p| p.byte_s)),
             back: known(|o| o.back_s),
-            end: known(|o| Some(o.end_s)),
+            // Its start is no copy's: the link was there.
+            end: known(|o| Some(o.end_s)).or_else(|| once(|o| Some(o.end_s.max(END_MIN)))),
         }
     }
 }
@@ -218,11 +260,15 @@ mod tests {
     /// 10 GB in 10 s, 1,000 entries in 1 s.
     const TAKEN: Taken = Taken { start_s: 0.5, entries_s: 1.0, bytes_s: 10.0, back_s: 0.0, end_s: 0.25 };
 
+    fn moved(bytes: f64, entries: f64) -> Moved {
+        Moved { bytes, entries, first_bytes: 0.0 }
+    }
+
     #[test]
     fn what_was_seen_is_known_across_a_file() {
         let mut history = History::new([7; 16]);
         for _ in 0..3 {
-            history.observe("x", Observed::of(&TAKEN, 1e10, 1e3, false), Some("write".into()), 1000);
+            history.observe("x", Observed::of(&TAKEN, &moved(1e10, 1e3), false), Some("write".into()), 1000);
         }
         let read = History::from_json(history.to_json().as_bytes()).unwrap();
         assert_eq!(read, history);
@@ -246,9 +292,32 @@ mod tests {
 
     #[test]
     fn small_and_limited_transfers_say_nothing_of_the_rate() {
-        assert_eq!(Observed::of(&TAKEN, 1e10, 1e3, true).byte_s, None);
-        assert_eq!(Observed::of(&TAKEN, 1e6, 3.0, false).byte_s, None);
-        assert_eq!(Observed::of(&TAKEN, 1e6, 3.0, false).entry_s, None);
+        assert_eq!(Observed::of(&TAKEN, &moved(1e10, 1e3), true).byte_s, None);
+        assert_eq!(Observed::of(&TAKEN, &moved(1e6, 3.0), false).byte_s, None);
+        assert_eq!(Observed::of(&TAKEN, &moved(1e6, 3.0), false).entry_s, None);
+    }
+
+    #[test]
+    fn little_on_a_slow_way_says_what_it_cost_and_much_on_a_quick_one_that_it_cost_nothing() {
+        let slow = Taken { bytes_s: 8.0, entries_s: 2.0, ..TAKEN };
+        let observed = Observed::of(&slow, &moved(2e6, 20.0), false);
+        assert_eq!((observed.byte_s, observed.entry_s), (Some(4e-6), Some(0.1)));
+        assert_eq!((observed.bytes_free, observed.entries_free), (0.0, 0.0));
+        let quick = Taken { bytes_s: 0.05, entries_s: 0.05, ..TAKEN };
+        let mut history = History::new([7; 16]);
+        for amount in [1e8, 1e9, 1e7] {
+            // Half of it was there with the first.
+            let moved = Moved { first_bytes: amount / 2.0, ..moved(amount, amount / 1e5) };
+            history.observe("x", Observed::of(&quick, &moved, false), None, 1);
+        }
+        let knowledge = history.of("x", 1).unwrap().knowledge();
+        assert_eq!((knowledge.byte, knowledge.entry), (None, None));
+        assert_eq!((knowledge.bytes_free, knowledge.entries_free), (1e9, 1e4));
+        // Written by a version that did not note it.
+        let text = history.to_json().replace(",\"bytes_free\":1000000000.0,\"entries_free\":10000.0", "");
+        assert_ne!(text, history.to_json());
+        let older = History::from_json(text.as_bytes()).unwrap();
+        assert_eq!(older.of("x", 1).unwrap().knowledge().bytes_free, 1e8);
     }
 
     #[test]
@@ -260,11 +329,23 @@ mod tests {
             entry_s: None,
             spread: 0.1,
             narrowest: Some("network".into()),
+            observed: None,
             at: 5,
         };
-        history.probed("x", probed, 5);
+        history.probed("x", probed.clone(), 5);
         assert!(is_near(history.of("x", 6).unwrap().knowledge().byte.unwrap().median(), 1e-8, 1e-9));
-        history.observe("x", Observed::of(&TAKEN, 1e10, 1e3, false), None, 7);
+        // Its own transfer says how much of that were start and end.
+        let observed = Some(Observed::of(&Taken { bytes_s: 5.0, ..TAKEN }, &moved(1e9, 3.0), false));
+        history.probed("x", Probed { observed, ..probed }, 5);
+        let knowledge = history.of("x", 6).unwrap().knowledge();
+        assert!(is_near(knowledge.byte.unwrap().median(), 5e-9, 1e-9));
+        assert!(is_near(knowledge.end.unwrap().median(), 0.25, 1e-9) && knowledge.start.is_none());
+        let observed =
+            Some(Observed::of(&Taken { start_s: 0.1, ..Taken::default() }, &moved(1e9, 3.0), false));
+        history.probed("x", Probed { observed, ..history.of("x", 6).unwrap().probed.clone().unwrap() }, 5);
+        let knowledge = history.of("x", 6).unwrap().knowledge();
+        assert!(is_near(knowledge.end.unwrap().median(), END_MIN, 1e-9) && knowledge.bytes_free == 1e9);
+        history.observe("x", Observed::of(&TAKEN, &moved(1e10, 1e3), false), None, 7);
         assert!(is_near(history.of("x", 8).unwrap().knowledge().byte.unwrap().median(), 1e-9, 1e-9));
     }
 
@@ -273,7 +354,12 @@ mod tests {
         let mut history = History::new([7; 16]);
         for at in 0..WAYS_MAX as u64 + 10 {
             for _ in 0..OBSERVED_MAX + 3 {
-                history.observe(&format!("way {at}"), Observed::of(&TAKEN, 1e10, 1e3, false), None, at);
+                history.observe(
+                    &format!("way {at}"),
+                    Observed::of(&TAKEN, &moved(1e10, 1e3), false),
+                    None,
+                    at,
+                );
             }
         }
         assert_eq!(history.ways.len(), WAYS_MAX);

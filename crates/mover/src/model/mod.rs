@@ -55,6 +55,9 @@ pub mod frames;
 /// Stages with capacity and latency: the narrowest, and what widening one would gain.
 pub mod basin;
 
+/// How far a value may be off whose spread is known from a few observations.
+pub mod student;
+
 /// How long a transfer will take, with a range, from what earlier ones took; and which term was wrong.
 pub mod prediction;
 
@@ -124,6 +127,10 @@ fn within(what: &'static str, value: f64, holds: bool, range: &'static str) -> R
         false => Err(ModelError::OutOfRange { what, value, range }),
     }
 }
+
+/// For tests of ranges: noise from a seed.
+#[cfg(test)]
+mod noise;
 
 /// For tests: whether `value` is within `share` of `expected`.
 #[cfg(test)]

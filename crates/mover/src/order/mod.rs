@@ -44,22 +44,33 @@ pub struct Asker {
 pub struct Dealer {
     order: Order,
     layouts: HashMap<EntryId, Layout>,
+    /// Of all layouts together.
+    runs: usize,
 }
 
 impl Dealer {
     /// For one order.
     pub fn new(order: Order) -> Dealer {
-        Dealer { order, layouts: HashMap::new() }
+        Dealer { order, layouts: HashMap::new(), runs: 0 }
     }
 
-    /// Where a file's chunks lie. Without it, [`Order::Layout`] goes by offset.
-    pub fn lay_out(&mut self, id: EntryId, layout: Layout) {
+    /// Where a file's chunks lie. Without it, [`Order::Layout`] goes by offset. False if it is not kept, because those of
+    /// the files before it have [`RUNS_MAX`] runs.
+    #[must_use]
+    pub fn lay_out(&mut self, id: EntryId, layout: Layout) -> bool {
+        self.forget(id);
+        let runs = layout.runs();
+        if runs > RUNS_MAX - self.runs {
+            return false;
+        }
+        self.runs += runs;
         self.layouts.insert(id, layout);
+        true
     }
 
     /// A file is done.
     pub fn forget(&mut self, id: EntryId) {
-        self.layouts.remove(&id);
+        self.runs -= self.layouts.remove(&id).map_or(0, |layout| layout.runs());
     }
 
     /// The chunk of `left` that `asker` takes next. `None`: nothing is left for it, though perhaps for others.
@@ -89,6 +100,10 @@ fn strict(left: &dyn Left, asker: Asker) -> Option<u64> {
     }
 }
 
+/// Runs of chunks that the layouts of a transfer have at most, all together: 24 MiB, and 32 MiB more for the file that is
+/// laid out. A file for which there is no room goes by offset.
+pub const RUNS_MAX: usize = 1 << 20;
+
 /// A file's chunks by device and physical address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layout {
@@ -98,59 +113,73 @@ pub struct Layout {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct DeviceQueue {
     /// By physical address.
-    chunks: Vec<u64>,
+    runs: Vec<ChunkRun>,
     /// Those before it were handed out, or were not left.
     at: usize,
 }
 
+/// Chunks in a row, in the file and on the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ChunkRun {
+    physical: u64,
+    /// Those before it were handed out, or were not left.
+    first: u64,
+    end: u64,
+}
+
 impl Layout {
-    /// From the extents of a file, each chunk where its first byte lies. Chunks in holes come last, by offset. Memory: 8
-    /// bytes for each chunk.
+    /// From the extents of a file, each chunk where its first byte lies. Chunks in holes come last, by offset. Memory and
+    /// time go by the extents in which a chunk begins, not by the length of the file: a sparse one may have 8 EiB.
     pub fn of(extents: &[Placed], file_bytes: u64, chunk_bytes: u64) -> Layout {
-        let mut extents: Vec<Placed> = extents.to_vec();
+        let mut extents: Vec<&Placed> = extents.iter().collect();
         extents.sort_by_key(|extent| extent.logical);
-        let mut placed: Vec<(u32, u64, u64)> = Vec::new();
+        let chunks = file_bytes.div_ceil(chunk_bytes);
+        let mut placed: Vec<(u32, ChunkRun)> = Vec::new();
         let mut next = 0;
-        for chunk in 0..file_bytes.div_ceil(chunk_bytes) {
-            let start = chunk * chunk_bytes;
-            while next < extents.len() && extents[next].logical + extents[next].length <= start {
-                next += 1;
+        for extent in extents {
+            let first = extent.logical.div_ceil(chunk_bytes).max(next);
+            let end = extent.logical.saturating_add(extent.length).div_ceil(chunk_bytes).min(chunks);
+            if first < end {
+                let within = first * chunk_bytes - extent.logical;
+                let physical = extent.physical.saturating_add(within);
+                placed.push((extent.device, ChunkRun { physical, first, end }));
+                next = end;
             }
-            let extent = extents.get(next).filter(|extent| extent.logical <= start);
-            let place = extent.map_or((0, u64::MAX), |extent| {
-                (extent.device, extent.physical.saturating_add(start - extent.logical))
-            });
-            placed.push((place.0, place.1, chunk));
         }
-        placed.sort_unstable();
+        placed.sort_unstable_by_key(|(device, run)| (*device, run.physical, run.first));
         let mut devices: Vec<DeviceQueue> = Vec::new();
-        let mut last = None;
-        for (device, _, chunk) in placed {
-            if last != Some(device) {
-                devices.push(DeviceQueue::default());
-                last = Some(device);
-            }
-            if let Some(queue) = devices.last_mut() {
-                queue.chunks.push(chunk);
-            }
+        for of_device in placed.chunk_by(|(device, _), (other, _)| device == other) {
+            let runs = of_device.iter().map(|(_, run)| run.clone()).collect();
+            devices.push(DeviceQueue { runs, at: 0 });
         }
         Layout { devices }
+    }
+
+    /// Runs of chunks that it keeps, at least 1.
+    fn runs(&self) -> usize {
+        self.devices.iter().map(|device| device.runs.len()).sum::<usize>().max(1)
     }
 
     /// From the stream's own device, then from the others: none waits while another has work.
     fn pick(&mut self, left: &dyn Left, rank: u64) -> Option<u64> {
         let devices = self.devices.len();
-        for step in 0..devices {
-            let queue = &mut self.devices[(rank as usize % devices + step) % devices];
-            while let Some(&chunk) = queue.chunks.get(queue.at) {
-                queue.at += 1;
-                if left.contains(chunk) {
-                    return Some(chunk);
-                }
+        let mut in_turn = (0..devices).map(|step| (rank as usize % devices + step) % devices);
+        let placed = in_turn.find_map(|device| self.devices[device].next(left));
+        // What lies in holes, and what came back after it was handed out.
+        placed.or_else(|| left.next_at(0))
+    }
+}
+
+impl DeviceQueue {
+    fn next(&mut self, left: &dyn Left) -> Option<u64> {
+        while let Some(run) = self.runs.get_mut(self.at) {
+            if let Some(chunk) = left.next_at(run.first).filter(|chunk| *chunk < run.end) {
+                run.first = chunk + 1;
+                return Some(chunk);
             }
+            self.at += 1;
         }
-        // What came back after it was handed out.
-        left.next_at(0)
+        None
     }
 }
 

@@ -43,7 +43,7 @@ proptest! {
             let mut dealer = Dealer::new(order);
             let extents: Vec<Placed> =
                 scattered(chunks, devices, seed).into_iter().filter(|e| holes == 0 || e.logical / 10 % 7 >= holes).collect();
-            dealer.lay_out(EntryId(1), Layout::of(&extents, chunks * 10, 10));
+            prop_assert!(dealer.lay_out(EntryId(1), Layout::of(&extents, chunks * 10, 10)));
             let mut left = Set((0..chunks).collect());
             let mut alive: Vec<u64> = (0..streams).collect();
             let mut taken: Vec<(u64, u64)> = Vec::new();
@@ -162,7 +162,7 @@ fn a_stream_goes_along_its_device_by_physical_address() {
         [place(0, 1, 500), place(10, 0, 300), place(20, 0, 100), place(30, 1, 400), place(50, 0, 200)];
     let mut dealer = Dealer::new(Order::Layout);
     // Chunk 4 lies in a hole.
-    dealer.lay_out(EntryId(1), Layout::of(&extents, 60, 10));
+    assert!(dealer.lay_out(EntryId(1), Layout::of(&extents, 60, 10)));
     let mut left = Set((0..6).collect());
     let mut take = |rank| {
         let chunk = dealer.pick(EntryId(1), &left, Asker { rank, of: 2 })?;
@@ -171,4 +171,66 @@ fn a_stream_goes_along_its_device_by_physical_address() {
     };
     assert_eq!([take(0), take(1), take(0), take(1), take(0)], [Some(2), Some(3), Some(5), Some(0), Some(1)]);
     assert_eq!([take(1), take(0)], [Some(4), None]);
+}
+
+/// What is left of more chunks than fit in memory.
+struct AllBut {
+    chunks: u64,
+    taken: BTreeSet<u64>,
+}
+
+impl Left for AllBut {
+    fn contains(&self, chunk: u64) -> bool {
+        chunk < self.chunks && !self.taken.contains(&chunk)
+    }
+
+    fn next_at(&self, chunk: u64) -> Option<u64> {
+        (chunk..self.chunks).find(|chunk| self.contains(*chunk))
+    }
+}
+
+/// One `truncate` makes such a file, and a client chooses the chunk.
+#[test]
+fn a_layout_takes_memory_by_extents_and_not_by_the_length_of_the_file() {
+    const CHUNK: u64 = 64 << 10;
+    let bytes = i64::MAX as u64;
+    let last = bytes / CHUNK * CHUNK;
+    let extents = [
+        Placed { logical: last, length: CHUNK, device: 0, physical: 7 * CHUNK },
+        Placed { logical: 5 * CHUNK, length: 1 << 50, device: 0, physical: 9 * CHUNK },
+        // No chunk begins in it.
+        Placed { logical: 1, length: 4096, device: 0, physical: 0 },
+    ];
+    let layout = Layout::of(&extents, bytes, CHUNK);
+    assert_eq!(layout.runs(), 2);
+    let mut dealer = Dealer::new(Order::Layout);
+    assert!(dealer.lay_out(EntryId(1), layout));
+    let mut left = AllBut { chunks: bytes.div_ceil(CHUNK), taken: BTreeSet::new() };
+    let taken: Vec<u64> = (0..3)
+        .filter_map(|_| {
+            let chunk = dealer.pick(EntryId(1), &left, Asker { rank: 0, of: 1 })?;
+            left.taken.insert(chunk);
+            Some(chunk)
+        })
+        .collect();
+    assert_eq!(taken, [last / CHUNK, 5, 6]);
+    assert_eq!(Layout::of(&[], bytes, CHUNK).runs(), 1);
+}
+
+#[test]
+fn a_file_for_whose_layout_there_is_no_room_goes_by_offset_until_others_are_done() {
+    let backwards = |chunks: u64| {
+        let place =
+            |chunk| Placed { logical: chunk * 10, length: 10, device: 0, physical: (chunks - chunk) * 10 };
+        Layout::of(&(0..chunks).map(place).collect::<Vec<_>>(), chunks * 10, 10)
+    };
+    let mut dealer = Dealer::new(Order::Layout);
+    assert!(dealer.lay_out(EntryId(1), backwards(RUNS_MAX as u64 - 1)));
+    assert!(!dealer.lay_out(EntryId(2), backwards(2)));
+    let (left, asker) = (Set((0..2).collect()), Asker { rank: 0, of: 1 });
+    assert_eq!(dealer.pick(EntryId(2), &left, asker), Some(0));
+    dealer.forget(EntryId(1));
+    dealer.forget(EntryId(1));
+    assert!(dealer.lay_out(EntryId(2), backwards(2)));
+    assert_eq!(dealer.pick(EntryId(2), &left, asker), Some(1));
 }

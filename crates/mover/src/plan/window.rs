@@ -56,7 +56,8 @@ impl Window {
         let needed = bandwidth_delay_product_bytes(goal_bits_per_s, self.rtt);
         let wanted = u128::from(needed) * u128::from(self.allowed_bytes) / u128::from(self.bytes.max(1));
         Some(format!(
-            "{} of the {} allows {}: at {} no stream can pass {}; for {} in one raise it to {wanted} bytes; using {} instead",
+            "{} of the {} allows {}: at {} no stream can pass {}; for {} in one raise it to {wanted} bytes (`thalweg doctor` there \
+             tells how to lift it); using {} instead",
             self.setting,
             self.side,
             mebibytes(self.allowed_bytes),
@@ -135,7 +136,8 @@ mod tests {
         assert_eq!((window.bytes, window.setting, window.side), (3 << 20, "net.ipv4.tcp_rmem", "receiver"));
         let advice = window.advice(10_000_000_000, 20).unwrap();
         assert!(advice.contains("at 100.0 ms no stream can pass 251.7 Mbit/s"), "{advice}");
-        assert!(advice.contains("250000000 bytes; using 20 streams instead"), "{advice}");
+        let how = "250000000 bytes (`thalweg doctor` there tells how to lift it); using 20 streams instead";
+        assert!(advice.contains(how), "{advice}");
         assert_eq!(window.advice(200_000_000, 1), None);
         assert_eq!(Window::of(&path(System::default(), System::default()), RTT), None);
     }

@@ -404,6 +404,7 @@ impl Client {
             mail: self.mail.clone(),
             taken: 0,
             ended: false,
+            patience: ANSWER_TIMEOUT,
         })
     }
 

@@ -23,7 +23,7 @@ use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_sys::{Buffer, Pool};
-use thalweg_wire::digest::Rule;
+use thalweg_wire::digest::{Rule, Tree, hole_chunk_mark};
 use thalweg_wire::message::{
     Heartbeat, Outcome, ScanTotals, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
 };
@@ -57,6 +57,8 @@ pub struct ReceiveRun {
 /// Memory of frames in the writes of one transfer, at most: eight streams with the usual four writes of 1 MiB in flight,
 /// each on a huge page. Streams that find none left write and wait.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
+/// Frames of the largest requests too come in twos for two streams: one receives while the other is written.
+const IN_FLIGHT_MIN: usize = 4;
 
 /// See [`ReceiveRun::wait_for_notes`].
 const UNNOTED_MAX: usize = limits::ENTRIES_IN_FLIGHT_MAX;
@@ -85,7 +87,7 @@ impl ReceiveRun {
         let (finishes, finish_queue) = mpsc::channel();
         let frame_bytes = FrameBuffer::memory_bytes(payload_max(&terms));
         let count_max = IN_FLIGHT_BYTES_MAX / Buffer::memory_bytes(frame_bytes);
-        let buffers = Pool::new(frame_bytes, count_max.max(1))?;
+        let buffers = Pool::new(frame_bytes, count_max.max(IN_FLIGHT_MIN))?;
         let gate = Gate::of(terms.disk.destination.order.unwrap_or(order::DESTINATION));
         let machine = Receiver::new(terms.clone(), limits);
         let run = Arc::new(ReceiveRun {
@@ -391,6 +393,15 @@ impl Party for ReceiveRun {
     }
 }
 
+/// Whether `digest` is that of a file of this entry's size which is a single hole.
+fn is_one_hole(entry: &Entry, terms: &Terms, digest: Digest) -> bool {
+    let (size, chunk_bytes) = (entry.evidence.size, terms.chunk_bytes);
+    let mark = hole_chunk_mark(chunk_bytes, u64::from(terms.segment_bytes));
+    let mut tree = Tree::new(size, chunk_bytes);
+    tree.insert_marked_holes(0, size / chunk_bytes, mark);
+    matches!(entry.kind, Kind::File { marked: true, .. }) && tree.root() == Some(digest)
+}
+
 impl Receiving for ReceiveRun {
     fn terms(&self) -> &Terms {
         &self.common.terms
@@ -455,6 +466,23 @@ impl Receiving for ReceiveRun {
             Held::Partial(file) => Some(file.entry.clone()),
             Held::Staged(entry, _) => Some(entry.clone()),
         }
+    }
+
+    fn begin_if_hole(&self, id: EntryId, digest: Digest) -> Result<()> {
+        if self.held().contains_key(&id) {
+            return Ok(());
+        }
+        let Some(entry) = self.lock().machine.finishing(id) else { return Ok(()) };
+        // Nothing else may ever become a file of zeros.
+        if !is_one_hole(&entry, &self.common.terms, digest) {
+            return Ok(());
+        }
+        let mut held = self.held();
+        if let std::collections::hash_map::Entry::Vacant(place) = held.entry(id) {
+            let partial = self.destination.begin(&entry).map_err(|failure| failure.at(&entry.path))?;
+            place.insert(Held::Partial(self.open_for(entry, partial)));
+        }
+        Ok(())
     }
 
     fn take_content(&self, id: EntryId) -> Option<Ready> {

@@ -37,6 +37,8 @@ pub struct SendRun {
     gate: Option<Gate>,
     /// The source does not say where files lie: told once.
     layout_is_missed: AtomicBool,
+    /// The source cannot be read past the page cache, though that was asked for: told once.
+    direct_is_missed: AtomicBool,
     /// How much is left to it, if it yields.
     ledbat: Mutex<Ledbat>,
     events: Events,
@@ -106,6 +108,7 @@ impl SendRun {
             source,
             gate,
             layout_is_missed: AtomicBool::new(false),
+            direct_is_missed: AtomicBool::new(false),
             pace,
             ledbat: Mutex::new(ledbat),
             events,

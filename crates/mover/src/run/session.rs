@@ -112,6 +112,8 @@ struct State {
     /// The most that each stream was seen to deliver in a second, where it had enough to send.
     fastest: BTreeMap<u16, u64>,
     closed: bool,
+    /// What its transfers had is put away.
+    is_put_away: bool,
     failed: Option<Failure>,
     lost_at: Option<Instant>,
     heard_at: Option<Instant>,
@@ -245,7 +247,12 @@ impl Session {
             }
             state.stream_serial += 1;
             let serial = state.stream_serial;
-            let old = state.streams.insert(stream, (serial, writer.stop_handle()));
+            let handle = writer.stop_handle();
+            // Before anything is read of it: with the next look at slots a whole window would be under way.
+            if let Some(bytes) = state.window_offered {
+                handle.offer_window(Some(bytes), &PathHints::default());
+            }
+            let old = state.streams.insert(stream, (serial, handle));
             state.delivered.remove(&stream);
             (serial, old)
         };
@@ -391,6 +398,18 @@ impl Session {
         state.streams.values().for_each(|(_, handle)| handle.offer_window(bytes, path));
     }
 
+    /// Gives the streams that stand what their path asks for by now: a transfer came that asks for more than those that
+    /// were there when they were dialled. A window that is offered stays.
+    pub fn tune_streams(&self, path: &PathHints) {
+        let state = self.lock();
+        for (_, handle) in state.streams.values() {
+            handle.tune(path);
+            if state.window_offered.is_some() {
+                handle.offer_window(state.window_offered, path);
+            }
+        }
+    }
+
     /// Why the session cannot go on, if it cannot.
     pub fn failure(&self) -> Option<Failure> {
         self.lock().failed.clone()
@@ -447,6 +466,12 @@ impl Session {
         }
         // Whoever still sends or waits on a stream has nothing to say any more.
         streams.values().for_each(|(_, stop)| stop.stop());
+        self.lock().is_put_away = true;
+    }
+
+    /// Whether it was closed, and what its transfers had is put away: whoever closed it waits for that, another does not.
+    pub fn is_put_away(&self) -> bool {
+        self.lock().is_put_away
     }
 
     /// Waits until what was said last is on its way, at most so long. Not to be called by who carries it out.

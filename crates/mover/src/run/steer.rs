@@ -43,6 +43,7 @@ pub struct Steering {
     tuner: Option<Tuner>,
     rtt: Duration,
     window: Option<Window>,
+    segment_bytes: u32,
     /// On a far path streams are fitted to the rate and to the files.
     is_far: bool,
     /// So many are enough for the files, once it is known how large those are.
@@ -82,8 +83,17 @@ impl Steering {
         }
         let tuner = tunes.then(|| Tuner::new(knobs, rtt));
         let is_far = rtt >= crate::plan::NEAR_RTT && asked.streams.is_none() && tuner.is_some();
-        let window = plan.window.clone();
-        Steering { steer, tuner, rtt, window, is_far, streams_for_files: None, clock: Clock::start(), events }
+        Steering {
+            steer,
+            tuner,
+            rtt,
+            window: plan.window.clone(),
+            segment_bytes: plan.segment_bytes.value,
+            is_far,
+            streams_for_files: None,
+            clock: Clock::start(),
+            events,
+        }
     }
 
     /// For a transfer of a session in which an earlier one may have left more streams: no more than these take work.
@@ -99,6 +109,13 @@ impl Steering {
 
     /// Looks at the counters; returns the knobs if one is to be turned.
     pub fn look(&mut self, rate: &Rate, sample: &Sample) -> Option<Steer> {
+        self.look_at(self.clock.now(), rate, sample)
+    }
+
+    fn look_at(&mut self, now: Duration, rate: &Rate, sample: &Sample) -> Option<Steer> {
+        let (files, bytes) = (sample.entries_found, sample.bytes_found);
+        let in_chunks = crate::plan::files_in_chunks(files, bytes, self.segment_bytes);
+        let sample = &Sample { in_chunks, ..*sample };
         let wanted = rate.bytes_per_s();
         let mut is_turned = std::mem::replace(&mut self.steer.rate_bytes_per_s, wanted) != wanted;
         if is_turned {
@@ -111,12 +128,7 @@ impl Steering {
         if wanted.is_none() && turns.is_empty() {
             turns = match self.file_bytes(sample) {
                 Some(bytes) if self.is_far && self.streams_for_files.is_none() => self.fit_to_files(bytes),
-                _ => self
-                    .tuner
-                    .as_mut()
-                    .and_then(|it| it.sample(self.clock.now(), sample))
-                    .into_iter()
-                    .collect(),
+                _ => self.tuner.as_mut().and_then(|it| it.sample(now, sample)).into_iter().collect(),
             };
         }
         for turn in turns {
@@ -223,6 +235,26 @@ mod tests {
             assert_eq!(steered(far, sample).0, None);
         }
         assert_eq!(steered(Duration::from_micros(200), small).0, None);
+    }
+
+    /// Turns of files at once while so many files of so many bytes are copied steadily over a near path.
+    fn turns_of_concurrency(files: u64, file_bytes: u64) -> Vec<Option<u32>> {
+        let rtt = Duration::from_micros(100);
+        let asked = Asked { streams: Some(2), ..Asked::default() };
+        let plan = plan(&asked, &Path { rtt: Some(rtt), ..Path::default() });
+        let rate = Rate::default();
+        let mut steering = Steering::new(&plan, &asked, rtt, &rate, true, Arc::new(|_| {}));
+        let found = Sample { entries_found: files, bytes_found: files * file_bytes, ..Sample::default() };
+        let samples = (0..200).map(|tick| (Duration::from_millis(100 * tick), tick * 10_000_000));
+        let turns =
+            samples.filter_map(|(now, bytes)| steering.look_at(now, &rate, &Sample { bytes, ..found }));
+        turns.map(|steer| steer.concurrency).collect()
+    }
+
+    #[test]
+    fn files_at_once_are_not_tried_on_small_files_which_travel_in_packs() {
+        assert!(turns_of_concurrency(100_000, 4096).is_empty());
+        assert_eq!(turns_of_concurrency(10_000, 4 << 20).first(), Some(&Some(512)));
     }
 
     #[test]

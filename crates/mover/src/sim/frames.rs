@@ -121,6 +121,7 @@ struct World {
     promised: BTreeMap<ProducerId, u64>,
     spilled: u64,
     read_back: u64,
+    retired: u64,
 }
 
 /// What happened in a story: who runs many sees whether there was anything to be checked.
@@ -136,6 +137,8 @@ pub struct Told {
     pub spilled: u64,
     /// Frames that were read out of such a log to be handed out.
     pub read_back: u64,
+    /// Producers that the hub forgot while consumers were there.
+    pub retired: u64,
 }
 
 impl Told {
@@ -144,6 +147,7 @@ impl Told {
         self.faults += other.faults;
         self.spilled += other.spilled;
         self.read_back += other.read_back;
+        self.retired += other.retired;
         for (sums, more) in [(&mut self.lost, &other.lost), (&mut self.lost_in_groups, &other.lost_in_groups)]
         {
             more.iter().for_each(|(reason, count)| *sums.entry(*reason).or_default() += count);
@@ -261,6 +265,7 @@ impl World {
             promised: BTreeMap::new(),
             spilled: 0,
             read_back: 0,
+            retired: 0,
             random,
         };
         let consumers = world.random.within(1, 3);
@@ -321,8 +326,13 @@ impl World {
     }
 
     fn told(&self) -> Told {
-        let mut told =
-            Told { faults: self.faults, spilled: self.spilled, read_back: self.read_back, ..Told::default() };
+        let mut told = Told {
+            faults: self.faults,
+            spilled: self.spilled,
+            read_back: self.read_back,
+            retired: self.retired,
+            ..Told::default()
+        };
         for taker in &self.takers {
             let sums = match taker.asks.group {
                 Some(_) => &mut told.lost_in_groups,
@@ -384,6 +394,15 @@ impl World {
             _ => {
                 self.hub.tick(self.now);
                 self.takers[taker].machine.tick();
+                let maker = &self.makers[maker];
+                let is_over = |hub: &Channel| {
+                    hub.status().producers.iter().any(|row| row.producer == maker.id && row.is_finished)
+                };
+                if maker.finished && is_over(&self.hub) {
+                    // It leaves, and is forgotten as where a channel has too many.
+                    self.hub.detach(maker.wire.link);
+                    self.retired += u64::from(self.hub.retire_one());
+                }
             }
         }
         self.pump()
@@ -710,6 +729,6 @@ mod tests {
             assert!(alone.contains_key(&reason) && together.contains_key(&reason), "{reason:?}: {told:?}");
         }
         assert!(alone.contains_key(&LossReason::Forgotten), "{told:?}");
-        assert!(told.faults > 0 && told.spilled > 0 && told.read_back > 0, "{told:?}");
+        assert!(told.faults > 0 && told.spilled > 0 && told.read_back > 0 && told.retired > 0, "{told:?}");
     }
 }

@@ -4,7 +4,7 @@ use super::random::Random;
 use crate::transfer::sender::Hedging;
 use crate::transfer::{receiver, sender};
 use std::time::Duration;
-use thalweg_wire::message::{Check, Preserve, Terms, VerifyLevel};
+use thalweg_wire::message::{Check, Order, Preserve, Terms, VerifyLevel};
 
 /// Something that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +95,10 @@ pub struct Plan {
     pub faults_max: u64,
     /// Time between two strikes.
     pub fault_every: Duration,
+    /// How often the knobs of the sender are turned while it runs.
+    pub steers: u64,
+    /// Time between two turns.
+    pub steer_every: Duration,
 }
 
 impl Plan {
@@ -156,7 +160,7 @@ impl Plan {
             let steps = 64 - u64::leading_zeros(high / low) as u64;
             Duration::from_micros((low << random.below(steps)) + random.below(low))
         };
-        Plan {
+        let mut plan = Plan {
             seed,
             tree: random.pick(&[2, 6, 15, 40]),
             terms,
@@ -176,9 +180,27 @@ impl Plan {
             faults_max: if random.percent(80) { random.within(1, 8) } else { random.within(9, 40) },
             fault_every: micros(500, 300_000, random),
             faults,
+            steers: 0,
+            steer_every: Duration::ZERO,
+        };
+        plan.terms.disk.source.order = random.pick(&ORDERS);
+        if random.percent(40) {
+            plan.steers = random.within(1, 12);
+            plan.steer_every = micros(500, 300_000, random);
         }
+        plan
     }
 }
+
+/// Without a layout, which would need disks, that order goes by offset.
+const ORDERS: [Option<Order>; 6] = [
+    None,
+    Some(Order::Strict),
+    Some(Order::Serial),
+    Some(Order::Loose),
+    Some(Order::None),
+    Some(Order::Layout),
+];
 
 /// Kinds of plans, by which faults they have.
 pub const CLASSES: u64 = 18;

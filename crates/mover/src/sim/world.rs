@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::digest;
 use thalweg_wire::message::{
-    AckLevel, Message, Outcome, Run, ScanTotals, TransferMessage as Say, TransferNumber,
+    AckLevel, Message, Outcome, Run, ScanTotals, Steer, TransferMessage as Say, TransferNumber,
 };
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, Time};
 
@@ -79,6 +79,7 @@ pub(super) struct World {
     streams: Vec<Stream>,
 
     faults: u64,
+    steers: u64,
     damage_frame: bool,
     damage_write: bool,
     /// Chunks acknowledged as durable, and over which connection.
@@ -121,6 +122,7 @@ enum Event {
     Tick(u64),
     Pump(u64),
     Fault,
+    Steer,
     DiskFreed,
 }
 
@@ -294,6 +296,7 @@ impl World {
             conns: Vec::new(),
             streams: Vec::new(),
             faults: plan.faults_max,
+            steers: plan.steers,
             damage_frame: false,
             damage_write: false,
             acked: BTreeMap::new(),
@@ -313,6 +316,7 @@ impl World {
             let first = world.random.around(world.plan.fault_every);
             world.after(first, Event::Fault);
         }
+        world.steer_later();
         world
     }
 
@@ -365,6 +369,7 @@ impl World {
                 }
             }
             Event::Fault => self.strike(),
+            Event::Steer => self.steer(),
             Event::DiskFreed => self.disk.full = false,
         }
     }
@@ -413,6 +418,27 @@ impl World {
 
     fn violation(&self, what: impl std::fmt::Display) -> ! {
         panic!("{what} (at {:?}, step {})", self.now, self.report.steps);
+    }
+
+    // Knobs.
+
+    fn steer_later(&mut self) {
+        if self.steers > 0 {
+            self.steers -= 1;
+            self.soon(self.plan.steer_every, Event::Steer);
+        }
+    }
+
+    /// As the tuner does: fewer streams work, or all again, with another depth.
+    fn steer(&mut self) {
+        self.steer_later();
+        let streams = self.random.within(1, u64::from(self.plan.streams)) as u16;
+        let depth = self.random.percent(50).then(|| self.random.within(1, 4) as u32);
+        let Some(sender) = &mut self.sender else { return };
+        let concurrency = Some(self.plan.sender.concurrency as u32);
+        let knobs = Steer { streams: Some(streams), depth, concurrency, ..Steer::default() };
+        sender.machine.steer(&knobs);
+        self.note(|| format!("{knobs:?}"));
     }
 
     fn calm(&mut self) {

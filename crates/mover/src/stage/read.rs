@@ -4,7 +4,6 @@ use crate::endpoint::{Source, SourceFile};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 use thalweg_wire::digest::{self, Rule, Tree};
 use thalweg_wire::frame::{PACK_ITEM_BYTES, PackItem};
 use thalweg_wire::message::{Run, Terms, VerifyLevel};
@@ -165,17 +164,21 @@ pub fn digest_again(
     let size = entry.evidence.size;
     file.forget_cached();
     let mut tree = Tree::new(size, terms.chunk_bytes);
-    for chunk in 0..tree.chunks() {
+    let mark = digest::hole_chunk_mark(terms.chunk_bytes, u64::from(terms.segment_bytes));
+    let mut chunk = 0;
+    while chunk < tree.chunks() {
         let reader = ChunkReader::new(file.clone(), entry, chunk, terms);
         let hole = reader.marked_hole(terms).map_err(|error| failure::of_io("read", &error))?;
-        if let Some(run) = hole {
-            let mark = digest::hole_chunk_mark(terms.chunk_bytes, u64::from(terms.segment_bytes));
-            tree.insert_marked_holes(run.first, run.count, mark);
-        }
-        if tree.contains(chunk) {
-            continue;
-        }
-        tree.insert(chunk, reader.digest(buffer)?);
+        chunk += match hole {
+            Some(run) => {
+                tree.insert_marked_holes(run.first, run.count, mark);
+                run.count
+            }
+            None => {
+                tree.insert(chunk, reader.digest(buffer)?);
+                1
+            }
+        };
     }
     Ok(tree.root())
 }
@@ -304,5 +307,67 @@ impl OpenFiles {
     }
 }
 
-/// How long a wait without news lasts before the machine is asked again.
-pub const ASK_AGAIN: Duration = Duration::from_millis(500);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use thalweg_wire::{Evidence, RelativePath};
+
+    const CHUNK: u64 = 64 << 10;
+
+    /// Holes, but for the bytes of one chunk.
+    struct Sparse {
+        bytes: u64,
+        data: u64,
+        looks: AtomicU64,
+    }
+
+    impl SourceFile for Sparse {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            let is_data = (self.data..self.data + CHUNK).contains(&offset);
+            buffer.fill(u8::from(is_data));
+            Ok(self.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize)
+        }
+
+        fn evidence(&self) -> io::Result<Evidence> {
+            Ok(Evidence { size: self.bytes, ..Evidence::default() })
+        }
+
+        fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            Ok((offset < self.data + CHUNK).then_some(offset.max(self.data)))
+        }
+
+        fn next_hole(&self, offset: u64) -> io::Result<u64> {
+            Ok(if offset == self.data { offset + CHUNK } else { offset })
+        }
+    }
+
+    #[test]
+    fn a_marked_hole_is_looked_at_once_however_many_chunks_it_has() {
+        let bytes = 1 << 40;
+        let data = (bytes / 2) / CHUNK * CHUNK;
+        let sparse = Arc::new(Sparse { bytes, data, looks: AtomicU64::new(0) });
+        let entry = Entry {
+            id: EntryId(0),
+            path: RelativePath::new(b"f".to_vec()).unwrap(),
+            kind: Kind::File { sparse: true, marked: true },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence: sparse.evidence().unwrap(),
+            xattrs: Vec::new(),
+        };
+        let terms = Terms::of(CHUNK, CHUNK as u32);
+        let file: Arc<dyn SourceFile> = sparse.clone();
+        let digest = digest_again(&file, &entry, &terms, &mut vec![0; CHUNK as usize]).unwrap();
+        let mut tree = Tree::new(bytes, CHUNK);
+        let mark = digest::hole_chunk_mark(CHUNK, CHUNK);
+        tree.insert(data / CHUNK, digest::of_piece(data, &vec![1; CHUNK as usize], bytes));
+        tree.insert_marked_holes(0, bytes / CHUNK, mark);
+        assert_eq!(digest, tree.root());
+        assert!(digest.is_some());
+        // Before the data, at them and in the segment, and behind them.
+        assert!(sparse.looks.load(Ordering::Relaxed) <= 5, "{:?}", sparse.looks);
+    }
+}

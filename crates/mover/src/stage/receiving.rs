@@ -96,6 +96,12 @@ pub trait Receiving: Send + Sync {
     /// Writing failed.
     fn write_failed(&self, id: EntryId, failure: Failure);
 
+    /// Begins the partial of an entry that is to get its name and of which nothing came: all of it is a hole, as `digest` says.
+    ///
+    /// # Errors
+    /// As [`Destination::begin`].
+    fn begin_if_hole(&self, id: EntryId, digest: Digest) -> Result<()>;
+
     /// The partial of an entry, if there is one.
     fn partial(&self, id: EntryId) -> Option<OpenPartial>;
     /// The staged file of an entry, if there is one.

@@ -151,11 +151,15 @@ fn do_step(run: &dyn Receiving, step: &RoundStep, watch: &mut Stopwatch) -> Roun
 }
 
 fn finish(run: &dyn Receiving, entries: &[(EntryId, Digest)]) -> Finished {
-    let finish = |id: EntryId, digest| match (run.entry(id), run.take_content(id)) {
-        (Some(entry), Some(ready)) => {
-            run.destination().finish(&entry, ready, digest).map_err(|f| f.at(&entry.path))
+    let finish = |id: EntryId, digest| {
+        // Of a file that is one hole nothing came that would have begun it.
+        run.begin_if_hole(id, digest)?;
+        match (run.entry(id), run.take_content(id)) {
+            (Some(entry), Some(ready)) => {
+                run.destination().finish(&entry, ready, digest).map_err(|f| f.at(&entry.path))
+            }
+            _ => Err(Failure::new(FailureKind::Internal, "finish", "its content is gone")),
         }
-        _ => Err(Failure::new(FailureKind::Internal, "finish", "its content is gone")),
     };
     entries.iter().map(|&(id, digest)| (id, finish(id, digest))).collect()
 }

@@ -1,8 +1,9 @@
 //! 10. Put verified bytes in their place.
 //!
 //! A segment of a large file goes straight from the memory that it was received in to the disk (direct I/O), several of
-//! them in flight, while the stream goes on receiving. What cannot go that way (small files, the last bytes of a file
-//! that fill no block, files with holes, file systems without direct I/O) is written at once.
+//! them in flight, while the stream goes on receiving; where the pool has no memory left the stream waits for its write.
+//! What cannot go that way (small files, the last bytes of a file that fill no block, files with holes, file systems
+//! without direct I/O) is written at once.
 //!
 //! - Memory in flight is not used again before its write ended; it comes from the transfer's bounded pool.
 //! - A chunk counts as written when all of its writes have ended, and only then may another stream write it.
@@ -129,11 +130,11 @@ impl Writes {
         // What goes past the page cache; the rest is less than a block, or everything.
         let direct = match &bytes {
             Bytes::Frame(..) => {
-                partial.direct().and_then(|(file, alignment)| self.lend(file, alignment, length))
+                partial.direct().and_then(|(file, alignment)| self.past_cache(file, alignment, length))
             }
             Bytes::Expanded(_) => None,
         };
-        let from = direct.as_ref().map_or(0, |lent| lent.bytes);
+        let from = direct.as_ref().map_or(0, |past| past.bytes);
         let run = self.run.clone();
         let turn = run.gate().map(Gate::draw);
         if let Some(turn) = &turn {
@@ -143,8 +144,11 @@ impl Writes {
             && let Err(error) = partial.write_at(&bytes.as_slice()[from..], offset + from as u64)
         {
             self.failed(number, &error, offset + from as u64, offset + length as u64);
-        } else if let (Some(lent), Bytes::Frame(buffer, _)) = (direct, &mut bytes) {
-            self.push(number, lent, buffer, offset);
+        } else if let (Some(past), Bytes::Frame(buffer, _)) = (direct, &mut bytes) {
+            match past.memory {
+                Some(memory) => self.push(number, past.file, (memory, past.bytes), buffer, offset),
+                None => self.write_past(number, &past, buffer, offset),
+            }
         }
         match turn {
             // It ends when its write did.
@@ -202,14 +206,17 @@ impl Writes {
         }
     }
 
-    /// Memory to give for that of a frame which goes into flight, if all that takes is there.
-    fn lend(&mut self, file: Arc<File>, alignment: DirectAlignment, length: usize) -> Option<Lent> {
+    /// How a segment of `length` bytes goes past the page cache; `None` where none of it can.
+    fn past_cache(&mut self, file: Arc<File>, alignment: DirectAlignment, length: usize) -> Option<Past> {
         let unit = alignment.offset as usize;
         let bytes = length - length % unit;
         let fits = PAYLOAD_ALIGNMENT.is_multiple_of(alignment.memory as usize);
-        if bytes == 0 || !fits {
-            return None;
-        }
+        (bytes > 0 && fits).then(|| Past { file, memory: self.lend(), bytes })
+    }
+
+    /// Memory to give for that of a frame which goes into flight; `None` where other streams have all of it, or where
+    /// nothing can be in flight.
+    fn lend(&mut self) -> Option<PooledBuffer> {
         if self.queue.is_none() {
             let disk = &self.run.terms().disk;
             self.queue = queue_for(disk, depth_of(disk));
@@ -217,15 +224,12 @@ impl Writes {
         while self.queue.as_ref()?.is_full() {
             self.wait_for_one();
         }
-        let memory = loop {
+        loop {
             match (self.run.buffers().take(Duration::ZERO), self.queue.as_ref()?.in_flight()) {
-                (Some(memory), _) => break memory,
-                // Other streams have all of it.
-                (None, 0) => return None,
-                (None, _) => self.wait_for_one(),
+                (None, in_flight) if in_flight > 0 => self.wait_for_one(),
+                (memory, _) => return memory,
             }
-        };
-        Some(Lent { file, memory, bytes })
+        }
     }
 
     fn wait_for_one(&mut self) {
@@ -234,14 +238,39 @@ impl Writes {
         }
     }
 
-    fn push(&mut self, number: CopyNumber, lent: Lent, buffer: &mut FrameBuffer, offset: u64) {
+    /// Writes from the frame itself, and waits for it.
+    fn write_past(&mut self, number: CopyNumber, past: &Past, buffer: &mut FrameBuffer, offset: u64) {
+        let Some(copy) = self.copies.get_mut(number) else { return };
+        let partial = copy.file.partial.clone();
+        let bytes = &buffer.payload_mut()[..past.bytes];
+        let written = match past.file.write_all_at(bytes, offset) {
+            // The file system takes no direct I/O after all.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                partial.refuse_direct();
+                partial.write_at(bytes, offset)
+            }
+            other => other,
+        };
+        if let Err(error) = written {
+            self.failed(number, &error, offset, offset + past.bytes as u64);
+        }
+    }
+
+    fn push(
+        &mut self,
+        number: CopyNumber,
+        file: Arc<File>,
+        (memory, bytes): (PooledBuffer, usize),
+        buffer: &mut FrameBuffer,
+        offset: u64,
+    ) {
         let (Some(queue), Some(copy)) = (&mut self.queue, self.copies.get_mut(number)) else { return };
         let request = Request {
             operation: Operation::Write,
-            file: lent.file,
-            memory: buffer.replace_memory(Memory::Pooled(lent.memory)),
+            file,
+            memory: buffer.replace_memory(Memory::Pooled(memory)),
             start: PAYLOAD_ALIGNMENT,
-            bytes: lent.bytes,
+            bytes,
             offset,
             tag: number.0,
         };
@@ -309,10 +338,12 @@ impl Drop for Writes {
     }
 }
 
-/// What a write in flight takes.
-struct Lent {
+/// A write past the page cache.
+struct Past {
     file: Arc<File>,
-    memory: PooledBuffer,
+    /// For the frame whose memory goes into flight; without it the write is waited for.
+    memory: Option<PooledBuffer>,
+    /// Whole blocks, from the start of the segment.
     bytes: usize,
 }
 

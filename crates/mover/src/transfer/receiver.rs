@@ -223,6 +223,8 @@ pub struct Receiver {
     scan: Option<ScanTotals>,
     /// Entries that wait for data or for the sender's word.
     awaiting: BTreeSet<EntryId>,
+    /// Where [`Receiver::find_unwritten`] looks first.
+    unwritten: EntryId,
     deciding: usize,
     /// Entries that are not decided yet because another must be settled first; some may be withdrawn by now.
     behind: usize,
@@ -352,6 +354,7 @@ impl Receiver {
             told: BTreeMap::new(),
             scan: None,
             awaiting: BTreeSet::new(),
+            unwritten: EntryId(0),
             deciding: 0,
             behind: 0,
             troubles: Vec::new(),

@@ -4,7 +4,10 @@ use super::Copy;
 use super::receiver::{self, Action, Decided, Receiver};
 use super::sender::{self, Next, Sender, Work};
 use std::time::Duration;
-use thalweg_wire::message::{AckLevel, Outcome, Run, ScanTotals, Terms, TransferMessage as Say, Want};
+use thalweg_wire::message::{
+    AckLevel, Disk, DiskSide, Order, Outcome, Run, ScanTotals, Seal, Steer, Terms, TransferMessage as Say,
+    Want,
+};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
 fn terms() -> Terms {
@@ -194,8 +197,17 @@ fn claim(receiver: &mut Receiver, writer: u64, begins: Option<Copy>) -> bool {
 }
 
 fn repairs(receiver: &mut Receiver) -> usize {
-    let is_repair = |action: &Action| matches!(action, Action::Say(Say::Repair(_)));
-    std::iter::from_fn(|| receiver.take_action()).filter(is_repair).count()
+    asked_again(receiver).0
+}
+
+/// How often a chunk was asked for because it came damaged, and for other reasons.
+fn asked_again(receiver: &mut Receiver) -> (usize, usize) {
+    let mut asked = (0, 0);
+    while let Some(action) = receiver.take_action() {
+        asked.0 += usize::from(matches!(action, Action::Say(Say::Repair(_))));
+        asked.1 += usize::from(matches!(action, Action::Say(Say::Differs(_))));
+    }
+    asked
 }
 
 #[test]
@@ -221,9 +233,9 @@ fn who_was_turned_away_for_a_copy_that_ends_early_is_asked_again() {
     assert!(claim(&mut receiver, 1, Some(Copy::Again)));
     assert!(!claim(&mut receiver, 2, Some(Copy::First)));
     receiver.copy_given_up(2, EntryId(0), 0);
-    assert_eq!(repairs(&mut receiver), 0, "stream 1 still has it");
+    assert_eq!(asked_again(&mut receiver), (0, 0), "stream 1 still has it");
     receiver.copy_given_up(1, EntryId(0), 0);
-    assert_eq!(repairs(&mut receiver), 1);
+    assert_eq!(asked_again(&mut receiver), (0, 1));
     // It came damaged: asked for once, and free for anybody at once.
     assert!(claim(&mut receiver, 1, Some(Copy::Again)));
     assert!(!claim(&mut receiver, 2, Some(Copy::First)));
@@ -231,6 +243,17 @@ fn who_was_turned_away_for_a_copy_that_ends_early_is_asked_again() {
     receiver.copy_given_up(1, EntryId(0), 0);
     assert_eq!(repairs(&mut receiver), 1);
     assert!(claim(&mut receiver, 2, Some(Copy::First)));
+}
+
+#[test]
+fn a_stream_that_dies_is_no_damage_however_often_it_was_preferred() {
+    let mut receiver = receiving();
+    for stream in 0..100 {
+        assert!(claim(&mut receiver, stream, Some(Copy::Again)), "stream {stream}");
+        assert!(!claim(&mut receiver, stream + 1, Some(Copy::First)));
+        receiver.writer_gone(stream);
+        assert_eq!(asked_again(&mut receiver), (0, 1), "stream {stream}");
+    }
 }
 
 #[test]
@@ -279,4 +302,58 @@ fn a_chunk_is_late_by_the_measure_of_the_others() {
         let next = sender.next_work(0, now + late);
         assert!(matches!(next, Next::Work(Work::Chunk(_, 7, Copy::Again))), "{next:?}");
     }
+}
+
+/// Whether a round began among all that is to be done now.
+fn begins_a_round(receiver: &mut Receiver) -> bool {
+    std::iter::from_fn(|| receiver.take_action()).any(|action| matches!(action, Action::Round(_)))
+}
+
+#[test]
+fn what_is_all_written_waits_for_no_clock_however_many_files_it_is() {
+    const FILES: u64 = 1000;
+    let size = 2 << 20;
+    let now = Duration::ZERO;
+    let limits = receiver::Limits { round_bytes: u64::MAX, ..receiver::Limits::default() };
+    let mut receiver = Receiver::new(terms(), limits);
+    let files = (0..FILES).map(|id| Entry { id: EntryId(id), ..file(&format!("f{id}"), size) }).collect();
+    receiver.hear(Say::Offer(files), now).unwrap();
+    (0..FILES).for_each(|id| receiver.decided(EntryId(id), Decided::Fresh, now));
+    let totals = ScanTotals { entries: FILES, bytes: FILES * size, failed: 0, complete: true };
+    receiver.hear(Say::OfferEnd(totals), now).unwrap();
+    // In an order that has the look for something unwritten begin anew: from the middle on, then what is before it.
+    let order: Vec<u64> = (FILES / 2..FILES).chain(0..FILES / 2).collect();
+    for &id in &order {
+        receiver.chunk_written(EntryId(id), 0, Digest([1; 32]), now);
+        assert!(!begins_a_round(&mut receiver), "{id}: something is still to come");
+        let evidence = Evidence { size, ..Evidence::default() };
+        let seal = Seal { evidence, digest: Digest([1; 32]), asked: 0 };
+        receiver.hear(Say::Seal(vec![(EntryId(id), seal)]), now).unwrap();
+        let is_last = id == FILES / 2 - 1;
+        assert_eq!(begins_a_round(&mut receiver), is_last, "{id}: a round begins after the last seal");
+    }
+}
+
+#[test]
+fn streams_that_stand_by_keep_no_chunks_from_those_that_work() {
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    let disk =
+        Disk { source: DiskSide { order: Some(Order::Strict), ..DiskSide::default() }, ..Disk::default() };
+    let terms = Terms { disk, ..terms };
+    let mut sender = Sender::new(terms.clone(), sender::Limits::for_terms(&terms));
+    let file = sender.offer(vec![file("large", 16 * CHUNK)]);
+    (0..4).for_each(|stream| assert!(sender.stream_up(stream)));
+    sender.hear(Say::Want(vec![(file, Want::Whole)])).unwrap();
+    // Two of the four are enough, says the tuner.
+    sender.steer(&Steer { streams: Some(2), ..Steer::default() });
+    let mut sent = Vec::new();
+    while let Some((stream, Next::Work(Work::Chunk(entry, chunk, _)))) = (0..4)
+        .map(|stream| (stream, sender.next_work(stream, Duration::ZERO)))
+        .find(|(_, next)| matches!(next, Next::Work(_)))
+    {
+        sender.chunk_sent(stream, entry.id, chunk, Digest::default());
+        sent.push(chunk);
+    }
+    sent.sort_unstable();
+    assert_eq!(sent, (0..16).collect::<Vec<u64>>());
 }

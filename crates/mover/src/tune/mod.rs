@@ -30,7 +30,7 @@ pub mod search;
 pub enum Knob {
     /// Streams that take work.
     Streams,
-    /// Files with chunks in flight.
+    /// Files with chunks in flight. Small files travel in packs, which this does not bound.
     Concurrency,
 }
 
@@ -68,6 +68,8 @@ pub struct Sample {
     pub entries_found: u64,
     /// Their content bytes.
     pub bytes_found: u64,
+    /// Those of them that travel in chunks: [`crate::plan::files_in_chunks`].
+    pub in_chunks: u64,
 }
 
 /// A knob is turned, and why.
@@ -123,7 +125,7 @@ pub struct Tuner {
     since: Option<(Duration, Sample)>,
     /// Of each interval at the present setting: weighed bytes a second, and content bytes a second.
     rates: Vec<(f64, f64)>,
-    entries_found: u64,
+    in_chunks: u64,
     phase: Phase,
     place: Place,
     /// Values of the present knob that were no better than where it stands.
@@ -168,7 +170,7 @@ impl Tuner {
             settled_at: None,
             since: None,
             rates: Vec::new(),
-            entries_found: 0,
+            in_chunks: 0,
             phase: Phase::Measuring,
             place: Place::default(),
             refused: Vec::new(),
@@ -224,7 +226,7 @@ impl Tuner {
 
     /// Takes a sample, at any time. Returns what to turn, which the caller does at once.
     pub fn sample(&mut self, now: Duration, sample: &Sample) -> Option<Turn> {
-        self.entries_found = sample.entries_found;
+        self.in_chunks = sample.in_chunks;
         // The beginning of a transfer, and what follows a turn, is no measure of a setting.
         if now < *self.settled_at.get_or_insert(now + self.settle) {
             return None;
@@ -313,8 +315,8 @@ impl Tuner {
                 true => (f64::from(before) / factor.min(STEP_DOWN_MAX)).floor(),
             };
             let to = clamp(wanted.min(f64::from(u32::MAX)) as u32, &range.bounds);
-            // More files at once than there are would only measure noise.
-            let is_idle = range.knob == Knob::Concurrency && u64::from(before.min(to)) >= self.entries_found;
+            // More files at once than there are, or than it is about, would only measure noise.
+            let is_idle = range.knob == Knob::Concurrency && u64::from(before.min(to)) >= self.in_chunks;
             if to == before || is_idle || self.refused.contains(&to) {
                 self.advance();
                 continue;
@@ -464,7 +466,7 @@ mod tests {
         let knobs = vec![range(Knob::Concurrency, 100), range(Knob::Streams, 19)];
         let mut tuner = Tuner::new(knobs, Duration::ZERO);
         let tried = (0..100u64).find_map(|tick| {
-            let sample = Sample { bytes: tick * 1_000_000, entries_found: 10_000, ..Sample::default() };
+            let sample = Sample { bytes: tick * 1_000_000, in_chunks: 10_000, ..Sample::default() };
             tuner.sample(Duration::from_millis(100 * tick), &sample)
         });
         assert_eq!(tried.map(|turn| (turn.knob, turn.from, turn.to)), Some((Knob::Concurrency, 100, 200)));
@@ -482,13 +484,13 @@ mod tests {
     #[test]
     fn files_at_once_are_tried_only_where_there_are_so_many() {
         let range = Range { knob: Knob::Concurrency, start: 256, bounds: 1..=4096 };
-        for (entries_found, expected) in [(1, None), (100_000, Some(512))] {
+        for (in_chunks, expected) in [(1, None), (100_000, Some(512))] {
             let mut tuner = Tuner::new(vec![range.clone()], Duration::ZERO);
             let turns = (0..100).find_map(|tick| {
                 let bytes = tick * 1_000_000;
                 tuner.sample(
                     Duration::from_millis(100 * tick),
-                    &Sample { bytes, entries_found, ..Sample::default() },
+                    &Sample { bytes, in_chunks, ..Sample::default() },
                 )
             });
             assert_eq!(turns.map(|turn| turn.to), expected);

@@ -345,3 +345,46 @@ fn an_export_is_not_left() {
     stolen.path = path(b"up/secret");
     assert!(source.open(&stolen).is_err());
 }
+
+#[test]
+fn where_a_file_lies_is_what_the_file_system_says() {
+    const PIECE: u64 = 256 << 10;
+    // Beside the sources: where the system keeps scratch files there may be no map.
+    let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = fs::File::create(scratch.path().join("f")).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let starts = [8 << 20, 1 << 20, 40 << 20];
+    for start in starts {
+        file.write_all_at(&vec![7; PIECE as usize], start).unwrap();
+    }
+    // Before that the pieces have no place.
+    file.sync_all().unwrap();
+    let source = contents(scratch.path());
+    let (found, _) = scan(&source);
+    let placed = match source.layout(found.entry("f")) {
+        Ok(placed) => placed,
+        Err(failure) => {
+            assert_eq!(failure.kind, FailureKind::Unsupported, "{failure}");
+            println!("skipped: {}", failure.cause);
+            return;
+        }
+    };
+    for start in starts {
+        let end = start + PIECE;
+        let of_piece = placed.iter().filter(|run| run.logical < end && run.logical + run.length > start);
+        let covered: u64 =
+            of_piece.map(|run| (run.logical + run.length).min(end) - run.logical.max(start)).sum();
+        assert_eq!(covered, PIECE, "{start}: {placed:?}");
+    }
+    let held: u64 = placed.iter().map(|run| run.length).sum();
+    assert!(held < 2 * starts.len() as u64 * PIECE, "holes have no place: {placed:?}");
+    // One place holds one byte.
+    let mut places: Vec<_> = placed.iter().map(|run| (run.device, run.physical, run.length)).collect();
+    places.sort_unstable();
+    assert!(places.windows(2).all(|pair| pair[0].1 + pair[0].2 <= pair[1].1), "{placed:?}");
+    let held = Dir::open(scratch.path()).unwrap().open_read(b"f").unwrap();
+    let told = thalweg_sys::extents(&held, 1000).unwrap();
+    let told: Vec<_> =
+        told.iter().filter(|run| !run.unplaced && !run.inline).map(|run| run.physical).collect();
+    assert_eq!(placed.iter().map(|run| run.physical).collect::<Vec<_>>(), told);
+}

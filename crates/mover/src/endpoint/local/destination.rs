@@ -9,6 +9,7 @@
 //! Not guaranteed: that a name which somebody changes in the instant between our last look and the rename is
 //! noticed. It is replaced then, as if it had been changed before.
 
+use super::behind::Brought;
 use super::file::LocalFile;
 use super::held::Held;
 use super::metadata::Rights;
@@ -33,8 +34,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
-use thalweg_sys::{Dir, File, Kind, Links, Stat, Time};
-use thalweg_wire::message::{Loss, Outcome, SourceForm, Terms};
+use thalweg_sys::{Dir, File, FileSystemKind, Kind, Links, Stat, Time};
+use thalweg_wire::message::{Direct, Loss, Outcome, SourceForm, Terms};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
 
 pub use super::place::DestinationPlace;
@@ -78,6 +79,8 @@ pub struct LocalDestination {
     pub(super) top_times: Mutex<HashMap<TerritoryKey, Time>>,
     /// What all of it is in, if it is only a trial.
     pub(super) scratch: Mutex<Option<Scratch>>,
+    /// By reading what stands there, to compare it.
+    brought: Arc<Brought>,
 }
 
 /// Names offered in this run, on disk.
@@ -194,6 +197,7 @@ impl LocalDestination {
             rights,
             top_times: Mutex::default(),
             scratch: Mutex::default(),
+            brought: Brought::of_a_copy(),
             root,
             terms,
         };
@@ -204,6 +208,11 @@ impl LocalDestination {
             destination.has_catalogue = lock(&destination.catalogue).is_some();
             if !destination.terms.dry_run {
                 destination.take_staging(&root).map_err(|failure| at_words(failure, &resolved.words))?;
+            }
+            if destination.direct_is_missed() {
+                tracing::info!(
+                    "the destination is written by way of the page cache: no direct I/O, or in memory"
+                );
             }
         }
         for made_in in resolved.made_in {
@@ -389,6 +398,19 @@ impl LocalDestination {
     }
 }
 
+impl LocalDestination {
+    /// Whether content is to be written past the page cache and cannot be: the file system refuses that, or is in memory.
+    pub fn direct_is_missed(&self) -> bool {
+        let refuses = |root: &Arc<Place>| {
+            let kind = root.dir.file_system().map(|system| system.kind);
+            let staging = root.territory.open_staging();
+            kind.is_ok_and(|kind| kind == FileSystemKind::Tmpfs)
+                || staging.is_some_and(|staging| staging.abilities().direct.is_none())
+        };
+        self.terms.disk.destination.direct == Direct::On && self.root.as_ref().is_some_and(refuses)
+    }
+}
+
 impl Destination for LocalDestination {
     fn device(&self) -> Option<u64> {
         Some(self.root.as_ref()?.dir.stat_self().ok()?.device)
@@ -436,7 +458,8 @@ impl Destination for LocalDestination {
 
     fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
         let asked = self.terms.disk.destination.direct;
-        Ok(Arc::new(LocalFile::new(self.open_existing(entry)?, entry.evidence.size, asked, || {
+        let opened = self.open_existing(entry)?;
+        Ok(Arc::new(LocalFile::new(opened, entry.evidence.size, asked, &self.brought, || {
             self.open_existing(entry).map_err(|failure| io::Error::other(failure.cause))
         })))
     }

@@ -2,10 +2,11 @@
 //!
 //! By itself thalweg reads through the page cache: cold files of 2 GiB came 10 to 100 % slower past it, with four reads in
 //! flight, for the same CPU (two streams, a busy machine with two cores; the kernel reads ahead across chunks, and we do
-//! not). Who asks for it spares the page cache; what is there already is read from there all the same, each
-//! [`REGION_BYTES`] by themselves.
+//! not). What a large copy brings in that way is dropped behind it ([`super::behind`]). Who asks for it reads past the page
+//! cache; what is there already is read from there all the same, each [`REGION_BYTES`] by themselves.
 
-use super::partial::{LARGE_BYTES, read_direct};
+use super::behind::{Behind, Brought, FILE_BYTES_MIN, REGION_BYTES};
+use super::partial::{ASSUMED, LARGE_BYTES, read_direct};
 use super::{evidence_of, lock};
 use crate::endpoint::SourceFile;
 use std::io;
@@ -14,9 +15,6 @@ use thalweg_sys::{Advice, DirectAlignment, File};
 use thalweg_wire::Evidence;
 use thalweg_wire::message::Direct;
 
-/// What is asked for at once whether it is in the page cache.
-const REGION_BYTES: u64 = 16 << 20;
-
 /// See the module.
 pub(super) struct LocalFile {
     file: File,
@@ -24,18 +22,22 @@ pub(super) struct LocalFile {
     past: Option<(Arc<File>, DirectAlignment)>,
     /// The region that was asked about last, and whether it is read past the page cache.
     region: Mutex<Option<(u64, bool)>>,
+    bytes: u64,
+    /// Drops what reading brings into the page cache, unless that was asked for.
+    behind: Option<Behind>,
 }
 
 impl LocalFile {
-    /// Of so many bytes; `again` opens it once more.
+    /// Of so many bytes; `again` opens it once more. `brought` is what all files of its side brought into the page cache.
     pub(super) fn new(
         file: File,
         bytes: u64,
         asked: Direct,
+        brought: &Arc<Brought>,
         again: impl FnOnce() -> io::Result<File>,
     ) -> LocalFile {
         let open = || -> io::Result<Option<(Arc<File>, DirectAlignment)>> {
-            let Some(alignment) = file.direct_alignment()? else { return Ok(None) };
+            let Some(alignment) = file.direct_alignment_or(ASSUMED)? else { return Ok(None) };
             let past = again()?;
             // Its name may lead elsewhere by now.
             if !past.stat()?.is_same_entry(&file.stat()?) {
@@ -49,18 +51,43 @@ impl LocalFile {
             // Advice: what is refused changes only speed.
             let _ = file.advise(Advice::Sequential, 0, 0);
         }
-        LocalFile { file, past, region: Mutex::new(None) }
+        let is_spared = asked != Direct::Off && bytes >= FILE_BYTES_MIN;
+        let behind = is_spared.then(|| Behind::new(brought.clone()));
+        LocalFile { file, past, region: Mutex::new(None), bytes, behind }
+    }
+
+    /// Through the page cache.
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if let Some(behind) = &self.behind {
+            behind.reads(&self.file, offset, self.bytes);
+        }
+        self.file.read_at(buffer, offset)
+    }
+}
+
+impl Drop for LocalFile {
+    fn drop(&mut self) {
+        if let Some(behind) = &self.behind {
+            behind.ends(&self.file);
+        }
+    }
+}
+
+impl LocalFile {
+    /// Whether it can be read past the page cache.
+    pub(super) fn has_direct(&self) -> bool {
+        self.past.is_some()
     }
 }
 
 impl SourceFile for LocalFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let Some((past, alignment)) = self.direct(offset) else {
-            return self.file.read_at(buffer, offset);
+            return self.read_cached(buffer, offset);
         };
         match read_direct(&past, alignment, buffer, offset) {
             // The file system refuses direct I/O after all.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.file.read_at(buffer, offset),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.read_cached(buffer, offset),
             other => other,
         }
     }
@@ -118,8 +145,9 @@ mod tests {
         let content: Vec<u8> = (0..2_500_001u32).map(|at| ((at >> 4) % 251) as u8).collect();
         dir.create_new(b"x", 0o600).unwrap().write_all_at(&content, 0).unwrap();
         for asked in [Direct::Auto, Direct::On, Direct::Off] {
-            let file =
-                LocalFile::new(dir.open_read(b"x").unwrap(), LARGE_BYTES, asked, || dir.open_read(b"x"));
+            let brought = Brought::new(0);
+            let opened = dir.open_read(b"x").unwrap();
+            let file = LocalFile::new(opened, LARGE_BYTES, asked, &brought, || dir.open_read(b"x"));
             let writer = dir.open_read_write(b"x").unwrap();
             writer.sync_all().unwrap();
             // Not in the page cache any more.

@@ -21,6 +21,8 @@ use thalweg_wire::{Evidence, RelativePath};
 
 mod held;
 
+mod behind;
+
 mod file;
 
 mod walk;

@@ -36,6 +36,10 @@ pub(super) struct LocalPartial {
     written_bytes: AtomicU64,
 }
 
+/// Where a file system does not say (Linux before 6.1, and some since) and direct I/O is tried: no disk and no file system asks
+/// for more.
+pub(super) const ASSUMED: DirectAlignment = DirectAlignment { memory: 4096, offset: 4096 };
+
 /// A second descriptor, past the page cache.
 struct PastCache {
     file: Arc<File>,
@@ -115,7 +119,11 @@ impl LocalPartial {
     fn past_cache(&self) -> Option<&PastCache> {
         let open = || -> io::Result<Option<PastCache>> {
             let file = self.dir.open_read_write(self.name().as_bytes())?;
-            let Some(alignment) = file.direct_alignment()? else { return Ok(None) };
+            let alignment = match self.caching {
+                Caching::Direct => file.direct_alignment_or(ASSUMED)?,
+                Caching::Uncached | Caching::Cached => file.direct_alignment()?,
+            };
+            let Some(alignment) = alignment else { return Ok(None) };
             file.set_direct(true)?;
             Ok(Some(PastCache { file: Arc::new(file), alignment }))
         };

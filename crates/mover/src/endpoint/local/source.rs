@@ -5,6 +5,7 @@
 //! so a file whose ctime is younger than [`RACY`] is left to age that long before it is read (git calls such
 //! files racy). Linux 6.13 stamps more finely when somebody looks; this does not rely on it.
 
+use super::behind::Brought;
 use super::file::LocalFile;
 use super::held::Held;
 use super::scan::{Scan, entry_of};
@@ -16,9 +17,10 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use thalweg_sys::{Dir, File, Kind, Links, Stat};
+use thalweg_sys::{Dir, File, FileSystemKind, Kind, Links, Stat};
 use thalweg_wire::message::{Direct, Preserve, ScanTotals, SourceForm};
 use thalweg_wire::{Entry, Evidence, RelativePath};
 
@@ -62,6 +64,9 @@ pub struct LocalSource {
     form: SourceForm,
     held: Held<Dir>,
     clocks: Clocks,
+    brought: Arc<Brought>,
+    /// A file was to be read past the page cache and cannot be.
+    direct_is_missed: AtomicBool,
 }
 
 /// A root, resolved: `name` in `parent`, or a directory that is itself the root of the transfer.
@@ -127,7 +132,16 @@ impl LocalSource {
             }
             _ => SourceForm::Many,
         };
-        Ok(LocalSource { roots: opened, options, form, held: Held::new(), clocks: Clocks::default() })
+        let direct_is_missed = AtomicBool::new(false);
+        Ok(LocalSource {
+            roots: opened,
+            options,
+            form,
+            held: Held::new(),
+            clocks: Clocks::default(),
+            brought: Brought::of_a_copy(),
+            direct_is_missed,
+        })
     }
 
     /// What names at the destination depend on.
@@ -185,6 +199,14 @@ impl LocalSource {
         follow(root.words_of(parent), spot)
     }
 
+    /// Whether there is nothing but the page cache to read an entry from.
+    fn is_in_memory(&self, entry: &Entry) -> bool {
+        let root = self.root_of(&entry.path);
+        root.is_some_and(|root| {
+            root.dir.file_system().is_ok_and(|system| system.kind == FileSystemKind::Tmpfs)
+        })
+    }
+
     /// The file of an entry, by `open`, as the scan saw it.
     fn open_now(&self, entry: &Entry, open: Opens) -> Result<File> {
         let spot = self.spot(&entry.path).map_err(|error| failed("open", &entry.path, &error))?;
@@ -223,7 +245,15 @@ impl Source for LocalSource {
             self.with_descriptors(|| spot.dir.open_read(&spot.name))
         };
         let file = self.open_now(entry, Dir::open_looked)?;
-        Ok(Arc::new(LocalFile::new(file, entry.evidence.size, self.options.direct, again)))
+        let file = LocalFile::new(file, entry.evidence.size, self.options.direct, &self.brought, again);
+        if self.options.direct == Direct::On && (!file.has_direct() || self.is_in_memory(entry)) {
+            self.direct_is_missed.store(true, Ordering::Relaxed);
+        }
+        Ok(Arc::new(file))
+    }
+
+    fn direct_is_missed(&self) -> bool {
+        self.direct_is_missed.load(Ordering::Relaxed)
     }
 
     fn look_again(&self, entry: &Entry) -> Result<Entry> {
@@ -246,13 +276,17 @@ impl Source for LocalSource {
 
     /// By FIEMAP: one device for each file system, whatever it is made of.
     fn layout(&self, entry: &Entry) -> Result<Vec<Placed>> {
-        /// 40 bytes each; a file in more pieces goes by offset from there on.
+        /// 32 bytes each, and as much again below.
         const EXTENTS_MAX: usize = 1 << 18;
         let spot = self.spot(&entry.path).map_err(|error| failed("open", &entry.path, &error))?;
         let extents = self
             .with_descriptors(|| spot.dir.open_read(&spot.name))
-            .and_then(|file| thalweg_sys::extents(&file, EXTENTS_MAX))
+            .and_then(|file| thalweg_sys::extents(&file, EXTENTS_MAX + 1))
             .map_err(|error| failed("look up the layout", &entry.path, &error))?;
+        if extents.len() > EXTENTS_MAX {
+            let cause = format!("the file has more than {EXTENTS_MAX} pieces");
+            return Err(Failure::new(FailureKind::Unsupported, "look up the layout", cause).at(&entry.path));
+        }
         let has_place = |extent: &&thalweg_sys::Extent| !(extent.inline || extent.unplaced);
         let placed = extents.iter().filter(has_place).map(|extent| Placed {
             logical: extent.logical,
@@ -265,8 +299,11 @@ impl Source for LocalSource {
 
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
         let file = self.open_now(entry, Dir::open_once)?;
-        let file =
-            LocalFile::new(file, entry.evidence.size, Direct::Off, || Err(io::ErrorKind::Unsupported.into()));
+        // Small enough to be read the ordinary way, whatever was asked for.
+        let asked = if self.options.direct == Direct::Off { Direct::Off } else { Direct::Auto };
+        let file = LocalFile::new(file, entry.evidence.size, asked, &self.brought, || {
+            Err(io::ErrorKind::Unsupported.into())
+        });
         crate::endpoint::read_whole(&file, entry, buffer)
     }
 }

@@ -15,6 +15,7 @@
 //! names in it chooses what is renamed into place.
 
 use super::lanes::Lanes;
+use super::partial::ASSUMED;
 use super::way::remove_tree;
 use super::{STAGING_NAME, lock};
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -344,7 +345,7 @@ impl Staging {
         let stat = file.stat()?;
         let mut abilities = Abilities {
             kind: self.dir.file_system()?.kind,
-            direct: file.direct_alignment()?,
+            direct: direct_alignment(&file),
             mode_is_exact: stat.mode == 0o777,
             folds_case: self.dir.stat(b"PROBE-CASE").is_ok(),
             grain: Grain::FINEST,
@@ -376,6 +377,14 @@ pub(super) fn lane_name(lane: u32) -> String {
 
 pub(super) fn partial_name(number: u64) -> String {
     format!("partial-{number}")
+}
+
+/// What direct I/O on this file must be aligned to, tried where nobody says; `None` where it is refused.
+fn direct_alignment(file: &File) -> Option<DirectAlignment> {
+    let alignment = file.direct_alignment_or(ASSUMED).ok()??;
+    file.set_direct(true).ok()?;
+    file.set_direct(false).ok()?;
+    Some(alignment)
 }
 
 pub(super) fn aside_name(number: u64) -> String {

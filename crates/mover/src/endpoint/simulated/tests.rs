@@ -143,7 +143,7 @@ fn queues_for_each_device_beat_none_and_sorted_ones_beat_both() {
     let placed: Vec<Placed> = Array::new(spec.clone()).unwrap().layout().collect();
     let dealer = |placed: &[Placed]| {
         let mut dealer = Dealer::new(Order::Layout);
-        dealer.lay_out(EntryId(1), Layout::of(placed, CHUNK * CHUNKS, CHUNK));
+        assert!(dealer.lay_out(EntryId(1), Layout::of(placed, CHUNK * CHUNKS, CHUNK)));
         dealer
     };
     // The device is known, the place on it not.

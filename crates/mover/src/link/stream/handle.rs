@@ -44,13 +44,31 @@ impl StopHandle {
         let _ = socket::set_pacing_rate(&*self.0, bytes_per_s);
     }
 
-    /// Has the peer send no more than so many bytes ahead of what is read here; `None`: as the path asks for.
+    /// Has the peer send no more than about so many bytes ahead of what is read here; `None`: as the path asks for. By the size of
+    /// the buffer: Linux from 6.6 on forgets a clamp as soon as it learns how large what comes is, and autotuning takes it back.
     pub fn offer_window(&self, bytes: Option<u64>, path: &PathHints) {
-        self.clamp_window(bytes);
-        if bytes.is_none() {
-            let rtt = self.info().map(|info| info.rtt_min);
-            tune_stream(&*self.0, &PathHints { rtt, ..path.clone() });
+        // What is no TCP socket, or an older kernel, goes on as it did.
+        match bytes {
+            Some(bytes) => {
+                // The kernel doubles what it is asked for, and offers between half and all of that at first; then the clamp holds.
+                let most = self.most_offered(bytes) as usize;
+                if socket::receive_buffer(&*self.0).is_ok_and(|room| room != 2 * most) {
+                    let _ = socket::set_receive_buffer(&*self.0, most);
+                }
+                self.clamp_window(Some(bytes));
+            }
+            None => {
+                let _ = socket::release_buffers(&*self.0);
+                self.clamp_window(None);
+                self.tune(path);
+            }
         }
+    }
+
+    /// Sets the socket's options again, at the round trip that it has.
+    pub fn tune(&self, path: &PathHints) {
+        let rtt = self.info().map(|info| info.rtt_min);
+        tune_stream(&*self.0, &PathHints { rtt, ..path.clone() });
     }
 
     /// Keeps the window that was asked for where the receive buffer could not be fixed at it: what autotuning offers beyond is
@@ -65,10 +83,15 @@ impl StopHandle {
     }
 
     fn clamp_window(&self, bytes: Option<u64>) {
-        let least = || self.info().map_or(0, |info| SEGMENTS_OFFERED * info.mss_bytes);
-        let most = bytes.map_or(u32::MAX, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX).max(least()));
+        let most = bytes.map_or(u32::MAX, |bytes| self.most_offered(bytes));
         // What is no TCP socket goes on as it did.
         let _ = socket::set_window_clamp(&*self.0, most);
+    }
+
+    /// So many bytes, or as few segments as are offered at least.
+    fn most_offered(&self, bytes: u64) -> u32 {
+        let least = self.info().map_or(0, |info| SEGMENTS_OFFERED * info.mss_bytes);
+        u32::try_from(bytes).unwrap_or(u32::MAX).max(least)
     }
 
     /// What the kernel says about what we send. `None` where it does not say.

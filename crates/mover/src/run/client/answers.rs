@@ -22,9 +22,18 @@ pub struct Answers {
     /// Pieces of which the server has not heard that they were taken.
     pub(super) taken: u32,
     pub(super) ended: bool,
+    /// For the next piece.
+    pub(super) patience: Duration,
 }
 
 impl Answers {
+    /// The same, of which each piece is waited for so long at most, instead of a minute.
+    #[must_use]
+    pub fn within(mut self, patience: Duration) -> Answers {
+        self.patience = patience;
+        self
+    }
+
     /// One more piece is out of the queue. Told by the half: the server has the other half to go on with.
     fn note_taken(&mut self) {
         self.taken += 1;
@@ -53,9 +62,10 @@ impl Iterator for Answers {
         if self.ended {
             return None;
         }
-        let until = Instant::now() + ANSWER_TIMEOUT;
+        let until = Instant::now() + self.patience;
         loop {
-            match self.inbox.recv_timeout(Duration::from_millis(250)) {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.inbox.recv_timeout(left.min(Duration::from_millis(250))) {
                 Ok(Reply::End(failure)) => {
                     self.ended = true;
                     return failure.map(Err);
@@ -68,7 +78,10 @@ impl Iterator for Answers {
                     let lost = self.session.lost_since().is_some() || self.session.is_closed();
                     if lost || Instant::now() >= until {
                         self.ended = true;
-                        let cause = "the connection ended before the answer was complete";
+                        let cause = match lost {
+                            true => "the connection ended before the answer was complete".to_owned(),
+                            false => format!("the server did not answer within {:.0?}", self.patience),
+                        };
                         let failure = Failure::new(FailureKind::Connection, "ask", cause);
                         return Some(Err(self.session.failure().unwrap_or(failure)));
                     }

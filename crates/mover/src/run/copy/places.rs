@@ -9,6 +9,7 @@ use crate::endpoint::simulated::{SimulatedDisk, SimulatedSource};
 use crate::endpoint::sparing::SparingSource;
 use crate::endpoint::synthetic::{NoiseSource, NullDestination, ZeroSource};
 use crate::endpoint::{Destination, Source};
+use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::filter::Filter;
 use std::sync::Arc;
@@ -77,7 +78,13 @@ impl Job<'_> {
                 let place = DestinationPlace { path: path.clone(), below: None };
                 let protect = self.filter()?;
                 let state = self.wishes.state.clone();
-                Ok(Arc::new(LocalDestination::open(place, form, slash, terms.clone(), state, protect)?))
+                let destination = LocalDestination::open(place, form, slash, terms.clone(), state, protect)?;
+                if destination.direct_is_missed() {
+                    let why = "its file system takes no direct I/O, or is in memory";
+                    let text = format!("--direct destination=on: written by way of the page cache: {why}");
+                    (self.watch.events)(Event::Note(text));
+                }
+                Ok(Arc::new(destination))
             }
             To::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the destination is far")),
         }

@@ -63,6 +63,7 @@ impl Job<'_> {
             entries_moved: meter.entries_moved.load(Ordering::Relaxed),
             entries_found: meter.entries_found.load(Ordering::Relaxed),
             bytes_found: meter.bytes_found.load(Ordering::Relaxed),
+            ..Sample::default()
         };
         steering.look(&self.wishes.rate, &sample)
     }

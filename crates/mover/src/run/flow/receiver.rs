@@ -431,7 +431,10 @@ impl FlowReceive {
         let mut done = false;
         while let Some(action) = state.machine.take_action() {
             match action {
-                Action::Say(message) => state.say(message),
+                Action::Say(message) => {
+                    self.tell_stands(state, &message);
+                    state.say(message);
+                }
                 Action::Open(slot, begin) => drop(self.opens.send(Job::Open(slot, begin))),
                 Action::Write(slot, offset, bytes) => drop(self.writes.send(Job::Write(slot, offset, bytes))),
                 Action::Sync(marks) => drop(self.rounds.send(Job::Sync(marks))),
@@ -454,6 +457,15 @@ impl FlowReceive {
         }
         if done {
             self.common.notify();
+        }
+    }
+
+    fn tell_stands(&self, state: &State<Receiver, ()>, message: &TransferMessage) {
+        let TransferMessage::Flow(FlowMessage::Stand(stands)) = message else { return };
+        for stand in stands {
+            if let Some(begin) = state.machine.begun(stand.at.flow) {
+                (self.events)(Event::Stands(begin.path.clone(), stand.at.bytes));
+            }
         }
     }
 

@@ -181,11 +181,19 @@ impl FlowSend {
             None => {}
             Some(TransferMessage::Abort(failure)) => state.end.come(Ended::Failed(failure)),
             Some(message) => {
-                let marks = match &message {
-                    TransferMessage::Flow(FlowMessage::Mark(marks)) => marks.clone(),
-                    _ => Vec::new(),
+                let (marks, stands) = match &message {
+                    TransferMessage::Flow(FlowMessage::Mark(marks)) => (marks.clone(), Vec::new()),
+                    TransferMessage::Flow(FlowMessage::Stand(stands)) => {
+                        (Vec::new(), stands.iter().map(|stand| stand.at).collect())
+                    }
+                    _ => (Vec::new(), Vec::new()),
                 };
                 state.machine.hear(message)?;
+                for FlowMark { flow, bytes, .. } in stands {
+                    if let Some((begin, ..)) = state.machine.flow(flow) {
+                        (self.events)(Event::Stands(begin.path.clone(), bytes));
+                    }
+                }
                 let now = Instant::now();
                 for FlowMark { flow, bytes, .. } in marks {
                     state.beside.lags.marked(flow, bytes, now);

@@ -4,10 +4,11 @@ use super::SendRun;
 use crate::endpoint::ScanSink;
 use crate::event::Event;
 use crate::failure::Failure;
-use crate::order::Layout;
+use crate::order::{Layout, RUNS_MAX};
 use crate::run::party::State;
 use crate::stage::{Booking, Stage};
 use crate::transfer::sender::Sender;
+use std::fmt::Display;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -26,11 +27,15 @@ impl SendRun {
         match self.source.layout(entry) {
             Ok(placed) => Some(Layout::of(&placed, size, self.common.terms.chunk_bytes)),
             Err(failure) => {
-                if !self.layout_is_missed.swap(true, Ordering::Relaxed) {
-                    (self.events)(Event::Note(format!("order layout: by offset instead: {failure}")));
-                }
+                self.layout_missed(&failure);
                 None
             }
+        }
+    }
+
+    fn layout_missed(&self, why: &dyn Display) {
+        if !self.layout_is_missed.swap(true, Ordering::Relaxed) {
+            (self.events)(Event::Note(format!("order layout: by offset instead: {why}")));
         }
     }
 
@@ -114,8 +119,10 @@ impl ScanSink for Sink<'_> {
         let layout = run.layout(&entry);
         let mut state = self.room()?;
         let id = state.machine.offer_soon(entry);
-        if let Some(layout) = layout {
-            state.machine.lay_out(id, layout);
+        if let Some(layout) = layout
+            && !state.machine.lay_out(id, layout)
+        {
+            run.layout_missed(&format_args!("the files under way have more than {RUNS_MAX} pieces"));
         }
         run.pump(&mut state);
         Some(id)

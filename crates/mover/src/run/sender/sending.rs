@@ -2,6 +2,7 @@
 
 use super::{SendLane, SendRun};
 use crate::endpoint::SourceFile;
+use crate::event::Event;
 use crate::failure::{self, Failure, FailureKind};
 use crate::run::party::Party;
 use crate::stage::read::{self, ChunkReader, Pack, Segment};
@@ -12,6 +13,7 @@ use crate::transfer::Copy;
 use crate::transfer::sender::Retry;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use thalweg_wire::digest::chunk_length;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
@@ -127,6 +129,7 @@ impl SendRun {
     /// A chunk ready to be read; `None` if it cannot be, or lies in a marked hole, which the machine was told.
     fn open_chunk(&self, lane: &mut SendLane, entry: &Arc<Entry>, chunk: u64) -> Option<ChunkReader> {
         let opened = lane.files.get(entry, &*self.source).and_then(|file| {
+            self.tell_of_direct();
             let reader = ChunkReader::new(file, entry, chunk, &self.common.terms);
             let hole =
                 reader.marked_hole(&self.common.terms).map_err(|error| failure::of_io("read", &error))?;
@@ -144,6 +147,14 @@ impl SendRun {
                 self.unreadable(lane, entry, failure);
                 None
             }
+        }
+    }
+
+    fn tell_of_direct(&self) {
+        if self.source.direct_is_missed() && !self.direct_is_missed.swap(true, Ordering::Relaxed) {
+            let why = "its file system takes no direct I/O, or is in memory";
+            (self.events)(Event::Note(format!("--direct source=on: read by way of the page cache: {why}")));
+            tracing::info!(why, "the source is read by way of the page cache");
         }
     }
 

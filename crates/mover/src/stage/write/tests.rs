@@ -129,6 +129,10 @@ impl Receiving for Told {
         None
     }
 
+    fn begin_if_hole(&self, _: EntryId, _: Digest) -> Result<()> {
+        Ok(())
+    }
+
     fn take_content(&self, _: EntryId) -> Option<Ready> {
         None
     }
@@ -174,9 +178,15 @@ struct Scratch {
 
 /// An open partial; its second descriptor may write or not.
 fn scratch(may_write: bool) -> Scratch {
+    scratch_with(may_write, true)
+}
+
+/// An open partial; its descriptors past the page cache and through it may write or not.
+fn scratch_with(may_write: bool, may_write_cached: bool) -> Scratch {
     let directory = tempfile::tempdir().unwrap();
     let dir = Dir::open(directory.path()).unwrap();
-    let file = dir.create_new(b"x", 0o600).unwrap();
+    let created = dir.create_new(b"x", 0o600).unwrap();
+    let file = if may_write_cached { created } else { dir.open_read(b"x").unwrap() };
     let past = if may_write { dir.open_read_write(b"x") } else { dir.open_read(b"x") };
     let entry = Arc::new(Entry {
         id: EntryId(1),
@@ -296,8 +306,8 @@ fn a_copy_given_up_has_ended_before_the_next_one_of_its_chunk_begins() {
 }
 
 #[test]
-fn without_memory_to_give_a_stream_writes_and_waits() {
-    let (told, scratch) = (Told::new(Disk::default()), scratch(true));
+fn without_memory_to_give_a_stream_writes_past_the_page_cache_all_the_same_and_waits() {
+    let (told, scratch) = (Told::new(Disk::default()), scratch_with(true, false));
     let all: Vec<_> = std::iter::from_fn(|| told.buffers.take(Duration::ZERO)).collect();
     assert_eq!(all.len(), 3);
     let mut writes = Writes::new(told.clone(), 1);
@@ -308,6 +318,23 @@ fn without_memory_to_give_a_stream_writes_and_waits() {
     assert!(writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), 0));
     writes.complete(copy, Digest::default());
     assert_eq!(told.heard(), ["claim 0", "written 0"]);
+    let mut read = vec![0; SEGMENT];
+    assert_eq!(scratch.reader.read_at(&mut read, 0).unwrap(), SEGMENT);
+    assert!(read.iter().all(|&byte| byte == 9));
+}
+
+#[test]
+fn a_direct_write_that_is_waited_for_and_fails_names_path_and_range() {
+    let (told, scratch) = (Told::new(Disk::default()), scratch(false));
+    let _all: Vec<_> = std::iter::from_fn(|| told.buffers.take(Duration::ZERO)).collect();
+    let mut writes = Writes::new(told.clone(), 1);
+    let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
+    let copy = writes.begin(&scratch.partial, 0);
+    assert!(writes.claim(copy, Some(Copy::First)));
+    assert!(!writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), 0));
+    writes.give_up(copy);
+    let failed = format!("failed Some(\"dir/x\") Some((0, {SEGMENT}))");
+    assert_eq!(told.heard(), ["claim 0", failed.as_str(), "given up 0"]);
 }
 
 fn frame(kind: FrameKind, encoding: Encoding, raw_bytes: usize) -> Inner {

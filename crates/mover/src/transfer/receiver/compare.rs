@@ -124,7 +124,7 @@ impl Receiver {
         if large.comparison.is_none() || large.has(chunk) {
             return;
         }
-        self.ask_instead(id, chunk);
+        self.ask_whole(id, chunk);
         self.there_is_a_difference(id, now);
         self.proceed(now);
     }
@@ -145,7 +145,7 @@ impl Receiver {
         } else {
             self.verified_bytes = self.verified_bytes.saturating_sub(bytes);
             self.totals.bytes_same = self.totals.bytes_same.saturating_sub(bytes);
-            self.ask_instead(id, chunk);
+            self.ask_whole(id, chunk);
         }
         self.carry_on_comparison(id);
         self.proceed(now);
@@ -212,8 +212,8 @@ impl Receiver {
         }
     }
 
-    /// Asks for a chunk that was compared.
-    fn ask_instead(&mut self, id: EntryId, chunk: u64) {
+    /// Asks for a chunk that was compared, or that nobody sends any more.
+    pub(super) fn ask_whole(&mut self, id: EntryId, chunk: u64) {
         let Some(item) = self.items.get_mut(&id) else { return };
         if let State::Large(large) = &mut item.state {
             // What is read again needs a new one.

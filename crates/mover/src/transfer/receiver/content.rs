@@ -28,6 +28,12 @@ impl Receiver {
             .map(|item| item.entry.clone())
     }
 
+    /// The entry, if all of its content is durable and it waits for its name.
+    pub fn finishing(&self, id: EntryId) -> Option<Arc<Entry>> {
+        let item = self.items.get(&id).filter(|item| matches!(item.state, State::Finishing(_)))?;
+        Some(item.entry.clone())
+    }
+
     /// Whether `writer` (a number of its own for every stream that ever was) may write the next segment of
     /// this chunk now; if so, it must tell [`Receiver::segment_written`] when the write returned. `begins` with the
     /// first segment of the chunk: which copy of it.
@@ -93,7 +99,7 @@ impl Receiver {
         {
             large.writers.remove(&chunk);
             if large.dropped.remove(&chunk) {
-                self.damaged(id, chunk);
+                self.orphaned(id, chunk);
             }
         }
     }
@@ -113,7 +119,17 @@ impl Receiver {
             });
         }
         orphans.sort_unstable();
-        orphans.into_iter().for_each(|(id, chunk)| self.damaged(id, chunk));
+        orphans.into_iter().for_each(|(id, chunk)| self.orphaned(id, chunk));
+    }
+
+    /// Nobody sends this chunk any more, and nothing of it was wrong: streams may die as often as they like without the
+    /// entry counting as damaged.
+    fn orphaned(&mut self, id: EntryId, chunk: u64) {
+        if let Some(Item { state: State::Large(large), .. }) = self.items.get(&id)
+            && !large.has(chunk)
+        {
+            self.ask_whole(id, chunk);
+        }
     }
 
     /// Whether `id` was ever offered: data for anything else is a breach of protocol.

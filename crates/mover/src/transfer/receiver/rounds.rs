@@ -77,16 +77,28 @@ impl Receiver {
     }
 
     /// Whether nothing more can come before something is durable: then waiting for company is idle.
-    pub(super) fn awaiting_nothing(&self) -> bool {
-        let all_written = |id: &EntryId| match self.items.get(id).map(|item| &item.state) {
-            Some(State::Large(large)) => large.is_all_written(),
-            _ => false,
-        };
+    pub(super) fn awaiting_nothing(&mut self) -> bool {
         self.scan.is_some()
             // Those that wait for a round are no reason to wait with it.
             && self.deciding <= self.behind
-            && self.awaiting.len() <= IDLE_LOOK_MAX
-            && self.awaiting.iter().all(all_written)
+            && self.find_unwritten().is_none()
+    }
+
+    /// An entry of which something must still come. The same one until it has all, then the next: so that looking
+    /// after each chunk costs no look at the thousands that are complete and wait for a round.
+    fn find_unwritten(&mut self) -> Option<EntryId> {
+        let is_unwritten = |id: &&EntryId| match self.items.get(id).map(|item| &item.state) {
+            Some(State::Large(large)) => !large.is_all_written(),
+            _ => true,
+        };
+        let found = self
+            .awaiting
+            .range(self.unwritten..)
+            .find(is_unwritten)
+            .or_else(|| self.awaiting.range(..self.unwritten).find(is_unwritten))
+            .copied();
+        self.unwritten = found.unwrap_or(EntryId(0));
+        found
     }
 
     pub(super) fn start_round(&mut self) {
@@ -257,9 +269,6 @@ impl Receiver {
 
 /// Rounds for what is there when space runs out: its bytes, then its names, and what came while the first ran.
 const LAST_ROUNDS_MAX: u32 = 3;
-
-/// With more entries than this waiting for data, idleness is not even looked for.
-const IDLE_LOOK_MAX: usize = 64;
 
 fn runs_of(sorted: &[u64]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();

@@ -10,7 +10,7 @@ use thalweg_wire::{Digest, EntryId, Kind, limits};
 /// Outcomes after which the receiver hears that they were heard.
 const HEARD_AT_ONCE: u64 = 1024;
 
-/// How often each chunk of a file may differ: as often as links are lost while it is compared.
+/// How often each chunk of a file may differ, or be left by a stream that dies: as often as links and streams are lost.
 const DIFFERENCES_MAX: u64 = 64;
 
 impl Sender {
@@ -201,7 +201,7 @@ impl Sender {
         let chunk_bytes = self.terms.chunk_bytes;
         let Some(item) = self.known(id)? else { return Ok(()) };
         if !matches!(item.state, State::Large(_)) {
-            return Err(protocol("a difference in what was not compared"));
+            return Err(protocol("a difference in what does not travel in chunks"));
         }
         let chunks = digest::chunk_count(item.entry.evidence.size, chunk_bytes);
         if run.first + run.count > chunks {

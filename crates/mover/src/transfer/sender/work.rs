@@ -41,6 +41,11 @@ impl Sender {
         self.streams.len()
     }
 
+    /// Those that take work: the others stand by.
+    fn working_streams(&self) -> usize {
+        self.streams.len().min(self.limits.streams).max(1)
+    }
+
     /// Turns the knobs from now on; what is under way stays.
     pub fn steer(&mut self, steer: &Steer) {
         let defaults = Limits::for_segment(self.terms.segment_bytes);
@@ -228,7 +233,7 @@ impl Sender {
 
     fn take_pack(&mut self) -> Option<Task> {
         // With several streams a short queue is shared out rather than packed into one.
-        let fair = self.small.len().div_ceil(self.streams.len().max(1)).max(16);
+        let fair = self.small.len().div_ceil(self.working_streams()).max(16);
         let files_max = self.limits.pack_files.min(fair);
         let mut ids = Vec::new();
         let mut bytes = 0;
@@ -248,14 +253,15 @@ impl Sender {
         (!ids.is_empty()).then_some(Task::Pack(ids))
     }
 
-    /// Where the chunks of an entry lie: for an order that goes by it.
-    pub fn lay_out(&mut self, id: EntryId, layout: Layout) {
-        self.dealer.lay_out(id, layout);
+    /// Where the chunks of an entry lie: for an order that goes by it. False if there is no room to keep it.
+    #[must_use]
+    pub fn lay_out(&mut self, id: EntryId, layout: Layout) -> bool {
+        self.dealer.lay_out(id, layout)
     }
 
     fn take_chunk(&mut self, stream: u16) -> Option<Task> {
         let rank = self.streams.range(..stream).count() as u64;
-        let asker = Asker { rank, of: self.streams.len().max(1) as u64 };
+        let asker = Asker { rank, of: self.working_streams() as u64 };
         for _ in 0..self.large.len() {
             let &id = self.large.front()?;
             let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else {
