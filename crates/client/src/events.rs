@@ -130,6 +130,13 @@ pub fn flow_progress(meter: &Meter) -> Value {
     })
 }
 
+/// Where a file of a stream goes on: at the beginning, and after each outage.
+pub fn stands(path: &RelativePath, bytes: u64) -> Value {
+    let mut object = about("stands", path);
+    object.insert("bytes".into(), bytes.into());
+    Value::Object(object)
+}
+
 /// The last event of a stream.
 pub fn flow_finished(report: &FlowReport) -> Map<String, Value> {
     let totals = &report.totals;

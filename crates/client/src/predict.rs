@@ -19,7 +19,7 @@ use thalweg_mover::endpoint::local::survey::Found;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::own_system;
 use thalweg_mover::model::history::{Probed, Way};
-use thalweg_mover::model::prediction::{self, Deadline, Knowledge, Known, Missing, Prediction, Work};
+use thalweg_mover::model::prediction::{self, Deadline, Missing, Prediction, Work};
 use thalweg_mover::model::{ModelError, tree};
 use thalweg_mover::plan::{self, Plan};
 use thalweg_mover::run::client::Client;
@@ -79,6 +79,8 @@ pub struct Predicted {
     pub prediction: std::result::Result<Prediction, Missing>,
     /// Whether the deadline holds.
     pub verdict: Option<Deadline>,
+    /// Whether both ends are places that a probe can measure.
+    pub is_real: bool,
 }
 
 /// Counts what is at the source, for so long; of what is larger takes samples for as long again. `source` is the place as
@@ -149,14 +151,14 @@ pub fn predict(
         Profiles::probed(state, &job.from, &job.to, probed.clone());
         known.probed = Some(probed);
     }
-    let knowledge = completed(known.knowledge(), path.rtt);
+    let knowledge = known.knowledge().completed(path.rtt.unwrap_or_default().as_secs_f64());
     let prediction = prediction::predict(&knowledge, &work)
         .map_err(|error: ModelError| Failure::new(FailureKind::Internal, "predict", error))?;
     let verdict = match (&prediction, wanted.deadline) {
         (Ok(told), Some(deadline)) => Some(prediction::deadline(told, deadline.as_secs_f64())),
         _ => None,
     };
-    Ok(Predicted { names: job.names.clone(), wanted, size, known, plan, prediction, verdict })
+    Ok(Predicted { names: job.names.clone(), wanted, size, known, plan, prediction, verdict, is_real })
 }
 
 impl Predicted {
@@ -222,18 +224,6 @@ impl Predicted {
 fn made(bytes: u64) -> Size {
     let work = Work { bytes: bytes as f64, entries: 1.0, ..Work::default() };
     Size { work, how: "as asked".to_owned() }
-}
-
-/// Where no transfer has shown it: dialling and TLS take four round trips and some computing, the last round of syncs half a
-/// second; each by a factor of three either way.
-fn completed(knowledge: Knowledge, rtt: Option<Duration>) -> Knowledge {
-    const UNKNOWN: f64 = 0.55;
-    let rtts = rtt.map_or(0.0, |rtt| rtt.as_secs_f64()) * 4.0;
-    Knowledge {
-        start: knowledge.start.or(Some(Known { count: 0, ..Known::measured(0.1 + rtts, UNKNOWN) })),
-        end: knowledge.end.or(Some(Known { count: 0, ..Known::measured(0.5 + rtts, UNKNOWN) })),
-        ..knowledge
-    }
 }
 
 /// Counts for so long; then takes samples for as long again.

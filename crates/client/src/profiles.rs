@@ -9,8 +9,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
-use thalweg_mover::basin::{Cause, Place, terms};
-use thalweg_mover::model::history::{BYTES_MAX, History, Observed, Probed, Way};
+use thalweg_mover::basin::{self, Cause, Place, terms};
+use thalweg_mover::endpoint::simulated::ArraySpec;
+use thalweg_mover::model::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
 use thalweg_mover::model::prediction::{self, Compared, Knowledge, Taken, Work};
 use thalweg_mover::plan::Tuned;
 use thalweg_mover::run::copy::{From, Report, To};
@@ -52,8 +53,12 @@ impl Profiles {
     /// Remembers a transfer that came to its end.
     pub fn observe(state: &Path, from: &From, to: &To, report: &Report) {
         let limited = report.verdict.as_ref().is_some_and(|why| why.narrowest.cause == Cause::RateLimit);
-        let bytes = report.evidence.bytes.saturating_sub(report.passage.first_bytes) as f64;
-        let observed = Observed::of(&taken(report), bytes, report.totals.done as f64, limited);
+        let moved = Moved {
+            bytes: report.evidence.bytes as f64,
+            first_bytes: report.passage.first_bytes as f64,
+            entries: report.totals.done as f64,
+        };
+        let observed = Observed::of(&taken(report), &moved, limited);
         let narrowest = report.verdict.as_ref().map(|why| match why.narrowest.place {
             Place::Path => "the path".to_owned(),
             Place::Both => format!("{} of this machine", why.narrowest.stage),
@@ -111,7 +116,7 @@ impl Profiles {
         written
     }
 
-    /// `None` for what nobody learns from: simulated arrays are as they were asked to be.
+    /// `None` without a source.
     fn key(&self, from: &From, to: &To) -> Option<String> {
         let at = |far: &Far, place: &thalweg_wire::message::Place| {
             format!("{}/{}", far.name(), place.export.as_deref().unwrap_or(""))
@@ -120,13 +125,13 @@ impl Profiles {
             From::Local(paths) => file_system(paths.first()?),
             From::Zero(_) | From::Noise(..) | From::Dataset(..) => "zero:".to_owned(),
             From::Far(far, places) => at(far, places.first()?),
-            From::Simulated(_) => return None,
+            From::Simulated(array) => simulated(array),
         };
         let destination = match to {
             To::Local(path) | To::Scratch(path, _) => file_system(path),
             To::Null => "null:".to_owned(),
             To::Far(far, place) => at(far, place),
-            To::Simulated(_) => return None,
+            To::Simulated(array) => simulated(array),
         };
         Some(self.history.key(&[source, destination]))
     }
@@ -137,6 +142,11 @@ fn start_of(path: &Path, bytes_max: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// An array by what makes it slow; what lies on it is no part of the way.
+fn simulated(array: &ArraySpec) -> String {
+    format!("{:?}", ArraySpec { bytes: 0, seed: 0, ..array.clone() })
 }
 
 /// The file system that a path is on, or would be.
@@ -182,7 +192,9 @@ impl Foreknown {
             bytes_per_s_max: self.bytes_per_s_max,
             ..Work::default()
         };
-        match prediction::predict(&self.knowledge, &work) {
+        // As `thalweg predict` says it before.
+        let knowledge = self.knowledge.completed(basin::rtt_seconds(&report.evidence));
+        match prediction::predict(&knowledge, &work) {
             Ok(Ok(predicted)) => Compared::Told(Box::new(prediction::compare(predicted, taken(report)))),
             Ok(Err(missing)) => Compared::Unknown(missing),
             Err(_) => Compared::NoProfile,
@@ -195,6 +207,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_simulated_array_is_a_way_by_what_makes_it_slow_and_not_by_what_lies_on_it() {
+        let profiles = Profiles::read(Path::new("/nowhere"));
+        let of = |array: ArraySpec| profiles.key(&From::Simulated(array), &To::Null);
+        let array = ArraySpec::default();
+        assert!(of(array.clone()).is_some());
+        assert_eq!(of(array.clone()), of(ArraySpec { bytes: 1, seed: 9, ..array.clone() }));
+        assert_ne!(of(array.clone()), of(ArraySpec { bytes_per_s: 1, ..array.clone() }));
+        assert_ne!(of(array.clone()), of(ArraySpec { is_scattered: true, ..array }));
+    }
+
+    #[test]
     fn a_profile_holds_no_names_and_survives_what_cannot_be_read() {
         let state = tempfile::tempdir().unwrap();
         let (from, to) = (From::Local(vec![state.path().join("secret-project")]), To::Null);
@@ -204,6 +227,7 @@ mod tests {
             entry_s: None,
             spread: 0.1,
             narrowest: None,
+            observed: None,
             at: now(),
         };
         Profiles::probed(state.path(), &from, &to, probed);

@@ -11,6 +11,7 @@ use thalweg_mover::run::frames::StorePlace;
 use thalweg_mover::run::frames::consume::ConsumeRun;
 use thalweg_mover::run::frames::hub::{Attached, ChannelKey};
 use thalweg_mover::run::frames::job::{self, ConsumeWishes, Keeper};
+use thalweg_mover::run::frames::windows::is_of_window;
 use thalweg_mover::run::session::{Session, Transfer};
 use thalweg_wire::message::{
     ChannelStatus, Direction, FramePolicy, FrameRole, FrameTerms, Message, Open, Opened, Place, SourceForm,
@@ -66,7 +67,11 @@ impl Host {
         let attached = loop {
             match channel.attach(open.transfer, open.terms.clone(), frames, session.outbox()) {
                 // Its own older link, which is about to be noticed as lost.
-                Err(failure) if failure.kind == FailureKind::Busy && since.elapsed() < COMES_BACK => {
+                Err(failure)
+                    if failure.kind == FailureKind::Busy
+                        && !is_of_window(&failure)
+                        && since.elapsed() < COMES_BACK =>
+                {
                     std::thread::sleep(LOOK_AGAIN);
                 }
                 other => break other?,
@@ -77,11 +82,10 @@ impl Host {
             return Err(failure);
         }
         channel.begin();
-        let (session, work, number) = (session.clone(), self.work.clone(), open.transfer);
+        let (session, number) = (session.clone(), open.transfer);
         let link = attached.link();
         let watched = attached.clone();
         in_thread("frames", move || {
-            let _work = work;
             let is_here =
                 || !session.is_closed() && session.lost_since().is_none_or(|at| at.elapsed() <= keep);
             while !watched.is_over() && is_here() {
@@ -95,8 +99,9 @@ impl Host {
             while is_awaited() && left.elapsed() < keep {
                 std::thread::sleep(LOOK_AGAIN);
             }
-            if is_awaited() {
-                watched.give_up();
+            match is_awaited() {
+                true => watched.give_up(),
+                false => watched.forget(),
             }
         })?;
         tracing::info!(is_producer, "frames");
@@ -121,7 +126,11 @@ impl Host {
         job::consume_within(channel, wishes, (window_bytes, kept), terms)
     }
 
-    pub(crate) fn channel_status(&self, place: &Place) -> Result<ChannelStatus> {
+    /// How a channel stands.
+    ///
+    /// # Errors
+    /// `NotFound` if nobody has opened it; why it cannot be one.
+    pub fn channel_status(&self, place: &Place) -> Result<ChannelStatus> {
         let (key, _) = channel_at(&self.exports, place, false)?;
         self.hub.status(&key).ok_or_else(|| {
             Failure::new(

@@ -71,6 +71,10 @@ impl Default for HostLimits {
 
 /// How long a session without link and transfers is kept.
 const IDLE_PATIENCE: Duration = Duration::from_secs(10);
+/// Time for what was received to be put away at the end: a client has its last word before that is done.
+const CONCLUDE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Between two looks whether it is.
+const CONCLUDE_LOOK: Duration = Duration::from_millis(5);
 
 /// See the module.
 pub struct Host {
@@ -86,7 +90,7 @@ pub struct Host {
     /// Held while a part is measured alone: two at once would measure each other.
     pub(crate) measuring: Mutex<()>,
     pub(crate) slots: Option<Slots>,
-    /// Each transfer has a clone until it is concluded.
+    /// Each copy and stream has a clone until it is concluded.
     pub(crate) work: Arc<()>,
     this: Weak<Host>,
 }
@@ -190,8 +194,17 @@ impl Host {
                     tracing::info!(stream = hello.stream, %decision, "stream in TLS form");
                 }
                 let rtt = thalweg_sys::socket::tcp_info(writer.fd()).ok().map(|info| info.rtt_min);
-                tune_stream(writer.fd(), &PathHints { rtt, ..wanted_path(&session) });
-                session.attach_stream(hello.stream, writer, reader)
+                let path = wanted_path(&session);
+                tune_stream(writer.fd(), &PathHints { rtt, ..path.clone() });
+                // A session that is new since the last look is held to small windows from its first stream on.
+                self.narrow_beside_slots();
+                session.attach_stream(hello.stream, writer, reader)?;
+                // A transfer that was added meanwhile did not find the stream.
+                let wanted = wanted_path(&session);
+                if wanted != path {
+                    session.tune_streams(&wanted);
+                }
+                Ok(())
             }
         }
     }
@@ -243,13 +256,23 @@ impl Host {
         self.idle_since.lock().unwrap_or_else(|p| p.into_inner()).elapsed()
     }
 
-    /// Ends all sessions in order; what they received stays for the next attempt.
+    /// Ends all sessions in order; what they received stays for the next attempt, and what was complete is put away when this
+    /// returns: that is waited for, for [`CONCLUDE_TIMEOUT`] at most.
     pub fn stop(&self) {
-        self.end_sessions();
+        let sessions = self.end_sessions();
         self.hub.close();
+        // Also of sessions that their clients have ended, a moment ago.
+        let is_done = || !self.is_at_work() && sessions.iter().all(|session| session.is_put_away());
+        let until = Instant::now() + CONCLUDE_TIMEOUT;
+        while !is_done() && Instant::now() < until {
+            std::thread::sleep(CONCLUDE_LOOK);
+        }
+        if !is_done() {
+            tracing::warn!("what was received is not put away: the disk takes too long");
+        }
     }
 
-    fn end_sessions(&self) {
+    fn end_sessions(&self) -> Vec<Arc<Session>> {
         let sessions: Vec<_> = self.sessions().drain().map(|(_, session)| session).collect();
         std::thread::scope(|scope| {
             for session in &sessions {
@@ -259,6 +282,7 @@ impl Host {
                 });
             }
         });
+        sessions
     }
 
     fn begin(&self, mut connection: Connection, answer: &ServerHello, deadline: Duration) -> Result<()> {
@@ -292,7 +316,7 @@ impl Host {
                 true => self.limits.patience.min(IDLE_PATIENCE),
                 false => self.limits.patience,
             };
-            session.is_closed() || session.lost_since().is_some_and(|at| at.elapsed() > patience)
+            session.is_put_away() || session.lost_since().is_some_and(|at| at.elapsed() > patience)
         });
     }
 
@@ -335,7 +359,7 @@ impl Host {
 }
 
 /// What the transfers of a session ask of its streams.
-fn wanted_path(session: &Session) -> PathHints {
+pub(crate) fn wanted_path(session: &Session) -> PathHints {
     let mut path =
         PathHints { frame_bytes: thalweg_mover::plan::SEGMENT_BYTES as usize, ..PathHints::default() };
     for transfer in session.transfers() {

@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::{ClientTrust, Fingerprint, Identity, Ticket};
+use thalweg_mover::run::frames::remove_deserted;
 use thalweg_service::accept::{self, Listening};
 use thalweg_service::export::{Export, Exports};
 use thalweg_service::host::{Host, HostLimits};
+use thalweg_sys::Dir;
+use thalweg_wire::message::Place;
 
 /// Where a hub listens, and where it may write.
 #[derive(Debug, Clone)]
@@ -48,7 +51,12 @@ impl Hub {
     ///
     /// # Errors
     /// If an address or the directory cannot be had, or the ticket cannot be written.
+    ///
+    /// What hubs that were killed left there, and nobody can go on with, is removed first.
     pub fn start(wishes: &HubWishes) -> Result<Hub> {
+        let directory = Dir::open(&wishes.directory)
+            .map_err(|error| failure::of_io("open the hub's directory", &error))?;
+        remove_deserted(&directory)?;
         let own = Identity::generate("thalweg hub")?;
         let client = Identity::generate("thalweg client")?;
         let trust = ClientTrust::default();
@@ -85,6 +93,12 @@ impl Hub {
             return Err(Failure::new(FailureKind::Usage, "name a channel", "letters, digits, `-`, `_`, `.`"));
         }
         Ok(format!("tw://{}/{EXPORT}/{channel}", self.addresses[0]).into())
+    }
+
+    /// Why the spill log of a channel cannot be written for now, if it cannot: then its producers are held up.
+    pub fn spill_trouble(&self, channel: &str) -> Option<String> {
+        let place = Place { export: Some(EXPORT.to_owned()), path: channel.as_bytes().to_vec() };
+        here(&self.server)?.channel_status(&place).ok()?.spill_trouble
     }
 
     /// Ends it in order. What it held in memory is gone; recorded channels stay in the directory.
