@@ -26,6 +26,9 @@ pub mod suite;
 /// Where a suite works: a directory, servers and clients.
 mod yard;
 
+/// What a child says while it runs.
+mod ears;
+
 /// A stream whose source we are.
 mod producer;
 
@@ -89,6 +92,8 @@ pub struct Wishes {
     pub losses: Vec<f64>,
     /// How long traffic is measured where a suite has it flow for a time; without, the suite's own.
     pub time: Option<Duration>,
+    /// How long a consumer stands still; without, the suite's own.
+    pub stall: Option<Duration>,
     /// Throughput that a disk is to have, for the storage rule.
     pub target_bits_per_s: Option<u64>,
     /// Asked to end.

@@ -1,11 +1,11 @@
 //! `thalweg stream - PLACE` as a producer's end: what is written to it, and what it says meanwhile.
 
+use super::ears::Ears;
 use super::yard::end;
 use serde_json::Value;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::process::{Child, ChildStdin};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 
@@ -19,8 +19,7 @@ const REFUSED: i32 = 3;
 pub struct Producer {
     child: Mutex<Child>,
     pipe: Mutex<Option<ChildStdin>>,
-    told: Arc<Mutex<Told>>,
-    ears: Vec<JoinHandle<()>>,
+    ears: Ears<Told>,
 }
 
 #[derive(Default)]
@@ -28,32 +27,13 @@ struct Told {
     /// When a window of its slot opens, and the time to the next.
     opening: Option<(Instant, Duration)>,
     finished: Option<Value>,
-    errors: String,
 }
 
 impl Producer {
     pub(super) fn start(mut child: Child) -> Result<Producer> {
-        let told: Arc<Mutex<Told>> = Arc::default();
-        let (pipe, out, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (hears, reads) = (told.clone(), told.clone());
-        let events = move || {
-            for line in
-                out.map(BufReader::new).into_iter().flat_map(|out| out.lines().map_while(io::Result::ok))
-            {
-                lock(&hears).hear(&serde_json::from_str(&line).unwrap_or_default());
-            }
-        };
-        let words = move || {
-            let mut text = String::new();
-            // What cannot be read is missed below, as words that did not come.
-            let _ = errors.map(|mut errors| errors.read_to_string(&mut text));
-            lock(&reads).errors = text;
-        };
-        let spawn = |work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().spawn(work).map_err(|error| of_io("start a thread", &error))
-        };
-        let ears = vec![spawn(Box::new(events))?, spawn(Box::new(words))?];
-        Ok(Producer { child: Mutex::new(child), pipe: Mutex::new(pipe), told, ears })
+        let pipe = child.stdin.take();
+        let ears = Ears::of(&mut child, Told::hear).inspect_err(|_| end(&mut child))?;
+        Ok(Producer { child: Mutex::new(child), pipe: Mutex::new(pipe), ears })
     }
 
     /// Hands it bytes.
@@ -80,7 +60,7 @@ impl Producer {
 
     /// When a window of its slot opens, and the time to the next, once it has one.
     pub fn opening(&self) -> Option<(Instant, Duration)> {
-        lock(&self.told).opening
+        self.ears.told().opening
     }
 
     /// Waits for its end: its last event, or nothing if it was refused.
@@ -100,15 +80,12 @@ impl Producer {
             }
             std::thread::sleep(POLL);
         };
-        self.ears.drain(..).for_each(|ear| drop(ear.join()));
-        let told = lock(&self.told);
+        self.ears.hear_out();
         match status.code() {
-            Some(0) => Ok(told.finished.clone()),
-            Some(REFUSED) if told.errors.contains("take a slot") => Ok(None),
+            Some(0) => Ok(self.ears.told().finished.clone()),
+            Some(REFUSED) if self.ears.complains_of("take a slot") => Ok(None),
             _ => {
-                let why =
-                    told.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-                let cause = format!("a producer did not end well: {why}");
+                let cause = format!("a producer did not end well: {}", self.ears.why());
                 Err(Failure::new(FailureKind::Internal, "measure", cause))
             }
         }

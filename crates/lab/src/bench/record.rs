@@ -201,6 +201,14 @@ impl Quantity {
             Quantity::Word(_) => None,
         }
     }
+
+    /// The word; none of a number.
+    pub fn word(&self) -> Option<&str> {
+        match self {
+            Quantity::Number { .. } => None,
+            Quantity::Word(word) => Some(word),
+        }
+    }
 }
 
 impl Quantity {
@@ -295,6 +303,11 @@ impl Sample {
         self.measured.get(LOST_BY_A_SLOW_MACHINE).and_then(Quantity::value).is_some_and(|lost| lost > 0.0)
     }
 
+    /// Whether something that had to be exact was not: then its figures are of something that failed.
+    pub fn is_wrong(&self) -> bool {
+        self.measured.get(NOT_ACCOUNTED).and_then(Quantity::value).is_some_and(|frames| frames > 0.0)
+    }
+
     /// Payload, in bits a second.
     pub fn rate_bits_per_s(&self) -> f64 {
         self.bytes as f64 * 8.0 / self.wall_s
@@ -334,6 +347,9 @@ impl Sample {
 
 /// Among what is measured over an emulated path: packets that it lost because this machine was too slow for it.
 pub const LOST_BY_A_SLOW_MACHINE: &str = "packets_lost_by_a_slow_machine";
+
+/// Measured: frames of which it is not so that each is taken once as it was given, or named as lost once.
+pub const NOT_ACCOUNTED: &str = "not_accounted";
 
 /// What did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

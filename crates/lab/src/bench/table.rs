@@ -2,17 +2,24 @@
 
 use super::record::{Quantity, Results, Sample, path_cpu_s_per_gb};
 use super::statistics::{Summary, median};
-use super::suite::{path, storage};
+use super::suite::{path, predict, storage};
 use std::fmt::Write;
 
 /// One line about a sample, as it is measured.
 pub fn told(sample: &Sample) -> String {
-    let void = if sample.is_void() { format!("; VOID: {VOID}") } else { String::new() };
+    let void = match (sample.is_void(), sample.is_wrong()) {
+        (_, true) => format!("; FAILED: {WRONG}"),
+        (true, false) => format!("; VOID: {VOID}"),
+        (false, false) => String::new(),
+    };
     format!("run {}  {}  {}: {}{void}", sample.run, sample.series, parameters(sample), figure(sample).1)
 }
 
 /// Why a sample is void.
 const VOID: &str = "this machine was too slow for the path and lost packets of it";
+
+/// Why a sample has failed.
+const WRONG: &str = "not each frame was taken as it was given, or named as lost";
 
 /// Each case with its median and how sure that is, series by series, then what laws said, and what was left out.
 pub fn of(results: &Results) -> String {
@@ -90,9 +97,15 @@ fn row(case: &[&Sample]) -> String {
     if let Some(cost) = path_cpu_s_per_gb(case.iter().copied()) {
         let _ = write!(more, "; the path itself {} CPU-s/GB", short(cost));
     }
+    more.push_str(&told_losses(case));
     let void = case.iter().filter(|sample| sample.is_void()).count();
     if void > 0 {
         let _ = write!(more, "; {void} of {} runs VOID: {VOID}", case.len());
+    }
+    more.push_str(&told_prediction(case));
+    let wrong = case.iter().filter(|sample| sample.is_wrong()).count();
+    if wrong > 0 {
+        let _ = write!(more, "; {wrong} of {} runs FAILED: {WRONG}", case.len());
     }
     if !case[0].distributions.contains_key("lag") {
         more.push_str(&told_tail(case));
@@ -102,6 +115,43 @@ fn row(case: &[&Sample]) -> String {
         short(summary.median),
         short(summary.mean),
     )
+}
+
+/// What was predicted of copies, in medians, how many of them were in the range, and what was wrong most often.
+fn told_prediction(case: &[&Sample]) -> String {
+    let of = |name: &str| -> Vec<f64> {
+        case.iter().filter_map(|sample| sample.measured.get(name)?.value()).collect()
+    };
+    let within = of(predict::IN_RANGE);
+    if within.is_empty() {
+        let word = |sample: &&Sample| Some(sample.measured.get(predict::MISSING)?.word()?.to_owned());
+        return case
+            .iter()
+            .find_map(word)
+            .map_or(String::new(), |missing| format!("; nothing was known of {missing}"));
+    }
+    let middle: Vec<f64> =
+        case.iter().filter_map(|sample| sample.predicted.get(predict::TOOK)?.value()).collect();
+    let [middle, low, high, took] = [middle, of(predict::RANGE[0]), of(predict::RANGE[1]), of(predict::TOOK)]
+        .map(|values| short(median(&values)));
+    let held = within.iter().filter(|is| **is > 0.0).count();
+    let wrong = predict::wrong_most(case).map_or(String::new(), |term| format!("; wrong most: {term}"));
+    format!(
+        "; predicted {middle} s ({low} to {high}), took {took} s, {held} of {} in the range{wrong}",
+        within.len()
+    )
+}
+
+/// Packets that the path lost on purpose, in both directions: of few, what they did to a rate is chance.
+fn told_losses(case: &[&Sample]) -> String {
+    const FEW: f64 = 20.0;
+    let lost = case.iter().filter_map(|sample| sample.measured.get("packets_lost")?.value());
+    let lost: Vec<f64> = lost.collect();
+    if case[0].parameter("loss").is_none_or(|loss| loss <= 0.0) || lost.is_empty() {
+        return String::new();
+    }
+    let few = if median(&lost) < FEW { ", too few to judge by" } else { "" };
+    format!("; {} packets lost in a run{few}", short(median(&lost)))
 }
 
 /// The tail that the program itself told, where single values are not known: medians over the runs, and the longest of all.
@@ -115,7 +165,10 @@ fn told_tail(case: &[&Sample]) -> String {
     }
     let [p50, p90, p99, per_s] =
         ["lag_p50", "lag_p90", "lag_p99", "frames_per_s"].map(|name| short(median(&of(name))));
-    format!("; {per_s} frames/s; lag P50 {p50} P90 {p90} P99 {p99} max {} s", short(longest))
+    let lost = of("named_as_lost");
+    let lost =
+        if lost.is_empty() { String::new() } else { format!("; {} named as lost", short(median(&lost))) };
+    format!("; {per_s} frames/s{lost}; lag P50 {p50} P90 {p90} P99 {p99} max {} s", short(longest))
 }
 
 /// What counts for them is how many pass in a second.
@@ -263,6 +316,43 @@ mod tests {
         results.samples[0] = results.samples[0].clone().measured(LOST_BY_A_SLOW_MACHINE, 3.0, "1");
         assert!(of(&results).contains("; 1 of 3 runs VOID: this machine was too slow"), "{}", of(&results));
         assert!(told(&results.samples[0]).contains("VOID") && !told(&results.samples[1]).contains("VOID"));
+    }
+
+    #[test]
+    fn a_row_of_predictions_says_how_many_were_in_the_range_and_what_was_wrong() {
+        let sample = |took: f64, is_within: f64, wrong: &str| {
+            let sample = Sample { bytes: 1 << 20, files: 1, wall_s: took, ..Sample::default() };
+            let mut sample = sample.predicted(predict::TOOK, 2.0, "s").measured(predict::TOOK, took, "s");
+            sample.measured.insert(predict::WRONG.into(), wrong.into());
+            let [low, high] = predict::RANGE;
+            sample.measured(low, 1.0, "s").measured(high, 3.0, "s").measured(
+                predict::IN_RANGE,
+                is_within,
+                "1",
+            )
+        };
+        let samples = [sample(2.5, 1.0, "bytes"), sample(3.5, 0.0, "start"), sample(2.6, 1.0, "bytes")];
+        let said = row(&samples.iter().collect::<Vec<_>>());
+        let expected =
+            "; predicted 2.000 s (1.000 to 3.000), took 2.600 s, 2 of 3 in the range; wrong most: bytes";
+        assert!(said.contains(expected), "{said}");
+        let mut nothing = Sample { wall_s: 1.0, ..Sample::default() };
+        nothing.measured.insert(predict::MISSING.into(), "bytes".into());
+        assert!(row(&[&nothing]).contains("; nothing was known of bytes"));
+    }
+
+    #[test]
+    fn a_row_of_a_lossy_path_says_how_many_packets_were_lost() {
+        let sample = |loss: f64, lost: f64| {
+            let sample = Sample { bytes: 1 << 20, files: 1, wall_s: 1.0, ..Sample::default() };
+            sample.with("loss", Quantity::number(loss, "1")).measured("packets_lost", lost, "1")
+        };
+        let said = |samples: &[Sample]| row(&samples.iter().collect::<Vec<_>>());
+        let many = said(&[sample(1e-3, 40.0), sample(1e-3, 44.0)]);
+        assert!(many.contains("; 42.0 packets lost in a run") && !many.contains("few"), "{many}");
+        let few = said(&[sample(1e-5, 1.0)]);
+        assert!(few.contains("; 1.000 packets lost in a run, too few to judge by"), "{few}");
+        assert!(!said(&[sample(0.0, 0.0)]).contains("lost"));
     }
 
     #[test]

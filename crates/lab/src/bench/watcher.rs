@@ -1,13 +1,11 @@
 //! `thalweg watch` as it runs, and how many items it has brought.
 
+use super::ears::Ears;
 use super::stopped;
 use super::yard::{Noted, end};
 use serde_json::Value;
-use std::io::{self, BufRead, BufReader, Read};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 
@@ -18,8 +16,7 @@ const POLL: Duration = Duration::from_millis(2);
 /// It ends with the value.
 pub struct Watcher {
     child: Child,
-    told: Arc<Mutex<Told>>,
-    ears: Vec<JoinHandle<()>>,
+    ears: Ears<Told>,
     _noted: Noted,
 }
 
@@ -28,33 +25,12 @@ struct Told {
     /// Items that are there, verified and durable, and when the last of them was told.
     arrived: u64,
     last: Option<Instant>,
-    errors: String,
 }
 
 impl Watcher {
     pub(super) fn start(mut child: Child, noted: Noted) -> Result<Watcher> {
-        let told: Arc<Mutex<Told>> = Arc::default();
-        let (out, errors) = (child.stdout.take(), child.stderr.take());
-        let (hears, reads) = (told.clone(), told.clone());
-        let events = move || {
-            for line in
-                out.map(BufReader::new).into_iter().flat_map(|out| out.lines().map_while(io::Result::ok))
-            {
-                lock(&hears).hear(&serde_json::from_str(&line).unwrap_or_default());
-            }
-        };
-        let words = move || {
-            let mut text = String::new();
-            // What cannot be read is missed below, as words that did not come.
-            let _ = errors.map(|mut errors| errors.read_to_string(&mut text));
-            lock(&reads).errors = text;
-        };
-        let mut watcher = Watcher { child, told, ears: Vec::new(), _noted: noted };
-        for work in [Box::new(events) as Box<dyn FnOnce() + Send>, Box::new(words)] {
-            let ear = std::thread::Builder::new().spawn(work);
-            watcher.ears.push(ear.map_err(|error| of_io("start a thread", &error))?);
-        }
-        Ok(watcher)
+        let ears = Ears::of(&mut child, Told::hear).inspect_err(|_| end(&mut child))?;
+        Ok(Watcher { child, ears, _noted: noted })
     }
 
     /// Waits until so many items are there; when the last of them was.
@@ -64,7 +40,7 @@ impl Watcher {
     pub fn wait(&mut self, items: u64, stop: &AtomicBool) -> Result<Instant> {
         let until = Instant::now() + WAIT;
         loop {
-            if let Some(last) = lock(&self.told).last_of(items) {
+            if let Some(last) = self.ears.told().last_of(items) {
                 return Ok(last);
             }
             if stop.load(Ordering::Relaxed) || Instant::now() > until {
@@ -72,14 +48,13 @@ impl Watcher {
             }
             let ended = self.child.try_wait().map_err(|error| of_io("wait for a watch", &error))?;
             if let Some(status) = ended {
-                self.ears.drain(..).for_each(|ear| drop(ear.join()));
-                let told = lock(&self.told);
+                self.ears.hear_out();
+                let told = self.ears.told();
                 if let Some(last) = told.last_of(items) {
                     return Ok(last);
                 }
-                let why =
-                    told.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-                let cause = format!("a watch ended ({status}) with {} of {items} items: {why}", told.arrived);
+                let (arrived, why) = (told.arrived, self.ears.why());
+                let cause = format!("a watch ended ({status}) with {arrived} of {items} items: {why}");
                 return Err(Failure::new(FailureKind::Internal, "measure", cause));
             }
             std::thread::sleep(POLL);
@@ -104,10 +79,6 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         end(&mut self.child);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

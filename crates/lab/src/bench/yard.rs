@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -46,6 +46,7 @@ pub struct Yard {
 type Running = Arc<Mutex<BTreeSet<u32>>>;
 
 /// What a copy took.
+#[derive(Clone)]
 pub struct Copied {
     /// From the start of the program to its end.
     pub wall_s: f64,
@@ -60,6 +61,19 @@ impl Copied {
     pub fn number(&self, key: &str) -> f64 {
         self.finished[key].as_f64().unwrap_or(0.0)
     }
+}
+
+/// The same, with all that the program told.
+pub struct Said {
+    pub copied: Copied,
+    /// Its events, in order: see docs/reference/json.md.
+    pub events: Vec<Value>,
+}
+
+/// Ends of pipes to a program.
+struct Ends {
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
 }
 
 /// `thalweg serve`, with an export `data`; ends with the value.
@@ -220,7 +234,35 @@ impl Yard {
     /// # Errors
     /// If it does not end well: what it says; `Stopped`.
     pub fn copy(&self, host: Option<&Host>, daemon: Option<&Daemon>, words: &[String]) -> Result<Copied> {
-        self.run(host, daemon, words, Stdio::null(), |_| Ok(())).map(|(copied, ())| copied)
+        self.run(host, daemon, words, (false, false), |_| Ok(())).map(|(said, ())| said.copied)
+    }
+
+    /// Asks `thalweg WORDS`, in a host if one is named: its event of this name, whatever it ends with.
+    ///
+    /// # Errors
+    /// If there is none: what it says; `Stopped`.
+    pub fn told(
+        &self,
+        host: Option<&Host>,
+        daemon: Option<&Daemon>,
+        words: &[String],
+        event: &str,
+    ) -> Result<Value> {
+        let mut command = self.command("client");
+        command.args(words).arg("--json");
+        if let Some(daemon) = daemon {
+            command.arg("--ticket").arg(&daemon.ticket);
+        }
+        let mut command = enter(host, command);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ended = self.wait(command.spawn().map_err(|error| of_io("start a question", &error))?)?;
+        let events = ended.out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        if let Some(told) = events.into_iter().find(|told| told["event"] == event) {
+            return Ok(told);
+        }
+        let why = ended.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        let cause = format!("`thalweg {}` does not say `{event}`: {why}", words.join(" "));
+        Err(Failure::new(FailureKind::Internal, "measure", cause))
     }
 
     /// The same, with what `feed` writes on its standard input; gives what `feed` says.
@@ -234,8 +276,24 @@ impl Yard {
         words: &[String],
         feed: impl FnOnce(ChildStdin) -> io::Result<T> + Send,
     ) -> Result<(Copied, T)> {
-        let feed = |pipe: Option<ChildStdin>| feed(pipe.ok_or(io::ErrorKind::BrokenPipe)?);
-        self.run(host, daemon, words, Stdio::piped(), feed)
+        let feed = |ends: Ends| feed(ends.stdin.ok_or(io::ErrorKind::BrokenPipe)?);
+        self.run(host, daemon, words, (true, false), feed).map(|(said, fed)| (said.copied, fed))
+    }
+
+    /// The same as [`Yard::copy`] of one that writes data to its standard output, which goes to `take`, and tells its events on
+    /// the other; gives what `take` says.
+    ///
+    /// # Errors
+    /// The same; if `take` fails though the program ends well.
+    pub fn taken<T: Send>(
+        &self,
+        host: Option<&Host>,
+        daemon: Option<&Daemon>,
+        words: &[String],
+        take: impl FnOnce(ChildStdout) -> io::Result<T> + Send,
+    ) -> Result<(Said, T)> {
+        let take = |ends: Ends| take(ends.stdout.ok_or(io::ErrorKind::BrokenPipe)?);
+        self.run(host, daemon, words, (false, true), take)
     }
 
     fn run<T: Send>(
@@ -243,22 +301,25 @@ impl Yard {
         host: Option<&Host>,
         daemon: Option<&Daemon>,
         words: &[String],
-        stdin: Stdio,
-        feed: impl FnOnce(Option<ChildStdin>) -> io::Result<T> + Send,
-    ) -> Result<(Copied, T)> {
+        (is_fed, is_taken): (bool, bool),
+        beside: impl FnOnce(Ends) -> io::Result<T> + Send,
+    ) -> Result<(Said, T)> {
         let mut command = self.command("client");
         command.args(words).arg("--json");
         if let Some(daemon) = daemon {
             command.arg("--ticket").arg(&daemon.ticket);
         }
         let mut command = enter(host, command);
-        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(if is_fed { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let served = daemon.map(Daemon::cpu_s);
         let (before, began) = (children_cpu(), Instant::now());
         let mut child = command.spawn().map_err(|error| of_io("start a copy", &error))?;
-        let pipe = child.stdin.take();
+        let stdin = child.stdin.take();
+        let stdout = if is_taken { child.stdout.take() } else { None };
+        let ends = Ends { stdin, stdout };
         let (ended, fed) = std::thread::scope(|scope| {
-            let feeding = scope.spawn(move || feed(pipe));
+            let feeding = scope.spawn(move || beside(ends));
             (self.wait(child), feeding.join())
         });
         let ended = ended?;
@@ -269,9 +330,10 @@ impl Yard {
             (Some(before), Some(after)) => after.zip(before).map(|(after, before)| after - before),
             (Some(_), None) => None,
         };
-        let is_finished = |event: &Value| event["event"] == "finished";
-        let mut events = ended.out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let finished = events.find(is_finished).unwrap_or_default();
+        let told = if is_taken { &ended.errors } else { &ended.out };
+        let events: Vec<Value> =
+            told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).collect();
+        let finished = events.iter().find(|event| event["event"] == "finished").cloned().unwrap_or_default();
         if !ended.is_good {
             // A terminal tells all of us to end.
             if self.stop.load(Ordering::Relaxed) {
@@ -283,7 +345,8 @@ impl Yard {
         }
         let fed = fed.map_err(|_| Failure::new(FailureKind::Internal, "feed a copy", "a thread panicked"))?;
         let fed = fed.map_err(|error| of_io("feed a copy", &error))?;
-        Ok((Copied { wall_s, cpu_s: served_s.map(|served_s| served_s + client_s), finished }, fed))
+        let copied = Copied { wall_s, cpu_s: served_s.map(|served_s| served_s + client_s), finished };
+        Ok((Said { copied, events }, fed))
     }
 
     /// Passes a file on from one server to another, through a host that keeps nothing of it: `thalweg stream` out of the
@@ -390,8 +453,9 @@ impl Yard {
             std::thread::sleep(POLL);
         };
         let lost = |_| Failure::new(FailureKind::Internal, "wait for a copy", "a thread panicked");
-        let ((out, at), (errors, _)) = (out.join().map_err(lost)?, errors.join().map_err(lost)?);
-        Ok(Ended { is_good: status.success(), at, out, errors })
+        // Of the one that somebody else reads there is nothing to be heard.
+        let ((out, out_at), (errors, errors_at)) = (out.join().map_err(lost)?, errors.join().map_err(lost)?);
+        Ok(Ended { is_good: status.success(), at: out_at.max(errors_at), out, errors })
     }
 }
 

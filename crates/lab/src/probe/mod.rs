@@ -14,6 +14,7 @@
 //! is left is decided by the accounts of the whole way, then by the parts alone. Pure: nothing here measures.
 
 use serde::{Deserialize, Serialize};
+use thalweg_mover::basin::terms::Passage;
 use thalweg_mover::basin::{Cause, Evidence, Place, Verdict, judge, width};
 use thalweg_mover::stage::Stage as Step;
 use thalweg_wire::message::Measured;
@@ -266,6 +267,9 @@ pub struct Measurements {
     pub evidence_without_ends: Option<Evidence>,
     /// Accounts of the whole way.
     pub evidence: Option<Evidence>,
+    /// When the content of that came, if it came to its end.
+    #[serde(default)]
+    pub passage: Option<Passage>,
 }
 
 /// A stage of the way.
@@ -362,7 +366,8 @@ pub fn find(measured: &Measurements) -> Finding {
         true => None,
         false => by_substitution(&measured.ways, verdict_without_ends.as_ref(), &rows),
     };
-    let by_alone = narrowest_of(&rows, &Stage::ALL);
+    // A wire that was not measured may be too slow for that: then what the others do alone says nothing.
+    let by_alone = measured.ways.wire.rate().and_then(|_| narrowest_of(&rows, &Stage::ALL));
     let is_outvoted = |(stage, gain): &(Stage, Option<f64>)| {
         by_accounts.is_some()
             && by_accounts == by_alone

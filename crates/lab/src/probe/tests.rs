@@ -18,6 +18,7 @@ fn measurements(parts: [f64; 7], ways: [f64; 4]) -> Measurements {
         ways: Ways { wire: without_ends.clone(), without_ends, without_destination, without_source, full },
         evidence_without_ends: None,
         evidence: None,
+        passage: None,
     }
 }
 
@@ -166,8 +167,11 @@ fn what_is_missing_decides_nothing() {
     let found = find(&measured);
     // Wire and hosts at 9 Gbit/s are narrower than every part alone.
     assert_eq!((found.narrowest, found.decided_by), (Some(Stage::Network), Some(Witness::Alone)));
-    measured.ways.wire = unknown();
+    measured.ways.wire = rate(30.0);
     assert_eq!(find(&measured).narrowest, Some(Stage::DestinationStorage));
+    // A wire on which nothing arrived in time may be the narrowest of all.
+    let silent = Measurements { ways: Ways { wire: unknown(), ..measured.ways.clone() }, ..measured.clone() };
+    assert_eq!(find(&silent).narrowest, None);
     measured.parts.sync = unknown();
     assert_eq!(find(&measured).narrowest, Some(Stage::SourceStorage));
     let nothing = Measurements {
@@ -189,6 +193,7 @@ fn what_is_missing_decides_nothing() {
         },
         evidence_without_ends: None,
         evidence: None,
+        passage: None,
     };
     let found = find(&nothing);
     assert_eq!((found.narrowest, found.factor), (None, None));

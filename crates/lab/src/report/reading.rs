@@ -104,6 +104,9 @@ fn known(name: &str) -> Option<(&'static str, Unit)> {
         "lag_max" => ("From written to readable, the longest", Unit::Seconds),
         "message_size" => ("Size of a message", Unit::Bytes),
         "period" => ("Time between frames", Unit::Seconds),
+        "off_by" => ("Prediction off by, as a share of the time", Unit::Share),
+        "taken_each" => ("Time between frames that are taken", Unit::Seconds),
+        "stall" => ("How long the consumer stands still", Unit::Seconds),
         "after_last_frame" => ("After the last frame", Unit::Seconds),
         _ => return None,
     })

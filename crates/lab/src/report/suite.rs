@@ -377,6 +377,17 @@ pub const PLANS: &[Plan] = &[
         )
     },
     Plan {
+        note: "The middle of the range against what the copy took. By a probe: the first copy of a way. By earlier copies: after \
+               one, two, three of them.",
+        ..plan(
+            "predict",
+            "off",
+            "Predictions: how far their middle is off",
+            "",
+            Kind::Bars { groups: Some("shape"), measure: Measure::Number("off_by") },
+        )
+    },
+    Plan {
         apart: &["message_size"],
         ..plan(
             "lag",

@@ -1,6 +1,6 @@
 //! `cca`: congestion controls, set for each socket, at steps of loss (000 section III-B.1, Figs 4 to 6).
 
-use super::{GBIT, MIB, Suite, VERIFIED, count, encrypted, of_copy, scaled};
+use super::{GBIT, MIB, Suite, VERIFIED, count, encrypted, of_copy, scaled, size};
 use crate::bench::network::{self, PathWish, Testbed, segment_bytes};
 use crate::bench::record::PathKind;
 use crate::bench::{Bench, Prepared, Wishes};
@@ -14,7 +14,7 @@ pub const SUITE: Suite = Suite {
     name: "cca",
     asks: "what does loss leave, by congestion control? (000 section III-B.1, Figs 4 to 6)",
     runs: 3,
-    budget_bytes: 64 * MIB,
+    budget_bytes: 640 * MIB,
     prepare,
     run,
 };
@@ -22,13 +22,26 @@ pub const SUITE: Suite = Suite {
 const CONTROLS: [(&str, CongestionControl); 3] =
     [("reno", CongestionControl::Reno), ("cubic", CongestionControl::Cubic), ("bbr", CongestionControl::Bbr)];
 
-const LOSSES: [f64; 4] = [0.0, 1e-5, 1e-4, 1e-3];
+/// The second is what 000 (section III-B.1) found on a private line.
+const LOSSES: [f64; 4] = [0.0, 4.6e-5, 1e-4, 1e-3];
+
+/// Packets of data that are to be lost in each copy, on the average: of fewer, what a control makes of losses is chance.
+const LOST_MIN: f64 = 20.0;
+
+/// Of each copy at least, so that slow start is not most of it.
+const BYTES_MIN: u64 = 64 * MIB;
 
 const RTT: Duration = Duration::from_millis(20);
 
 struct Case {
     control: usize,
     loss: f64,
+}
+
+/// So much that [`LOST_MIN`] of its packets are lost, as far as the budget goes.
+fn bytes_at(loss: f64, budget_bytes: u64) -> u64 {
+    let enough = if loss > 0.0 { LOST_MIN / loss * segment_bytes(network::MTU_BYTES) } else { 0.0 };
+    (enough.ceil() as u64).max(BYTES_MIN).min(budget_bytes)
 }
 
 fn path(wishes: &Wishes) -> PathWish {
@@ -56,6 +69,10 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
                 "as zx plans them",
                 "one, so that the law of one stream can stand beside it".to_owned(),
             ),
+            scaled("a copy", "1 TiB (000 section III-B.2)", {
+                let most = size(SUITE.budget_bytes(wishes));
+                format!("as large as it takes to lose {LOST_MIN} packets on the average, at most {most}")
+            }),
         ],
     })
 }
@@ -74,8 +91,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         cases.extend(losses.iter().map(|&loss| Case { control, loss }));
     }
     let daemon = bench.yard.daemon(Some(&testbed.right))?;
-    let data_bytes = bench.budget_bytes();
-    bench.take_turns(cases, |bench, _, case| {
+    let budget_bytes = bench.budget_bytes();
+    bench.take_turns(cases, |bench, run, case| {
+        // The round that does not count need not lose anything.
+        let data_bytes = bytes_at(if run == 0 { 0.0 } else { case.loss }, budget_bytes);
         let (name, control) = CONTROLS[case.control];
         let path = PathWish { loss: case.loss, ..path };
         testbed.set(&path)?;
@@ -98,6 +117,25 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             let line = path.payload_bits_per_s() * (1.0 - case.loss);
             sample = sample.predicted("rate", law.min(line), "bit/s");
         }
+        let expected = case.loss * data_bytes as f64 / segment;
+        let sample = sample.measured("packets_lost_expected", expected, "1");
         Ok(Some(sample.with("control", name.into()).with("loss", count(case.loss))))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_of_loss_has_so_much_data_that_losses_are_no_accident() {
+        for loss in LOSSES.into_iter().filter(|loss| *loss > 0.0) {
+            let bytes = bytes_at(loss, SUITE.budget_bytes);
+            let lost = loss * bytes as f64 / segment_bytes(network::MTU_BYTES);
+            assert!(lost >= LOST_MIN, "{loss}: {lost} of {bytes} bytes");
+        }
+        assert_eq!(bytes_at(0.0, SUITE.budget_bytes), BYTES_MIN);
+        assert_eq!(bytes_at(1e-6, SUITE.budget_bytes), SUITE.budget_bytes, "bounded");
+        assert_eq!(bytes_at(1e-3, MIB), MIB, "as asked");
+    }
 }

@@ -6,10 +6,14 @@
 //! hop less. Of those that came before both clocks were measured no lag is known: how many they are stands in
 //! the sample (`unmeasured`).
 //!
+//! A consumer that is slower than its frames drops them, each by name, or has them spilled while it stands still: what it took and what
+//! was named is held against what was given ([`super::slow`]).
+//!
 //! A message's lag runs from its write, or from when the write was due if those before it held it up; a frame's always from
 //! when it was due: a path that cannot carry the rate shows as lag, not as a slower writer. It ends when the last byte of the
 //! message was read, which is looked for every [`LOOK`]; so much is in each.
 
+use super::slow::{self, Slow};
 use super::{Suite, bytes, encrypted, of_copy, path_wish, scaled, seconds, size, testbed_kind};
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{Distribution, PathKind, Sample};
@@ -19,7 +23,7 @@ use crate::testbed::spec::TUNED;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::ChildStdin;
+use std::process::{ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
@@ -90,14 +94,29 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         let (count, bytes) = (messages.count(wishes), size(messages.bytes as u64));
         format!("{count} of {bytes}, one each {} ms", messages.period.as_millis())
     };
+    let (stall, frames) = stalled(wishes);
+    let whole = (stall.as_secs_f64() * f64::from(FRAMES_PER_S)).round() as u64;
+    let mut changes = vec![scaled("messages", "1 MB at 1 kHz (003 section 2.1)", {
+        MESSAGES.iter().map(told).collect::<Vec<_>>().join("; ")
+    })];
+    if frames < whole {
+        let from = format!("{whole} frames of 1 MB in {} s", stall.as_secs_f64());
+        changes.push(scaled("frames while a consumer stands still", &from, format!("{frames} frames")));
+    }
     Ok(Prepared {
         path,
         encryption: encrypted(),
         verification: "a digest of every piece before it is written".to_owned(),
-        changes: vec![scaled("messages", "1 MB at 1 kHz (003 section 2.1)", {
-            MESSAGES.iter().map(told).collect::<Vec<_>>().join("; ")
-        })],
+        changes,
     })
+}
+
+/// How long a consumer stands still, and how many frames are given meanwhile.
+fn stalled(wishes: &Wishes) -> (Duration, u64) {
+    let stall = wishes.stall.unwrap_or(STALL);
+    let due = (stall.as_secs_f64() * f64::from(FRAMES_PER_S)) as u64;
+    let room = wishes.budget_bytes.unwrap_or(SPILL_BYTES) / FRAME_BYTES;
+    (stall, due.min(room).max(1))
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
@@ -119,12 +138,23 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let whats = MESSAGES
         .map(What::Messages)
         .into_iter()
-        .chain([What::Frames(Place::Daemon), What::Frames(Place::Consumer)]);
-    let cases = stands.iter().flat_map(|stand| whats.clone().map(move |what| (stand, what))).collect();
+        .chain([What::Frames(Place::Daemon), What::Frames(Place::Consumer)])
+        .chain(["drop-oldest", "latest-only"].map(|policy| What::Slow(Slow::Drops(policy))));
+    let (stall, frames) = stalled(bench.wishes);
+    // The log, and what is not written yet.
+    let whats: Vec<What> = match bench.yard.needs(frames * FRAME_BYTES + slow::MEMORY_BYTES) {
+        Ok(()) => whats.chain([What::Slow(Slow::Stalls { stall, frames })]).collect(),
+        Err(failure) => {
+            bench.leave_out("a consumer that stands still, spill", &failure.cause)?;
+            whats.collect()
+        }
+    };
+    let cases = stands.iter().flat_map(|stand| whats.iter().map(move |what| (stand, *what))).collect();
     bench.take_turns(cases, |bench, _, (stand, what)| {
         let measure = || match what {
             What::Messages(messages) => stand.measure(bench, *messages),
             What::Frames(hub) => stand.frames(&bench.yard, *hub, bench.wishes.time.unwrap_or(TIME)),
+            What::Slow(slow) => stand.slow(bench, *slow),
         };
         let sample = match &stand.testbed {
             Some(testbed) => super::over(testbed, measure)?,
@@ -141,6 +171,8 @@ enum What {
     Messages(Messages),
     /// By way of a hub.
     Frames(Place),
+    /// The same, to a consumer that is slower.
+    Slow(Slow),
 }
 
 /// Where the hub of frames is.
@@ -253,9 +285,60 @@ impl Stand {
             .measured("frames_per_s", count as f64 / pushed.number("seconds").max(1e-9), "1")
             .measured("unmeasured", both.number("unmeasured"), "1")
             .predicted("lag", self.rtt.as_secs_f64() / 2.0, "s");
-        let latency = &both.finished["latency"];
-        let of = |name: &str| latency[name].as_f64().unwrap_or(f64::NAN);
-        Ok(with_tail(sample, ["p50_s", "p90_s", "p99_s", "max_s"].map(of)))
+        Ok(with_tail(sample, tail_of(&both)))
+    }
+
+    /// Frames through a channel of the daemon to a consumer that is slower than they are made.
+    fn slow(&self, bench: &Bench<'_>, slow: Slow) -> Result<Sample> {
+        let yard = &bench.yard;
+        let (count, per_s) = match slow {
+            Slow::Drops(_) => {
+                let time = bench.wishes.time.unwrap_or(TIME);
+                ((time.as_secs_f64() * f64::from(FRAMES_PER_S)).max(1.0) as u64, f64::from(FRAMES_PER_S))
+            }
+            Slow::Stalls { stall, frames } => (frames, frames as f64 / stall.as_secs_f64()),
+        };
+        let name = format!("slow-{}", self.channels.fetch_add(1, Ordering::Relaxed));
+        let (place, log) = (self.daemon.url(&name), slow::log_of(&self.daemon.path(&name)));
+        let memory = slow::MEMORY_BYTES.to_string();
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let window = slow::WINDOW_BYTES.to_string();
+        let pull = words(&["frames", "pull", &place, "-", "--policy", slow.policy(), "--window", &window]);
+        let (bytes, rate) = (FRAME_BYTES.to_string(), per_s.to_string());
+        let window = self.window(per_s).to_string();
+        let push = words(&["frames", "push", "-", &place, "--frame-bytes", &bytes, "--frames-per-s", &rate]);
+        let push = [push, words(&["--window", &window, "--memory", &memory])].concat();
+        let pull = [pull, words(&["--memory", &memory])].concat();
+        let (near, far) = (self.testbed.as_ref()).map(|testbed| (&testbed.left, &testbed.right)).unzip();
+        let (frame_bytes, daemon, stop) = (FRAME_BYTES as usize, Some(&self.daemon), &bench.wishes.stop);
+        let before_s = yard.cpu_s();
+        let (pushed, pulled) = std::thread::scope(|scope| {
+            let take = |pipe: ChildStdout| slow::take(pipe, frame_bytes, slow, &log, stop);
+            let pulling = scope.spawn(move || yard.taken(far, daemon, &pull, take));
+            let give = |pipe: ChildStdin| slow::give(pipe, count, frame_bytes);
+            (yard.fed(near, daemon, &push, give), pulling.join())
+        });
+        let lost = |_| Failure::new(FailureKind::Internal, "pull frames", "a thread panicked");
+        let ((said, taken), (pushed, ())) = (pulled.map_err(lost)??, pushed?);
+        let both = Copied { cpu_s: Some(yard.cpu_s() - before_s), ..said.copied.clone() };
+        let came = said.copied.number("frames") as u64;
+        let sample = of_copy(&slow.series(), &both, came * FRAME_BYTES, 0)
+            .with("rtt", seconds(self.rtt.as_secs_f64()))
+            .with("message_size", super::bytes(FRAME_BYTES))
+            .with("period", seconds(1.0 / per_s))
+            .measured("frames_per_s", count as f64 / pushed.number("seconds").max(1e-9), "1")
+            .measured("unmeasured", both.number("unmeasured"), "1");
+        let sample = match slow {
+            Slow::Drops(_) => sample.with("taken_each", seconds(slow::TAKES_EVERY.as_secs_f64())),
+            Slow::Stalls { stall, .. } => sample.with("stall", seconds(stall.as_secs_f64())),
+        };
+        Ok(with_tail(slow::accounted(sample, slow, count, &said, &taken), tail_of(&both)))
+    }
+
+    /// Twice what is under way at this rate and distance.
+    fn window(&self, frames_per_s: f64) -> u64 {
+        let under_way = frames_per_s * FRAME_BYTES as f64 * self.rtt.as_secs_f64();
+        ((2.0 * under_way) as u64).clamp(WINDOW_BYTES_MIN, limits::LANE_BYTES_MAX)
     }
 
     fn name(&self) -> &'static str {
@@ -273,9 +356,7 @@ impl Stand {
         place: impl FnOnce() -> Result<(String, Option<PathBuf>)>,
     ) -> Result<(Copied, Copied)> {
         let (bytes, per_s) = (FRAME_BYTES.to_string(), FRAMES_PER_S.to_string());
-        // Twice what is under way at this rate and distance.
-        let under_way = f64::from(FRAMES_PER_S) * FRAME_BYTES as f64 * self.rtt.as_secs_f64();
-        let window = ((2.0 * under_way) as u64).clamp(WINDOW_BYTES_MIN, limits::LANE_BYTES_MAX).to_string();
+        let window = self.window(f64::from(FRAMES_PER_S)).to_string();
         let pull = ["frames", "pull", channel, "null:", "--window", &window].map(str::to_owned);
         let pull: Vec<String> = pull.into_iter().chain(more.iter().cloned()).collect();
         let feed = |mut pipe: ChildStdin| {
@@ -318,6 +399,12 @@ fn hub_at(directory: &Path) -> Result<(String, Option<PathBuf>)> {
     }
 }
 
+/// The tail that `thalweg frames pull` told.
+fn tail_of(pulled: &Copied) -> [f64; 4] {
+    let latency = &pulled.finished["latency"];
+    ["p50_s", "p90_s", "p99_s", "max_s"].map(|name| latency[name].as_f64().unwrap_or(f64::NAN))
+}
+
 /// What was not measured is no number, and is left out.
 fn with_tail(sample: Sample, tail: [f64; 4]) -> Sample {
     let named = ["lag_p50", "lag_p90", "lag_p99", "lag_max"].into_iter().zip(tail);
@@ -328,6 +415,9 @@ fn with_tail(sample: Sample, tail: [f64; 4]) -> Sample {
 /// A frame, and how many a second (003 section 2.1).
 const FRAME_BYTES: u64 = 1_000_000;
 const FRAMES_PER_S: u32 = 1000;
+/// How long a consumer stands still unless another time is asked for, and the most that is made meanwhile.
+const STALL: Duration = Duration::from_secs(5);
+const SPILL_BYTES: u64 = 1 << 30;
 /// Of a hub in the consumer's process, on a host of its own.
 const HUB_PORT: u16 = 8489;
 /// As without `--window`.

@@ -44,7 +44,11 @@ mod frames;
 
 mod lag;
 
+mod slow;
+
 mod slots;
+
+pub mod predict;
 
 pub(super) mod storage;
 
@@ -83,6 +87,7 @@ pub const SUITES: &[Suite] = &[
     frames::SUITE,
     lag::SUITE,
     slots::SUITE,
+    predict::SUITE,
     storage::SUITE,
 ];
 
