@@ -216,11 +216,21 @@ fn a_scan_is_copied_in_files_or_streamed_and_lags_have_their_tails() {
         assert!((wall_s - scan_s - number(sample, "measured", "after_last_frame")).abs() < 1e-6, "{sample}");
         assert!(number(sample, "predicted", "wall_s") >= scan_s, "{sample}");
     }
-    let lags = measured(&scratch, &["lag", "--time", "200ms"]);
-    assert_eq!(lags.len(), if is_root() { 8 } else { 4 }, "near, and far for root");
+    // 200 frames, of which memory and the window hold 68 MB.
+    let lags = measured(&scratch, &["lag", "--time", "200ms", "--stall", "1s", "--budget", "200MB"]);
+    assert_eq!(lags.len(), if is_root() { 14 } else { 7 }, "near, and far for root");
     for sample in &lags {
         let is_frames = sample["series"] != "stream";
-        if is_frames {
+        if sample["measured"]["given"].is_object() {
+            let [given, taken, named] =
+                ["given", "taken", "named_as_lost"].map(|name| number(sample, "measured", name));
+            assert_eq!((given, taken + named), (200.0, 200.0), "{sample}");
+            assert_eq!(number(sample, "measured", "not_accounted"), 0.0, "{sample}");
+            assert_eq!(sample["bytes"].as_f64(), Some(taken * 1e6), "{sample}");
+            if sample["measured"]["spilled"].is_object() {
+                assert!(named == 0.0 && number(sample, "measured", "spilled") > 50e6, "{sample}");
+            }
+        } else if is_frames {
             assert_eq!(sample["bytes"], 200_000_000, "all of them arrived: {sample}");
         } else {
             let values = sample["distributions"]["lag"]["values"].as_array().unwrap();
@@ -243,6 +253,27 @@ fn streams_files_and_depth_are_turned_one_by_one() {
     }
     let words = ["concurrency", "--budget", "256KiB", "--max-files", "4", "--rtt", "1ms"];
     assert_eq!(measured(&scratch, &words).len(), 5 * 4 + 2 * 4);
+}
+
+#[test]
+fn copies_are_predicted_and_held_against_what_they_took() {
+    let scratch = Scratch::in_memory();
+    let samples = measured(&scratch, &["predict", "--budget", "1MiB", "--max-files", "20"]);
+    let far = if is_root() { 4 } else { 0 };
+    assert_eq!(samples.len(), 2 + 2 + 1 + 1 + 2 * far, "loopback, small files, slow disks, links");
+    for series in ["by a probe", "by earlier copies"] {
+        let of = samples.iter().filter(|sample| sample["series"] == series);
+        let told: Vec<&Value> = of.filter(|sample| sample["measured"].get("took").is_some()).collect();
+        assert!(!told.is_empty(), "{series}: {samples:?}");
+        for sample in told {
+            let [low, high] =
+                ["predicted_low", "predicted_high"].map(|name| number(sample, "measured", name));
+            let took = number(sample, "measured", "took");
+            assert!(low <= number(sample, "predicted", "took") && low < high, "{sample}");
+            let is_within = low <= took && took <= high;
+            assert_eq!(number(sample, "measured", "in_range") == 1.0, is_within, "{sample}");
+        }
+    }
 }
 
 /// Processes that have this directory in their words or their environment.

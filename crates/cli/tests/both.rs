@@ -309,3 +309,24 @@ fn knobs_hold_in_both_directions() {
     let refused = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     assert_eq!(refused.status.code(), Some(1), "{}", said(&refused));
 }
+
+#[test]
+fn the_far_side_of_a_pull_sends_by_the_congestion_control_that_was_asked_for() {
+    let site = Site::new();
+    // Large enough that the streams are still there when they are asked what they do.
+    for at in 0..4 {
+        std::fs::write(site.scratch.path(&format!("export/there/large-{at}")), vec![at; 24 << 20]).unwrap();
+    }
+    let mut command = site.scratch.thalweg();
+    command.args(["cp", "--json", "--cca", "reno", "--bwlimit", "64MB", "--ticket"]).arg(&site.daemon.ticket);
+    command.args([site.daemon.place("data", "there/"), text(&site.scratch.path("pulled"))]);
+    let ran = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert!(ran.status.success(), "{}", said(&ran));
+    let events = events(&String::from_utf8_lossy(&ran.stdout));
+    let finished = events.iter().find(|event| event["event"] == "finished").expect("it ended");
+    let streams = finished["evidence"]["sender"]["streams"].as_array().expect("accounts of streams");
+    assert!(!streams.is_empty());
+    for stream in streams {
+        assert_eq!(stream["congestion"], "reno", "{stream}");
+    }
+}

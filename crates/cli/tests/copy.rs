@@ -77,6 +77,29 @@ fn a_hole_of_a_tebibyte_takes_no_time_and_no_space() {
 }
 
 #[test]
+fn a_file_that_is_one_hole_comes_as_one_anywhere() {
+    let scratch = Scratch::new();
+    // Whole chunks, one that is none, and so small that holes are not told apart.
+    let sizes = [2u64 << 30, (2 << 30) + 5, 1 << 40, 1 << 20];
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    for size in sizes {
+        let file = std::fs::File::create(scratch.path(&format!("from/{size}"))).unwrap();
+        file.set_len(size).unwrap();
+    }
+    scratch.ok(["cp".into(), scratch.path("from/"), scratch.path("to")]);
+    scratch.ok(["cp".into(), scratch.path("from/"), std::path::PathBuf::from("null:")]);
+    let daemon = scratch.daemon(&[("data", &scratch.path("export"))]);
+    let far = daemon.place("data", "there");
+    scratch.ok(["cp".into(), "--ticket".into(), daemon.ticket.clone(), scratch.path("from/"), far.into()]);
+    for (directory, size) in ["to", "export/there"].into_iter().flat_map(|to| sizes.map(|size| (to, size))) {
+        let copy = std::fs::metadata(scratch.path(&format!("{directory}/{size}"))).unwrap();
+        assert_eq!(copy.len(), size);
+        assert!(copy.blocks() * 512 <= (1 << 20), "{directory}/{size}: {} blocks", copy.blocks());
+    }
+}
+
+#[test]
 fn a_usage_error_is_exit_1_and_an_unreachable_daemon_exit_3() {
     let scratch = Scratch::new();
     assert_eq!(scratch.run(["cp", "only-one-place"]).status.code(), Some(1));

@@ -18,10 +18,12 @@ use support::copies::{
 };
 use support::group::MemoryGroup;
 use support::job::{Ran, Running, Strace, bytes_written, journal_bytes, signal, wait_for_handler, with};
+use support::peer::{HostileClient, SOON, directory};
 use support::proxy::Proxy;
 use support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
 use support::volume::{Volume, can_mount};
-use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, wait_until};
+use support::{Daemon, Scratch, assert_no_litter, assert_same, finish, noise, wait_until};
+use thalweg_wire::message::{Message, ScanTotals, TransferMessage as T};
 
 /// What was written until the kill, and how fast.
 struct Killed {
@@ -304,6 +306,56 @@ fn c4_a_local_copy_that_is_asked_to_stop_does_not_go_through_all_of_it_first() {
     signal(copy.id(), nix::sys::signal::Signal::SIGTERM);
     // `finish` has a deadline far below what a tebibyte takes.
     assert_eq!(finish(copy).status.code(), Some(143));
+}
+
+/// A daemon that takes long to clean up: whoever does not wait for that is gone before it is done.
+fn slow_to_clean_up(scratch: &Scratch, to: &Path) -> Daemon {
+    let slow = Strace::inject("unlinkat:delay_enter=300000");
+    scratch.daemon_at("127.0.0.1:0", &[("data", to)], &[], |command| slow.around(&command))
+}
+
+#[test]
+fn c4_a_daemon_that_is_asked_to_stop_right_after_a_copy_has_put_it_away() {
+    if !Strace::available("C-4 a daemon that is asked to stop") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::create_dir(&to).unwrap();
+    (0..5).for_each(|number| std::fs::write(from.join(format!("{number}")), noise(number, 100_000)).unwrap());
+    let daemon = slow_to_clean_up(&scratch, &to);
+    let ran = Running::start(push(&scratch, &daemon.place("data", "x"))).end(LIMIT).expect(0);
+    let status = daemon.terminate();
+    assert!(status.success(), "{status}: {}", ran.stderr);
+    assert_same(&from, &to.join("x"));
+    assert_no_litter(&to);
+}
+
+#[test]
+fn c4_a_daemon_that_is_asked_to_stop_right_after_a_client_said_goodbye_has_put_away_what_was_complete() {
+    if !Strace::available("C-4 a daemon that is asked to stop") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let to = scratch.path("to");
+    std::fs::create_dir(&to).unwrap();
+    let daemon = slow_to_clean_up(&scratch, &to);
+    let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
+    client.open_push("data", "x");
+    client.line.tell(T::Offer(vec![directory(0, "empty")]));
+    client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 0, failed: 0, complete: true }));
+    let finished = |message| matches!(message, Message::Transfer(_, T::Finished(_))).then_some(());
+    assert!(client.line.hear_some(SOON, finished).is_some());
+    // Without the last words that the two have for each other: then the daemon is asked to stop while it puts this away.
+    client.line.say(&Message::Goodbye(None));
+    let staging = to.join("x/.thalweg-staging");
+    let job = || std::fs::read_dir(&staging).ok()?.next()?.ok().map(|entry| entry.path());
+    let job = job().expect("a job under way");
+    assert!(wait_until(LIMIT, || !job.join("lock").exists()), "it begins to put it away");
+    assert!(daemon.terminate().success());
+    assert!(to.join("x/empty").is_dir());
+    assert_no_litter(&to);
 }
 
 #[test]

@@ -4,7 +4,9 @@ mod support;
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
+use support::chance::skipped;
 use support::job::{Ran, Running, journal_bytes, with};
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, noise, wait_until};
@@ -137,6 +139,51 @@ fn holes_stay_holes_past_the_page_cache() {
     assert!(support::job::bytes_allocated(&scratch.path("to")) < 8 * MIB as u64);
 }
 
+/// Bytes of a file that are in the page cache; `None` where no program tells.
+fn cached_bytes(path: &Path) -> Option<u64> {
+    let told =
+        Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]).arg(path).output();
+    String::from_utf8(told.ok()?.stdout).ok()?.trim().parse().ok()
+}
+
+/// Has the page cache forget it.
+fn forget_cached(path: &Path) {
+    let file = std::fs::File::open(path).unwrap();
+    file.sync_all().unwrap();
+    let held = thalweg_sys::Dir::open(path.parent().unwrap()).unwrap();
+    let name = path.file_name().unwrap().as_encoded_bytes();
+    held.open_read(name).unwrap().advise(thalweg_sys::Advice::DontNeed, 0, 0).unwrap();
+}
+
+#[test]
+fn large_files_past_the_page_cache_leave_nothing_in_it_at_either_side() {
+    let row = "page cache";
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    let volume = can_mount(row).then(|| Volume::new(scratch.root(), "ext4", "ext4", 160)).flatten();
+    let Some(volume) = volume else { return skipped(row, "needs ext4") };
+    let bytes = 24 * MIB + 4096 * 3;
+    let from = volume.path.join("from");
+    std::fs::create_dir(&from).unwrap();
+    large(&from.join("x"), bytes);
+    let copied = |options: &[&str], to: &str| {
+        forget_cached(&from.join("x"));
+        let command = with(with(scratch.thalweg(), ["cp", "--json"]), options);
+        let command = with(command, [from.join("x"), volume.path.join(to)]);
+        Running::start(command).end(PATIENCE).expect(0);
+        Some((cached_bytes(&from.join("x"))?, cached_bytes(&volume.path.join(to))?))
+    };
+    let Some((read, written)) = copied(&["--direct", "source=on"], "direct") else {
+        return skipped(row, "needs fincore");
+    };
+    assert_eq!((read, written), (0, 0));
+    // By itself writing goes past it and reading does not; and what can be seen is seen.
+    assert_eq!(copied(&[], "by itself"), Some((bytes as u64, 0)));
+    let (_, written) = copied(&["--direct", "off"], "off").unwrap();
+    assert!(written >= bytes as u64 / 2, "{written}");
+    assert!(std::fs::read(volume.path.join("direct")).unwrap() == std::fs::read(from.join("x")).unwrap());
+}
+
 #[test]
 fn the_plan_says_how_disks_are_used_and_why() {
     let scratch = Scratch::new();
@@ -209,6 +256,38 @@ fn a_layout_that_cannot_be_read_is_told_and_the_usual_way_is_taken() {
         "{told}"
     );
     support::assert_same(&scratch.path("from"), &scratch.path("to"));
+}
+
+/// Asked for on a file system in memory, where there is nothing to go past: the copy is whole, and each side is told of once.
+#[test]
+fn direct_io_that_cannot_be_had_is_told_for_each_side_that_asked() {
+    let scratch = Scratch::in_memory();
+    let place = thalweg_sys::Dir::open(scratch.root()).and_then(|root| root.file_system()).unwrap();
+    if place.kind != thalweg_sys::FileSystemKind::Tmpfs {
+        return skipped("direct I/O that cannot be had", "needs a tmpfs in /dev/shm");
+    }
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for name in ["a", "b"] {
+        large(&scratch.path("from").join(name), 17 * MIB + 5);
+    }
+    for (asked, at_source, at_destination) in [
+        (&["--direct", "on"][..], 1, 1),
+        (&["--direct", "source=on"], 1, 0),
+        (&["--direct", "destination=on"], 0, 1),
+        (&["--direct", "off"], 0, 0),
+        (&[], 0, 0),
+    ] {
+        let ran = copy(&scratch, false, asked, "to").expect(0);
+        let count = |side: &str| ran.stdout.matches(&format!("--direct {side}=on: ")).count();
+        assert_eq!(
+            (count("source"), count("destination")),
+            (at_source, at_destination),
+            "{asked:?}: {}",
+            ran.stdout
+        );
+        assert_files_same(&scratch.path("from"), &scratch.path("to"));
+        std::fs::remove_dir_all(scratch.path("to")).unwrap();
+    }
 }
 
 #[test]

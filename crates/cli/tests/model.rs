@@ -220,3 +220,53 @@ fn beyond_the_range_of_a_law_its_answer_says_so() {
     let tail = said(&format!("model tail {} --data 0.5GB --rate 25Gbit/s", times.display()));
     assert!(tail.contains("Score 0.62; below 1: quicker than this line"), "{tail}");
 }
+
+/// Commands of a guide that need no file, with what it says that they say, line by line; `...` leaves lines out.
+fn examples(guide: &str) -> Vec<(String, Vec<String>)> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide").join(guide);
+    let text = std::fs::read_to_string(path).expect("the guide");
+    let mut examples: Vec<(String, Vec<String>)> = Vec::new();
+    for block in text.split("```text\n").skip(1) {
+        let block = block.split("```").next().unwrap_or_default();
+        let mut is_ours = false;
+        for line in block.lines() {
+            if let Some(command) = line.strip_prefix("$ ") {
+                is_ours = command.starts_with("thalweg ") && !command.contains(".jsonl");
+                if is_ours {
+                    examples.push((command["thalweg ".len()..].to_owned(), Vec::new()));
+                }
+            } else if let (true, Some((_, said))) = (is_ours, examples.last_mut()) {
+                said.push(line.to_owned());
+            }
+        }
+    }
+    examples
+}
+
+#[test]
+fn the_examples_of_the_guide_say_what_it_says() {
+    let scratch = Scratch::new();
+    let examples = examples("models.md");
+    assert!(examples.len() >= 5, "{examples:?}");
+    for (command, said) in examples {
+        let output = scratch.run(command.split(' '));
+        let out = String::from_utf8(output.stdout).unwrap();
+        let mut lines = out.lines().map(str::trim_end);
+        let mut is_left_out = false;
+        for expected in &said {
+            if expected == "..." {
+                is_left_out = true;
+                continue;
+            }
+            let found = match is_left_out {
+                true => lines.find(|line| line == expected),
+                false => lines.next(),
+            };
+            assert_eq!(found, Some(expected.as_str()), "thalweg {command}\n{out}");
+            is_left_out = false;
+        }
+        if !is_left_out {
+            assert_eq!(lines.next(), None, "thalweg {command}\n{out}");
+        }
+    }
+}

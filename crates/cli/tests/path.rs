@@ -10,6 +10,7 @@ use support::chance::{has, say, skipped};
 use support::job::{Ran, Running, with};
 use support::nets::Cable;
 use support::proxy::Proxy;
+use support::testbed::Testbed;
 use support::{Daemon, Scratch, assert_no_litter, assert_same, noise, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(240);
@@ -157,6 +158,133 @@ fn a_rate_is_changed_while_the_copy_runs_on_either_side() {
         assert!(told(&ran, "knob").iter().any(|text| text.contains("no limit")), "{ran:?}");
         assert_eq!(site.scratch.run(["limit", "none"]).status.code(), Some(3), "nothing runs any more");
         site.assert_exact();
+    }
+}
+
+/// Of each connection from here to the daemon: the rate for which the kernel spaces its packets at most, in bits a second, as
+/// ss tells it from TCP_INFO; `None` where there is none.
+fn spaced(site: &Site) -> Vec<Option<u64>> {
+    let mut ss = Command::new("ss");
+    ss.args(["-tinHO", "state", "established", "dst", &format!("{}:8487", Cable::ADDRESS_B)]);
+    let output = site.cable.enter_a(&ss).output().expect("ss");
+    let most = |line: &str| {
+        let (_, rates) = line.split_once(" pacing_rate ")?;
+        rates.split_whitespace().next()?.split_once('/')?.1.strip_suffix("bps")?.parse().ok()
+    };
+    String::from_utf8_lossy(&output.stdout).lines().map(most).collect()
+}
+
+#[test]
+fn the_kernel_spaces_packets_where_a_rate_is_kept_and_only_there() {
+    if !has("ss") {
+        return skipped("spaced packets", "needs ss");
+    }
+    let Some(site) = Site::new("spaced packets", 1) else { return };
+    site.file("large", 48);
+    site.cable.limit_wire(0, "100mbit", "50ms");
+    let copy = |to: &str, more: &[&str]| {
+        site.push("from/large", to, &[&["--streams", "2", "--chunk", "1MiB"], more].concat())
+    };
+    // Two streams have twice the rate together.
+    let mut limited = copy("limited", &["--bwlimit", "20Mbit/s"]);
+    let count = |rate: u64| spaced(&site).into_iter().flatten().filter(|most| *most == rate).count();
+    assert!(
+        wait_until(LIMIT, || count(20_000_000) == 2 || limited.is_over()) && !limited.is_over(),
+        "{:?}",
+        spaced(&site)
+    );
+    limited.kill();
+    let mut yielding = copy("yielding", &["--class", "scavenger"]);
+    let is_spaced = || spaced(&site).iter().flatten().count() >= 2;
+    assert!(wait_until(LIMIT, || is_spaced() || yielding.is_over()) && !yielding.is_over());
+    yielding.kill();
+    let mut free = copy("free", &[]);
+    let mut most_seen = 0;
+    while !free.is_over() {
+        let now = spaced(&site);
+        most_seen = most_seen.max(now.len());
+        assert!(now.iter().all(Option::is_none), "{now:?}");
+    }
+    assert!(most_seen >= 2, "its streams were seen");
+    free.end(LIMIT).expect(0);
+}
+
+/// 64 MiB at 40 Mbit/s take 13 seconds; a setting is measured after five.
+#[test]
+fn a_running_far_copy_turns_a_knob_or_holds_still_and_the_next_one_begins_with_what_it_learned() {
+    let Some(testbed) = Testbed::up("tuning", &["--rtt", "20ms", "--rate", "40Mbit/s"]) else { return };
+    let scratch = &testbed.scratch;
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("large"), noise(1, 64 << 20)).unwrap();
+    let wrap = |command: Command| testbed.enter("right", &command);
+    let _daemon = scratch.daemon_at("right:8487", &[("data", &scratch.path("to"))], &[], wrap);
+    let copy = |to: &str, more: &[&str]| {
+        let command = with(scratch.thalweg(), ["cp", "--json", "--ticket"]);
+        let command = with(command, [scratch.path("ticket"), scratch.path("large")]);
+        let command = with(with(command, ["--chunk", "1MiB"]), more);
+        let command = with(command, [format!("tw://right:8487/data/{to}")]);
+        Running::start(testbed.enter("left", &command)).end(LIMIT).expect(0)
+    };
+    let why = |more: &[&str]| {
+        let plan = copy("planned", &[&["--dry-run"], more].concat()).finished()["plan"].clone();
+        plan["streams"]["why"].as_str().expect("a reason").to_owned()
+    };
+    let known = "with so many this route carried";
+    let still = copy("still", &["--no-tune"]);
+    assert!(told(&still, "knob").is_empty(), "{:?}", told(&still, "knob"));
+    assert!(!why(&[]).contains(known), "who holds still learns nothing");
+    let tuned = copy("tuned", &[]);
+    let turns = told(&tuned, "knob");
+    assert!(turns.iter().any(|text| text.starts_with("streams: ") && text.contains("(trying ")), "{turns:?}");
+    let planned = why(&[]);
+    say(&format!("tuning: {turns:?}, then {planned}"));
+    assert!(planned.starts_with(known), "{planned}: {}", tuned.finished()["sentence"]);
+    assert!(!why(&["--no-tune"]).contains(known));
+    for name in ["still", "tuned"] {
+        let is_same = std::fs::read(scratch.path("to").join(name)).unwrap() == noise(1, 64 << 20);
+        assert!(is_same, "{name}");
+    }
+    assert_no_litter(&scratch.path("to"));
+}
+
+/// What the process and each of its threads has: nice, and the I/O priority as ionice tells it.
+fn priorities(pid: u32) -> Vec<(i32, String)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks
+        .filter_map(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+            // After the name, which may hold anything, comes the third field; nice is the nineteenth.
+            let nice = stat.rsplit_once(") ")?.1.split_whitespace().nth(16)?.parse().ok()?;
+            let told = Command::new("ionice").arg("-p").arg(task.file_name()).output().ok()?;
+            let io = String::from_utf8(told.stdout).ok()?.trim().to_owned();
+            // One that ended in between tells nothing.
+            (!io.is_empty()).then_some((nice, io))
+        })
+        .collect()
+}
+
+#[test]
+fn every_thread_of_a_copy_stands_back_as_it_was_asked_to() {
+    if !has("ionice") {
+        return skipped("nice, ionice", "needs ionice");
+    }
+    let scratch = Scratch::in_memory();
+    let own = priorities(std::process::id())[0].clone();
+    let asked = ["--nice", "11", "--ionice", "best-effort:6"];
+    for (options, expected) in [
+        (&asked[..], (11, "best-effort: prio 6".to_owned())),
+        (&["--nice", "12", "--ionice", "idle"], (12, "idle".to_owned())),
+        (&["--class", "scavenger"], (19, "idle".to_owned())),
+        (&[], own),
+    ] {
+        let command = with(scratch.thalweg(), ["cp", "--bwlimit", "1MB/s", "zero:1GB", "null:"]);
+        let mut job = Running::start(with(command, options));
+        let pid = job.pid();
+        // Its own threads are there, not only the first.
+        assert!(wait_until(LIMIT, || priorities(pid).len() > 3 || job.is_over()) && !job.is_over());
+        let found = priorities(pid);
+        assert!(found.len() > 3 && found.iter().all(|one| *one == expected), "{options:?}: {found:?}");
+        job.kill();
     }
 }
 

@@ -165,3 +165,64 @@ fn a_small_tree_is_counted_and_one_that_is_too_large_to_count_is_sampled() {
     assert_eq!((sampled["entries"].as_f64(), sampled["bytes"].as_f64()), (Some(1080.0), Some(10_000.0)));
     assert!(sampled["counted"].as_str().unwrap().contains("descents"), "{sampled}");
 }
+
+/// Asks, then copies; gives both answers.
+fn foretold(scratch: &Scratch, words: &[&str]) -> (Value, Value) {
+    let predicted = scratch.run([&["predict", "--json", "--no-measure"][..], words].concat());
+    let copied = scratch.run([&["cp", "--json"][..], words].concat());
+    assert!(copied.status.success(), "{copied:?}");
+    (last(&predicted), last(&copied)["prediction"].clone())
+}
+
+/// Each way is known apart from the others, and what was predicted before is what the copy is held against at its end.
+fn is_known_after_one_copy(scratch: &Scratch, first: &[&str], second: &[&str]) {
+    let (_, told) = foretold(scratch, first);
+    assert_eq!(told["missing"], "profile", "{first:?}: {told}");
+    let (before, after) = foretold(scratch, second);
+    for key in ["seconds", "low_s", "high_s"] {
+        let [before, after] =
+            [&before, &after].map(|said| said[key].as_f64().unwrap_or_else(|| panic!("{second:?}: {said}")));
+        // A copy counts what it moved, a question what is there.
+        assert!((before / after - 1.0).abs() < 0.05, "{second:?}: {key} {before}, then {after}");
+    }
+    assert_eq!(before["transfers"], 1, "{before}");
+    assert!(after["wrong"].is_string() && after["within"].is_boolean(), "{after}");
+}
+
+#[test]
+fn pushes_pulls_and_trees_of_small_files_are_predicted_and_compared() {
+    let scratch = Scratch::in_memory();
+    for number in 0..300 {
+        let below = scratch.path(&format!("here/small/{}", number % 7));
+        std::fs::create_dir_all(&below).unwrap();
+        std::fs::write(below.join(number.to_string()), noise(number, 700)).unwrap();
+    }
+    std::fs::create_dir_all(scratch.path("there")).unwrap();
+    std::fs::write(scratch.path("there/large"), noise(1, 24 << 20)).unwrap();
+    let daemon = scratch.daemon(&[("there", &scratch.path("there"))]);
+    let ticket = daemon.ticket.to_str().unwrap();
+    let here = |name: &str| scratch.path(name).display().to_string();
+    let (from, large) = (here("here/small"), daemon.place("there", "large"));
+    let pushes = ["one", "two"].map(|name| daemon.place("there", name));
+    let [push, again] = pushes.each_ref().map(|to| ["--ticket", ticket, &from, to]);
+    is_known_after_one_copy(&scratch, &push, &again);
+    let pulls = ["one", "two"].map(here);
+    let [pull, again] = pulls.each_ref().map(|to| ["--ticket", ticket, &large, to]);
+    is_known_after_one_copy(&scratch, &pull, &again);
+}
+
+/// Slow on purpose: what a byte costs is all there is to know.
+#[test]
+fn simulated_disks_are_learned_like_others() {
+    let scratch = Scratch::in_memory();
+    let disk = "sim:rate=25MB/s,size=32MiB";
+    is_known_after_one_copy(&scratch, &[disk, "null:"], &[disk, "null:"]);
+    let told = last(&scratch.run(["predict", "--json", "--no-measure", disk, "null:"]));
+    let bytes = told["terms"].as_array().unwrap().iter().find(|term| term["term"] == "bytes").expect("bytes");
+    // 32 MiB at 25 MB/s; two copies were measured, on a machine that may be held up.
+    assert!(bytes["seconds"].as_f64() > Some(0.9), "{told}");
+    let other = scratch.run(["predict", "--no-measure", "sim:rate=26MB/s,size=32MiB", "null:"]);
+    let words = String::from_utf8_lossy(&other.stdout).into_owned();
+    assert!(other.status.code() == Some(2) && words.contains("one copy"), "{other:?}");
+    assert!(!words.contains("thalweg probe"), "a probe refuses it: {words}");
+}

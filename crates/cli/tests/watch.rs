@@ -12,7 +12,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::chance::{Random, Struck, quick_or_torture, strikes, strikes_asked, struck};
+use support::chance::{Random, quick_or_torture, strikes, strikes_asked};
+use support::count::Count;
+use support::job::Running;
 use support::proxy::Proxy;
 use support::volume::{self, Volume};
 use support::{Scratch, wait_until};
@@ -311,6 +313,39 @@ fn a_directory_arrives_when_its_marker_is_there_and_a_pull_analyses_where_data_a
     assert_eq!(bench.log().len(), 2);
 }
 
+/// What a watch told with `--json`: when an item was done, and which.
+fn items_done(said: &[(Instant, String)]) -> Vec<(Instant, String)> {
+    let done = |(at, line): &(Instant, String)| {
+        let event: serde_json::Value = serde_json::from_str(line).ok()?;
+        (event["event"] == "item-done").then_some((*at, event["path"].as_str()?.to_owned()))
+    };
+    said.iter().filter_map(done).collect()
+}
+
+/// Into the count: after a strike a watch goes on with an item that was not done before, or begins anew with one that was.
+fn went_on(count: &mut Count, said: &[(Instant, String)]) {
+    let mut known = BTreeSet::new();
+    for (at, name) in items_done(said) {
+        let had = known.len() as u64;
+        count.stood(at, if known.insert(name) { had } else { 0 });
+    }
+}
+
+/// What the log says of how often each name was analysed, and whether each arrived as it is.
+fn count_items(bench: &Bench, count: &mut Count, names: &[String]) {
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    for line in bench.log() {
+        let name = line.split(' ').next().unwrap_or_default();
+        *times.entry(name.to_owned()).or_default() += 1;
+    }
+    let is_whole = |name: &str| {
+        let [given, came] =
+            [&bench.source, &bench.destination].map(|directory| std::fs::read(directory.join(name)).ok());
+        given.is_some() && given == came
+    };
+    count.items(names, &times, is_whole);
+}
+
 #[test]
 fn killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice() {
     let bench = Bench::new();
@@ -318,40 +353,27 @@ fn killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice() {
     let script = analysis(&bench.scratch, &format!("sleep 0.0$(($$ % 5))\n{LOG}"));
     let kills = strikes(50);
     let names: Vec<String> = (0..kills + 10).map(|number| format!("shot{number}")).collect();
-    let more = ["--on-arrival", script.to_str().unwrap(), "--jobs", "3"];
-    let mut written = names.iter();
+    let more = ["--json", "--on-arrival", script.to_str().unwrap(), "--jobs", "3"];
+    let mut count = Count::of("a watch", "items");
+    let (mut written, mut said) = (names.iter(), Vec::new());
     for _ in 0..kills {
-        let mut watch = start(bench.local(&more));
+        let mut watch = Running::start(bench.local(&more));
         if let Some(name) = written.next() {
             bench.put(name, &vec![7; chance.below(200_000) as usize]);
         }
         std::thread::sleep(Duration::from_millis(chance.below(400)));
-        watch.kill().unwrap();
-        watch.wait().unwrap();
+        let had = items_done(&said).len() + items_done(&watch.said()).len();
+        count.strike("the watch", !watch.is_over(), had as u64);
+        said.extend(watch.kill().said);
     }
     written.for_each(|name| bench.put(name, name.as_bytes()));
-    let (code, text) = ends(bench.local(&[&more[..], &["--idle-exit", "500ms"]].concat()));
-    assert_eq!(code, Some(0), "{text}");
-    let mut times: BTreeMap<String, u32> = BTreeMap::new();
-    for line in bench.log() {
-        *times.entry(line).or_default() += 1;
-    }
-    let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
-    assert!(twice.is_empty(), "analysed twice: {twice:?}");
-    assert_eq!(times.len(), names.len(), "{times:?}");
-    arrived_whole(&bench.source, &bench.destination, &names);
-    struck(
-        &format!("watch: {kills} kills of the watch; {} items arrived and were analysed once", names.len()),
-        &Struck {
-            kind: "a watch",
-            kills,
-            resumed: kills,
-            whole: names.len() as u64,
-            unit: "items",
-            lost: (names.len() - times.len()) as u64,
-            ..Struck::default()
-        },
-    );
+    let last = bench.local(&[&more[..], &["--idle-exit", "500ms"]].concat());
+    let ran = Running::start(last).end(LIMIT);
+    said.extend(ran.said.iter().cloned());
+    went_on(&mut count, &said);
+    count_items(&bench, &mut count, &names);
+    count.over();
+    ran.expect(0);
 }
 
 #[test]
@@ -472,20 +494,22 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
     let bench = Bench::new();
     let mut chance = Random::new("watch-keepers");
     let script = analysis(&bench.scratch, &format!("sleep 0.1\n{LOG}\nsleep 0.1"));
-    let daemon = bench.scratch.daemon(&[("data", &bench.source)]);
-    let proxy = Proxy::new(&daemon.address());
+    let mut daemon = bench.scratch.daemon(&[("data", &bench.source)]);
+    let address = daemon.address();
+    let proxy = Proxy::new(&address);
     let source = proxy.place("data", "");
     let ticket = daemon.ticket.to_str().unwrap().to_owned();
-    let more = ["--ticket", &ticket, "--jobs", "3", "--on-arrival", script.to_str().unwrap()];
+    let more = ["--json", "--ticket", &ticket, "--jobs", "3", "--on-arrival", script.to_str().unwrap()];
     let watch = |more: &[&str]| bench.watch(&source, bench.destination.to_str().unwrap(), more);
     let state = bench.scratch.path("client-state");
     // Of one run only one of both: who kills guard and keeper of the same run has nobody left who knows.
     let mut met: BTreeSet<String> = BTreeSet::new();
     let each = strikes(4);
-    // Keepers, watches, links: all of them are struck until the last is.
-    let mut strikes = [0; 3];
-    let mut names = Vec::new();
-    let mut running = start(watch(&more));
+    // Keepers, watches, daemons, links: all of them are struck until the last is.
+    let mut strikes = [0; 4];
+    let mut count = Count::of("a watch of what is far, and the keepers and guards of its runs", "items");
+    let (mut names, mut said, mut told) = (Vec::new(), Vec::new(), 0);
+    let mut running = Running::start(watch(&more));
     // As many keepers as that are met however slow the machine is.
     let is_asked = strikes_asked().is_some();
     let (wanted, begun) = (if is_asked { each } else { each / 2 }, Instant::now());
@@ -499,7 +523,9 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
         bench.put(&name, &vec![7; 1000 + chance.below(100_000) as usize]);
         names.push(name);
         std::thread::sleep(Duration::from_millis(chance.below(300)));
-        match chance.below(3) as usize {
+        let had = (told + items_done(&running.said()).len()) as u64;
+        let is_under_way = !running.is_over();
+        match chance.below(4) as usize {
             0 => {
                 let of_new_runs: Vec<(i32, String)> =
                     keepers(&state).into_iter().filter(|(_, record)| !met.contains(record)).collect();
@@ -510,45 +536,39 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
                 if kill(nix::unistd::Pid::from_raw(*pid), Signal::SIGKILL).is_ok() {
                     met.insert(record.clone());
                     strikes[0] += 1;
+                    count.strike("a keeper or guard", true, had);
                 }
             }
             1 => {
-                running.kill().unwrap();
-                running.wait().unwrap();
-                running = start(watch(&more));
                 strikes[1] += 1;
+                count.strike("the watch", is_under_way, had);
+                said.extend(running.kill().said);
+                told = items_done(&said).len();
+                running = Running::start(watch(&more));
+            }
+            2 => {
+                strikes[2] += 1;
+                count.strike("the daemon", is_under_way, had);
+                daemon.kill();
+                let exports = [("data", bench.source.as_path())];
+                daemon = bench.scratch.daemon_at(&address, &exports, &[], |command| command);
             }
             _ => {
-                proxy.cut();
-                strikes[2] += 1;
+                strikes[3] += 1;
+                count.strike("the link", proxy.cut() && is_under_way, had);
             }
         }
     }
     assert!(met.len() as u64 >= wanted, "only {} keepers were met", met.len());
-    running.kill().unwrap();
-    running.wait().unwrap();
-    let (code, text) = ends(watch(&[&more[..], &["--idle-exit", "1s"]].concat()));
-    assert_eq!(code, Some(0), "{text}");
-    analysed_once(&bench, &names);
-    arrived_whole(&bench.source, &bench.destination, &names);
+    said.extend(running.kill().said);
+    let last = Running::start(watch(&[&more[..], &["--idle-exit", "1s"]].concat()));
+    let ran = last.end(LIMIT);
+    said.extend(ran.said.iter().cloned());
+    went_on(&mut count, &said);
+    count_items(&bench, &mut count, &names);
+    count.over();
+    ran.expect(0);
     assert_eq!(keepers(&state), [], "nobody is left");
-    let [of_keepers, of_watches, cuts] = strikes;
-    struck(
-        &format!(
-            "watch: {of_keepers} kills of keepers or guards, {of_watches} of the watch, {cuts} cuts of the link; {} items \
-             arrived and were analysed once",
-            names.len()
-        ),
-        &Struck {
-            kind: "a watch, the keepers and guards of its runs, its link",
-            kills: of_keepers + of_watches,
-            cuts,
-            resumed: of_keepers + of_watches + cuts,
-            whole: names.len() as u64,
-            unit: "items",
-            ..Struck::default()
-        },
-    );
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub enum BenchCommand {
     Lag(RunArgs),
     /// Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)
     Slots(RunArgs),
+    /// Copies of several shapes, each predicted before: does it take as long, within the range?
+    Predict(RunArgs),
     /// A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)
     Storage(RunArgs),
     /// Make a result file of what another program measured: iperf3 --json, one run or several behind each other
@@ -85,6 +87,7 @@ impl BenchCommand {
             BenchCommand::Frames(args) => Some(("frames", args)),
             BenchCommand::Lag(args) => Some(("lag", args)),
             BenchCommand::Slots(args) => Some(("slots", args)),
+            BenchCommand::Predict(args) => Some(("predict", args)),
             BenchCommand::Storage(args) => Some(("storage", args)),
             BenchCommand::Import(_) | BenchCommand::Show(_) => None,
         }
@@ -124,9 +127,13 @@ pub struct RunArgs {
     /// Shares of packets that the emulated path loses; only `cca` and `path` take more than one
     #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = units::parse_share)]
     pub loss: Vec<f64>,
-    /// How long traffic flows, in `latency`, `streams`, `congest` and `slots`
+    /// How long traffic flows, in `latency`, `streams`, `congest`, `lag` and `slots`
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub time: Option<Duration>,
+    /// `lag`: how long the consumer of `spill` stands still, at most an hour [default: 5s]. The frames that are made meanwhile are 1 GiB
+    /// at most, or --budget
+    #[arg(long, value_name = "TIME", value_parser = parse_stall)]
+    pub stall: Option<Duration>,
     /// `storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the
     /// storage rule of 000 section III-D)
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
@@ -162,4 +169,12 @@ pub struct ShowResultArgs {
     /// Tell the cases as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+fn parse_stall(text: &str) -> Result<Duration, String> {
+    let time = units::parse_time(text)?;
+    match (Duration::from_millis(1)..=Duration::from_secs(3600)).contains(&time) {
+        true => Ok(time),
+        false => Err("from 1ms to an hour".to_owned()),
+    }
 }

@@ -114,7 +114,7 @@ pub struct CopyArgs {
     /// TCP connections (default: by round trip and cores)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub streams: Option<u16>,
-    /// Files in flight at once
+    /// Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)
     #[arg(long, value_name = "N", value_parser = parse_concurrency)]
     pub concurrency: Option<u32>,
     /// Chunks or packs of small files in flight in each stream (default: as many as the window takes)

@@ -38,7 +38,8 @@ pub struct ServeArgs {
     /// machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody's window is open
     #[arg(long, value_name = "RATE|measure", value_parser = parse_slot_rate)]
     pub slots: Option<SlotRate>,
-    /// Bytes of frames that all channels together may hold in memory
+    /// Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to
+    /// consumers (--window)
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
     pub frames_memory: u64,
     /// For clients that ask for TLS records.

@@ -83,6 +83,7 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
         rate_bits_per_s: args.rate,
         losses: args.loss.clone(),
         time: args.time,
+        stall: args.stall,
         target_bits_per_s: args.target,
         stop,
     };
@@ -150,6 +151,7 @@ fn described(results: &Results, written: Option<&Path>) -> Value {
                 "series": case[0].series, "parameters": case[0].parameters,
                 "rate_bits_per_s": of(|sample| sample.rate_bits_per_s()), "wall_s": of(|sample| sample.wall_s),
                 "void": case.iter().filter(|sample| sample.is_void()).count(),
+                "failed": case.iter().filter(|sample| sample.is_wrong()).count(),
             })
         })
         .collect();

@@ -205,6 +205,7 @@ impl Teller {
                 let text = format!("link is back after {:.1} s", after.as_secs_f64());
                 self.tell(&json!({"event": "link-up", "text": text}), || text.clone());
             }
+            Event::Note(text) => self.tell(&json!({"event": "note", "text": text}), || text.clone()),
             _ => {}
         })
     }

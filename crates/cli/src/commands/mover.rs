@@ -41,8 +41,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 const COMES_BACK: Duration = Duration::from_secs(3);
 /// Time for the client's first line.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for what was received to be put away at the end.
-const CONCLUDE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A bridge of which one direction has ended lives so long, at most.
 const HALF_OPEN: Duration = Duration::from_secs(60);
 /// Read and written at once in a bridge; a channel of ssh has packets of 32 KiB.
@@ -107,10 +105,6 @@ pub fn mover(args: &MoverArgs) -> Result<Exit> {
 
     serve(&host, &listening, &stdin, reached_at.theirs, &ended);
     listening.stop();
-    let until = Instant::now() + CONCLUDE_TIMEOUT;
-    while host.is_at_work() && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(10));
-    }
     Ok(Exit::Done)
 }
 

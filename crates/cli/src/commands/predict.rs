@@ -81,7 +81,8 @@ impl Said<'_> {
                 "nothing is known of {} on this way yet, so no time can be said: {size}. {}",
                 term.name(),
                 match term {
-                    Term::Bytes => "To learn it: `thalweg probe`, or a copy.",
+                    Term::Bytes if self.told.is_real => "To learn it: `thalweg probe`, or a copy.",
+                    Term::Bytes => "To learn it: one copy.",
                     _ => "To learn it: one copy of such files.",
                 }
             )),

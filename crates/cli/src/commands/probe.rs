@@ -1,5 +1,7 @@
 //! `thalweg probe`: which stage of a way is the narrowest, before anything is moved.
 //!
+//! What comes when, and how long it may take, is in `course`; `stand` and `run` do it.
+//!
 //! 1. Each part alone, on the side that does it: read, digest, encrypt; decrypt, verify, write and sync.
 //! 2. In company, by real transfers over the real link: noise to nowhere, the source to nowhere, noise to the destination,
 //!    the source to the destination (002, section VI-C.2). Each gets so much time and is stopped then.
@@ -24,9 +26,11 @@ use thalweg_lab::probe::{self, Finding, Measurements, Rate, svg};
 use thalweg_mover::basin::terms::{self, Passage};
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::model::history::Probed;
+use thalweg_mover::model::history::{Moved, Observed, Probed};
 use thalweg_mover::run::copy::{From, To};
 use thalweg_wire::path::Escaped;
+
+mod course;
 
 mod stand;
 
@@ -93,7 +97,16 @@ pub fn remembered(measured: &Measurements, finding: &Finding) -> Probed {
         let passage = Passage { last_s: seconds, seconds, ..Passage::default() };
         (terms::taken(evidence, &passage), evidence.bytes as f64, evidence.entries as f64)
     });
+    let observed = measured.evidence.as_ref().zip(measured.passage).map(|(evidence, passage)| {
+        let moved = Moved {
+            bytes: evidence.bytes as f64,
+            first_bytes: passage.first_bytes as f64,
+            entries: evidence.entries as f64,
+        };
+        Observed::of(&terms::taken(evidence, &passage), &moved, false)
+    });
     Probed {
+        observed,
         stages: finding
             .rows
             .iter()

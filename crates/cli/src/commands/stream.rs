@@ -194,6 +194,12 @@ impl Teller {
                 }
                 return;
             }
+            Event::Stands(path, bytes) if self.json => {
+                return tell(self.is_stdout, &events::stands(path, *bytes));
+            }
+            Event::Stands(path, bytes) if self.verbose && *bytes > 0 => {
+                ("stands", format!("{path}: goes on behind {} bytes", units::count(*bytes)))
+            }
             Event::Slot(held) if self.json => return tell(self.is_stdout, &slots::taken_event(held)),
             Event::Slot(held) => ("slot", slots::taken_line(held)),
             Event::LinkLost(why) => ("link-lost", format!("link lost: {why}; trying again")),

@@ -1,146 +1,139 @@
 //! Kills, cuts and restarts at random moments: each frame is delivered once, or named once.
 
-use crate::support::chance::{Random, Struck, strikes, struck};
+use crate::support::chance::{Random, strikes};
+use crate::support::count::Count;
 use crate::support::job::{Running, with};
 use crate::support::proxy::Proxy;
-use crate::support::{Daemon, Scratch, noise, wait_until};
-use crate::{Got, LIMIT, by, command, drain, frame, push_all, receiver, sender, stand, status, told};
+use crate::support::{noise, wait_until};
+use crate::{LIMIT, Tally, by, command, drain, frame, push_all, receiver, sender, stand, status, told};
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_client::frames::{
-    ChannelWishes, Delivery, FramePolicy, HeldLevel, NewFrame, ReceiverWishes, SenderWishes,
+    ChannelWishes, Delivery, FramePolicy, HeldLevel, NewFrame, ReceiverWishes, Sender, SenderWishes,
 };
 
 const BYTES: usize = 20_000;
 
-/// Pushes while a daemon is killed and begun again; what the consumer got in the end.
-fn through_restarts(wishes: SenderWishes, policy: FramePolicy, row: &str, strikes: u64) -> (Got, u64) {
-    let mut random = Random::new(row);
-    let (scratch, daemon) = stand();
-    let (address, place) = (daemon.address(), daemon.place("data", "x"));
-    let channel = wishes.channel;
-    let taker = receiver(&scratch, &place, ReceiverWishes { channel, ..by(policy) });
-    let maker = sender(&scratch, &place, "m", wishes);
-    let frames = 60 * strikes;
-    let got = std::thread::scope(|scope| {
-        let taken = scope.spawn(|| drain(&taker, BYTES));
-        let striker =
-            scope.spawn(|| strike(&scratch, daemon, &address, &scratch.path("export"), &mut random, strikes));
-        for sequence in 0..frames {
-            push_all(&maker, "m", sequence, sequence + 1, BYTES);
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        // A hub that holds frames in memory is not killed behind the last of them.
-        let _daemon = striker.join().expect("no panic");
-        maker.finish(Some(LIMIT)).expect("an end");
-        taken.join().expect("no panic")
-    });
-    (got, frames)
+/// How far both ends are.
+#[derive(Default)]
+struct Far {
+    /// What is pushed next, and what comes next.
+    pushes: AtomicU64,
+    comes: AtomicU64,
+    /// No more is to be pushed.
+    is_over: AtomicBool,
 }
 
-fn strike(
-    scratch: &Scratch,
-    daemon: Daemon,
-    address: &str,
-    export: &Path,
-    random: &mut Random,
-    strikes: u64,
-) -> Daemon {
-    let mut daemon = daemon;
-    for _ in 0..strikes {
-        std::thread::sleep(Duration::from_millis(100 + random.below(500)));
-        daemon.kill();
-        daemon = scratch.daemon_at(address, &[("data", export)], &[], |command| command);
+impl Far {
+    /// Pushes until it is over; how many.
+    fn push(&self, maker: &Sender, pause: Duration) -> u64 {
+        let mut sequence = 0;
+        while !self.is_over.load(Ordering::Acquire) {
+            push_all(maker, "m", sequence, sequence + 1, BYTES);
+            sequence += 1;
+            self.pushes.store(sequence, Ordering::Release);
+            std::thread::sleep(pause);
+        }
+        sequence
     }
-    daemon
+
+    /// Rests before a strike; before every other one, as chance has it, until what was pushed only after the strike before has come:
+    /// else most would meet what is down already.
+    fn rest(&self, random: &mut Random, given: Option<&u64>, most_ms: u64) {
+        if let Some(given) = given
+            && random.below(2) == 0
+        {
+            wait_until(Duration::from_secs(20), || self.comes.load(Ordering::Acquire) > *given);
+        }
+        std::thread::sleep(Duration::from_millis(50 + random.below(most_ms)));
+    }
+
+    /// Strikes, by `how`, which says whether there was anything to be struck; what had been pushed at that moment.
+    fn strike(&self, count: &mut Count, of: &'static str, how: impl FnOnce() -> bool) -> u64 {
+        let (had, given) = (self.comes.load(Ordering::Acquire), self.pushes.load(Ordering::Acquire));
+        // Told as what it was when it is known: the moment is the one before.
+        count.strike(of, true, had);
+        if !how() {
+            count.missed();
+        }
+        given
+    }
+}
+
+/// Pushes while a daemon is killed and begun again; how many frames were named as lost.
+fn through_restarts(wishes: SenderWishes, (row, kind): (&str, &'static str)) -> u64 {
+    let (mut random, strikes) = (Random::new(row), strikes(3));
+    let (scratch, daemon) = stand();
+    let (address, place, export) = (daemon.address(), daemon.place("data", "x"), scratch.path("export"));
+    let channel = wishes.channel;
+    let taker = receiver(&scratch, &place, ReceiverWishes { channel, ..by(FramePolicy::Block) });
+    let maker = sender(&scratch, &place, "m", wishes);
+    let far = Far::default();
+    let mut count = Count::of(kind, "frames");
+    let (tally, given, frames) = std::thread::scope(|scope| {
+        let taken = scope.spawn(|| Tally::to_the_end(&taker, BYTES, &far.comes));
+        let striker = scope.spawn(|| {
+            let (mut daemon, mut given) = (daemon, Vec::new());
+            for _ in 0..strikes {
+                far.rest(&mut random, given.last(), 500);
+                given.push(far.strike(&mut count, "the hub", || true));
+                daemon.kill();
+                daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+            }
+            // A hub that holds frames in memory is not killed behind the last of them.
+            far.is_over.store(true, Ordering::Release);
+            (daemon, given)
+        });
+        let frames = far.push(&maker, Duration::from_millis(20));
+        let (_daemon, given) = striker.join().expect("no panic");
+        maker.finish(Some(LIMIT)).expect("an end");
+        (taken.join().expect("no panic"), given, frames)
+    });
+    tally.count(count, &given, frames)
 }
 
 #[test]
 fn durable_frames_outlive_kills_of_their_hub_and_come_exactly_once() {
     let channel = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
     let wishes = SenderWishes { channel, level: HeldLevel::Durable, ..SenderWishes::default() };
-    let strikes = strikes(3);
-    let (got, frames) = through_restarts(wishes, FramePolicy::Block, "frames durable", strikes);
-    assert_eq!((got.count("m"), got.lost.len()), (frames, 0));
-    struck(
-        &format!("frames durable: {strikes} kills of the hub; {frames} frames came, each once, in order"),
-        &Struck {
-            kind: "frames, the hub of a recorded channel",
-            kills: strikes,
-            resumed: strikes,
-            whole: frames,
-            unit: "frames",
-            lost: frames - got.count("m"),
-            ..Struck::default()
-        },
-    );
+    let named = through_restarts(wishes, ("frames durable", "frames, the hub of a recorded channel"));
+    assert_eq!(named, 0, "they were durable");
 }
 
 #[test]
 fn frames_in_the_memory_of_a_hub_that_is_killed_are_delivered_or_named() {
-    let strikes = strikes(3);
-    let (got, frames) =
-        through_restarts(SenderWishes::default(), FramePolicy::Block, "frames memory", strikes);
-    let (came, lost) = (got.count("m"), got.lost_frames());
-    assert_eq!(came + lost, frames);
-    struck(
-        &format!(
-            "frames memory: {strikes} kills of the hub; of {frames} frames {came} came, once each, and {lost} were named"
-        ),
-        &Struck {
-            kind: "frames, the hub of a channel in memory",
-            kills: strikes,
-            resumed: strikes,
-            whole: frames,
-            unit: "frames",
-            named: lost,
-            lost: frames - came - lost,
-            ..Struck::default()
-        },
-    );
+    through_restarts(SenderWishes::default(), ("frames memory", "frames, the hub of a channel in memory"));
 }
 
 #[test]
 fn cuts_of_the_link_lose_nothing_and_double_nothing() {
-    let mut random = Random::new("frames cuts");
+    let (mut random, strikes) = (Random::new("frames cuts"), strikes(6));
     let (scratch, daemon) = stand();
     let proxy = Proxy::new(&daemon.address());
     let place = proxy.place("data", "x");
     let taker = receiver(&scratch, &place, by(FramePolicy::Block));
     let maker = sender(&scratch, &place, "m", SenderWishes::default());
-    let strikes = strikes(6);
-    let frames = 40 * strikes;
-    let came = std::thread::scope(|scope| {
-        let taken = scope.spawn(|| drain(&taker, BYTES));
+    let far = Far::default();
+    let mut count = Count::of("frames, the link", "frames");
+    let (tally, given, frames) = std::thread::scope(|scope| {
+        let taken = scope.spawn(|| Tally::to_the_end(&taker, BYTES, &far.comes));
         let pushed = scope.spawn(|| {
-            for sequence in 0..frames {
-                push_all(&maker, "m", sequence, sequence + 1, BYTES);
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            maker.finish(Some(LIMIT)).expect("an end")
+            let frames = far.push(&maker, Duration::from_millis(5));
+            maker.finish(Some(LIMIT)).expect("an end");
+            frames
         });
+        let mut given = Vec::new();
         for _ in 0..strikes {
-            std::thread::sleep(Duration::from_millis(50 + random.below(200)));
-            proxy.cut();
+            far.rest(&mut random, given.last(), 200);
+            given.push(far.strike(&mut count, "the link", || proxy.cut()));
         }
-        pushed.join().expect("no panic");
-        let got = taken.join().expect("no panic");
-        assert_eq!((got.count("m"), got.lost.len()), (frames, 0));
-        got.count("m")
+        far.is_over.store(true, Ordering::Release);
+        let frames = pushed.join().expect("no panic");
+        (taken.join().expect("no panic"), given, frames)
     });
-    struck(
-        &format!("frames cuts: {strikes} cuts of the link; {frames} frames came, each once, in order"),
-        &Struck {
-            kind: "frames, the link",
-            cuts: strikes,
-            resumed: strikes,
-            whole: frames,
-            unit: "frames",
-            lost: frames - came,
-            ..Struck::default()
-        },
-    );
+    assert_eq!(tally.count(count, &given, frames), 0, "no hub was gone");
 }
 
 #[test]

@@ -1,9 +1,16 @@
 //! Clients that are who they say they are, and lie about everything else: each costs its own session, and no other.
 
+use crate::support::Scratch;
 use crate::support::peer::{Heard, HostileClient, SOON, Stream, digest_of, terms};
-use crate::{LIMIT, by, drain, push_all, receiver, sender, stand, status};
+use crate::{LIMIT, by, drain, how, os, push_all, receiver, sender, small, stand, status};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use thalweg_client::frames::{ChannelWishes, FramePolicy, SenderWishes};
+use std::time::Instant;
+use thalweg_client::frames::{
+    ChannelWishes, Delivery, FramePolicy, NewFrame, ReceiverWishes, Sender, SenderWishes,
+};
+use thalweg_mover::event::{Event, Events};
+use thalweg_mover::failure::FailureKind;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
     Direction, FrameHead, FrameRole, FrameTerms, FramesMessage, HeldLevel, Item, Message, Open, Place,
@@ -222,4 +229,63 @@ fn openings_that_make_no_sense_are_refused() {
     push_all(&honest, "m", 0, 3, 100);
     honest.finish(Some(LIMIT)).expect("an end");
     assert_eq!(drain(&receiver(&scratch, &place, by(FramePolicy::Block)), 100).count("m"), 3);
+}
+
+#[test]
+fn windows_of_all_producers_together_stay_within_the_memory_of_the_hub() {
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let memory = ["--frames-memory", "16MiB"];
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &export)], &memory, |command| command);
+    let place = daemon.place("data", "x");
+    let taker =
+        receiver(&scratch, &place, ReceiverWishes { channel: small(1 << 20), ..by(FramePolicy::Block) });
+    let notes = Arc::new(AtomicUsize::new(0));
+    let open = |number: usize| {
+        let heard = notes.clone();
+        let events: Events = Arc::new(move |event| {
+            heard.fetch_add(usize::from(matches!(event, Event::Note(_))), Ordering::Relaxed);
+        });
+        let producer = Some(format!("m{number}"));
+        let wishes = SenderWishes { producer, channel: small(1 << 20), events, ..SenderWishes::default() };
+        Sender::open(os(&place).as_os_str(), how(&daemon.ticket), wishes)
+    };
+    // Each asks for 64 MiB, and gets what there is.
+    let mut makers = Vec::new();
+    let refused = loop {
+        match open(makers.len()) {
+            Ok(maker) => makers.push(maker),
+            Err(failure) => break failure,
+        }
+        assert!(makers.len() < 256, "more windows than there is memory for");
+    };
+    assert_eq!(refused.kind, FailureKind::Busy, "{refused}");
+    assert!(refused.cause.contains("--window") && refused.cause.contains("--frames-memory"), "{refused}");
+    assert!(makers.len() >= 10 && notes.load(Ordering::Relaxed) > makers.len(), "{} makers", makers.len());
+    for maker in &makers {
+        maker.push(NewFrame { payload: vec![7; 1000].into(), ..NewFrame::default() }, Some(LIMIT)).unwrap();
+    }
+    let last = makers.pop().unwrap();
+    last.finish(Some(LIMIT)).unwrap();
+    drop(last);
+    // What it had is there for another.
+    let until = Instant::now() + LIMIT;
+    let again = loop {
+        match open(1000) {
+            Ok(maker) => break maker,
+            Err(failure) => assert!(Instant::now() < until, "{failure}"),
+        }
+    };
+    makers.push(again);
+    let (all, mut came) = (makers.len(), 0);
+    makers.iter().for_each(|maker| drop(maker.finish(Some(LIMIT)).unwrap()));
+    loop {
+        match taker.next(Some(LIMIT)).unwrap() {
+            Some(Delivery::Frame(_)) => came += 1,
+            Some(Delivery::End(_)) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(came, all, "one of each but the last to come");
 }

@@ -11,6 +11,9 @@ mod passing;
 
 mod beside;
 
+/// Hubs in the consumer's process.
+mod own_hub;
+
 /// Consumers that are slow.
 mod policies;
 
@@ -30,7 +33,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use support::count::Count;
 use support::job::Ran;
 use support::{Daemon, Scratch, noise};
 use thalweg_client::fars::{How, SshOptions};
@@ -163,6 +168,73 @@ impl Got {
     /// How many were named.
     pub fn lost_frames(&self) -> u64 {
         self.lost.iter().map(|(_, first, end)| end - first).sum()
+    }
+}
+
+/// What a consumer got of one producer, counted and not judged.
+#[derive(Default, Debug)]
+pub struct Tally {
+    /// Sequences, and how often each was delivered.
+    pub delivered: BTreeMap<u64, u32>,
+    /// The same of those that were named as lost.
+    pub named: BTreeMap<u64, u32>,
+    /// Frames with another content than was pushed, and what came out of its turn.
+    pub foreign: u64,
+    /// What was delivered or named, in order, and when.
+    pub seen: Vec<(Instant, u64)>,
+    /// Why it ended, if not by the end.
+    pub failed: Option<String>,
+}
+
+impl Tally {
+    /// Takes what comes, until the end, a failure or far too long. `next`: what is to come next, for who strikes meanwhile.
+    pub fn to_the_end(receiver: &Receiver, bytes: usize, next: &AtomicU64) -> Tally {
+        let (mut tally, until) = (Tally::default(), Instant::now() + LIMIT * 2);
+        loop {
+            if Instant::now() > until {
+                tally.failed = Some("no end".to_owned());
+            }
+            if tally.failed.is_some() {
+                return tally;
+            }
+            match receiver.next(Some(Duration::from_millis(200))) {
+                Err(failure) => tally.failed = Some(failure.to_string()),
+                Ok(Some(Delivery::End(_))) => return tally,
+                Ok(Some(Delivery::Frame(frame))) => {
+                    let is_it = *frame.payload == *content(&frame.producer, frame.sequence, bytes);
+                    tally.foreign += u64::from(!is_it);
+                    tally.comes(frame.sequence, frame.sequence + 1, next);
+                    *tally.delivered.entry(frame.sequence).or_default() += 1;
+                }
+                Ok(Some(Delivery::Lost(lost))) => {
+                    tally.comes(lost.first, lost.end, next);
+                    (lost.first..lost.end).for_each(|lost| *tally.named.entry(lost).or_default() += 1);
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
+    fn comes(&mut self, first: u64, end: u64, next: &AtomicU64) {
+        // What is missing in between is found by its sequence.
+        self.foreign += u64::from(first < next.load(Ordering::Acquire));
+        self.seen.push((Instant::now(), first));
+        if end > first + 1 {
+            self.seen.push((Instant::now(), end - 1));
+        }
+        next.store(end, Ordering::Release);
+    }
+
+    /// Into the count of its story; `given`: what had been pushed at each strike. How many were named as lost.
+    #[track_caller]
+    pub fn count(&self, mut count: Count, given: &[u64], frames: u64) -> u64 {
+        count.went_on(given, &self.seen);
+        count.foreign += self.foreign;
+        count.numbered(frames, &self.delivered, &self.named);
+        let named = count.named;
+        count.over();
+        assert_eq!(self.failed, None);
+        named
     }
 }
 

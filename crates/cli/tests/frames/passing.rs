@@ -337,6 +337,8 @@ fn a_consumer_may_have_the_hub_in_its_own_process() {
     let address = || thalweg_mover::link::ticket::Ticket::read(&ticket).ok()?.addresses.into_iter().next();
     assert!(wait_until(LIMIT, || address().is_some()));
     let place = format!("tw://{}/hub/scan", address().unwrap());
+    let kept = scratch.path("ticket that was");
+    std::fs::copy(&ticket, &kept).unwrap();
     let push = ["frames", "push", input.to_str().unwrap(), &place, "--frame-bytes", "100000", "--json"];
     let push = with(scratch.thalweg(), push);
     let pushed = Running::start(with(push, ["--ticket", ticket.to_str().unwrap()])).end(LIMIT).expect(0);
@@ -349,8 +351,9 @@ fn a_consumer_may_have_the_hub_in_its_own_process() {
         (&place.as_str().into(), &ticket.to_str().into())
     );
     assert!(std::fs::read(got.join("frames-000000.raw")).unwrap() == content);
-    // It is gone with its consumer, and what is no name is none.
-    let late = with(scratch.thalweg(), ["frames", "status", &place, "--ticket", ticket.to_str().unwrap()]);
+    // It is gone with its consumer, and so is its ticket; what is no name is none.
+    assert!(!ticket.exists());
+    let late = with(scratch.thalweg(), ["frames", "status", &place, "--ticket", kept.to_str().unwrap()]);
     Running::start(late).end(LIMIT).expect(3);
     let bad = ["frames", "pull", "tw://x/y/z", "null:", "--hub", hub.to_str().unwrap()];
     Running::start(with(scratch.thalweg(), bad)).end(LIMIT).expect(1);

@@ -2,7 +2,8 @@
 
 use super::*;
 use thalweg_wire::message::{
-    FlowBegin, FlowMark, FlowMessage as F, FlowStand, FlowTerms, Origin, Rhythm, SlotAsk, SlotWish, Until,
+    FlowBegin, FlowMark, FlowMessage as F, FlowStand, FlowTerms, Origin, Rhythm, SlotAsk, SlotWish, Terms,
+    Until,
 };
 
 fn flow_terms() -> FlowTerms {
@@ -377,4 +378,61 @@ fn slots_are_bounded_and_belong_to_who_took_them() {
     assert!(matches!(ask_slot(&mut client, 1001, SlotAsk::Leave([7; 16])), Some(Ok(None))));
     assert!(daemon.is_alive());
     assert!(!scratch.server_log().contains("panicked"), "{}", scratch.server_log());
+}
+
+/// Of each stream.
+const CHUNKS_EACH: u64 = 128;
+
+/// The most that the daemon was seen to let come ahead of what it reads, by so many new streams of one push that asked for the
+/// largest window that there is; each sends as much as lets a window grow.
+fn windows_seen(client: &mut HostileClient, into: &str, streams: u16) -> u32 {
+    let open = push("data", into);
+    let job_key = [into.len() as u8; 16];
+    let wide = Terms { window_bytes: Some(limits::WINDOW_BYTES_MAX), job_key, ..open.terms.clone() };
+    client.open(Open { terms: wide, ..open }).expect("the push is opened");
+    let (chunk, chunks) = (vec![7; CHUNK as usize], u64::from(streams) * CHUNKS_EACH);
+    let bytes = chunks * CHUNK;
+    offer_and_hear_want(client, vec![file(0, "large", bytes)]);
+    let (mut most, mut number) = (0, 0);
+    // They stand until the end: who has many streams has no more than who has one.
+    let mut standing = Vec::new();
+    for stream in 0..streams {
+        let mut stream = client.stream(stream);
+        for _ in 0..CHUNKS_EACH {
+            assert!(stream.segment(0, number * CHUNK, &chunk, bytes));
+            number += 1;
+            let info = thalweg_sys::socket::tcp_info(stream.writer.fd()).expect("what the kernel says");
+            most = most.max(info.send_window_bytes);
+        }
+        standing.push(stream);
+    }
+    let acknowledged = client
+        .line
+        .hear_some(AT_ONCE, |message| matches!(message, Message::Transfer(_, T::Ack(..))).then_some(()));
+    assert!(acknowledged.is_some(), "it is taken all the same");
+    for stream in &standing {
+        let info = thalweg_sys::socket::tcp_info(stream.writer.fd()).expect("what the kernel says");
+        most = most.max(info.send_window_bytes);
+    }
+    most
+}
+
+#[test]
+fn who_asks_for_a_large_window_beside_slots_gets_no_more_than_they_leave() {
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon_with(&[("data", &scratch.path("export"))], &["--slots", "100Mbit/s"]);
+    let begin = || HostileClient::begin(&daemon.ticket, &daemon.address());
+    let mut owner = begin();
+    let wish = SlotWish {
+        rhythm: Rhythm::Bursts { period_micros: 1_000_000, bytes: 1000 },
+        deadline_micros: 5_000_000,
+        ready_ago_micros: 0,
+        guard_micros: 0,
+    };
+    let taken = ask_slot(&mut owner, 1, SlotAsk::Take { wish, instead: None });
+    assert!(matches!(taken, Some(Ok(Some(Reply::Slot(_))))), "{taken:?}");
+    let beside = windows_seen(&mut begin(), "beside", 3);
+    // Twice four of the largest segments that the loopback has: more than what the slots of this line leave.
+    assert!(beside <= 2 * 4 * 65_536, "{beside} bytes: asking for a window gets it beside slots too");
 }

@@ -28,6 +28,7 @@ pub fn all(directory: &Path) -> Vec<PathBuf> {
         ("lag", emulated(), lags()),
         ("slots", emulated(), slots()),
         ("storage", PathKind::Disk, storage()),
+        ("predict", PathKind::Loopback, predictions()),
         ("path", emulated(), path()),
         ("something new", PathKind::Loopback, latency()),
         ("iperf3", PathKind::Foreign { to: "dtn.example.org".into(), rtt_s: Some(0.02) }, foreign()),
@@ -305,6 +306,18 @@ fn lags() -> Vec<Sample> {
                     0.02 + rtt,
                     "s",
                 ));
+            }
+        }
+    }
+    samples
+}
+
+fn predictions() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for (shape, rate) in [("fast everything", GBIT), ("thin link", GBIT / 10.0)] {
+        for (series, off) in [("by a probe", 0.3), ("by earlier copies", 0.1)] {
+            for sample in runs(series, 64 << 20, rate, &[("shape", shape.into())]) {
+                samples.push(sample.measured("off_by", off, "1").measured("in_range", 1.0, "1"));
             }
         }
     }

@@ -1,9 +1,11 @@
 //! Programs at both ends of pipes that are killed at random moments: what was delivered is the beginning of the whole, or
 //! the whole; what was durable stays so; the next attempt goes on.
 
-use crate::support::chance::{Random, Struck, strikes, struck};
-use crate::support::{Scratch, assert_no_litter, finish, noise};
-use crate::{command, mark};
+use crate::support::chance::{Random, strikes};
+use crate::support::count::{Count, stands};
+use crate::support::job::{Running, with};
+use crate::support::{Scratch, assert_no_litter, noise};
+use crate::{LIMIT, command, mark};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -22,6 +24,11 @@ fn kill(child: &mut Child) {
     child.wait().unwrap();
 }
 
+/// Whether it was still there to be killed.
+fn was_there(child: &mut Child) -> bool {
+    child.try_wait().unwrap().is_none()
+}
+
 #[test]
 fn a_producer_killed_at_any_moment_leaves_the_beginning_of_what_the_next_one_says() {
     let mut random = Random::new("stream producer");
@@ -32,54 +39,47 @@ fn a_producer_killed_at_any_moment_leaves_the_beginning_of_what_the_next_one_say
     let (from, to) = (scratch.path("from"), export.join("x"));
     let content = noise(1, BYTES);
     std::fs::write(&from, &content).unwrap();
-    let (mut before, mut marked) = (0, 0);
+    let (mut before, mut marked, mut last_code) = (0, 0, None);
+    let mut count = Count::of("a stream of a pipe, its producer", "bytes");
     let strikes = strikes(5);
     for strike in 0..=strikes {
         let is_last = strike == strikes;
         let mut producer = producer(&from);
-        let mut stream = command(&scratch);
-        stream.args(["-", &daemon.place("data", "x")]).stdin(producer.stdout.take().unwrap());
-        let stream = stream.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stream = with(command(&scratch), ["--json", "-", &daemon.place("data", "x")]);
+        stream.stdin(producer.stdout.take().unwrap()).stdout(Stdio::piped());
+        let (job, _) = Running::start_as(stream);
         if !is_last {
             std::thread::sleep(Duration::from_millis(random.below(700)));
+            let had = if to.exists() { mark(&scratch, &to).0 } else { 0 };
+            // Where this one went on belongs to the strike before.
+            stands(&job.said()).into_iter().for_each(|(at, from)| count.stood(at, from));
+            count.strike("the producer", was_there(&mut producer), had);
             kill(&mut producer);
         }
-        let output = finish(stream);
-        let said = String::from_utf8_lossy(&output.stderr);
-        let there = std::fs::read(&to).unwrap_or_default();
-        assert!(content.starts_with(&there), "{said}");
-        assert!(there.len() >= before, "{} bytes of {before}: {said}", there.len());
-        // Who said less than the one before said is told so, and nothing that stands is cut.
-        match output.status.code() {
-            Some(0) => {}
-            code => assert!(!is_last && matches!(code, Some(2..=5)), "{code:?}: {said}"),
+        let ran = job.end(LIMIT);
+        if is_last {
+            stands(&ran.said).into_iter().for_each(|(at, from)| count.stood(at, from));
         }
-        before = there.len();
+        let said = &ran.stderr;
+        let there = std::fs::read(&to).unwrap_or_default();
+        count.foreign += u64::from(!content.starts_with(&there));
+        count.looked(1, u64::from(there.len() < before));
+        // Who said less than the one before said is told so, and nothing that stands is cut.
+        let may_be = ran.code == Some(0) || !is_last && matches!(ran.code, Some(2..=5));
+        assert!(may_be, "{:?}: {said}", ran.code);
+        (before, last_code) = (there.len(), ran.code);
         // What was told to be durable of an attempt that ended badly stays so in the next.
         if to.exists() {
             let (now, _) = mark(&scratch, &to);
-            assert!(now >= marked && now as usize <= there.len(), "{now} of {marked}: {said}");
+            count.looked(1, u64::from(now < marked || now as usize > there.len()));
             marked = now;
         }
         let _ = producer.wait();
     }
-    assert_eq!(before, BYTES);
+    count.bytes(&content, &std::fs::read(&to).unwrap_or_default());
+    count.over();
+    assert_eq!(last_code, Some(0));
     assert_no_litter(&export);
-    struck(
-        &format!(
-            "stream producer: {strikes} kills; the mark never went back, what is there is the beginning of what was said, in \
-             the end the whole"
-        ),
-        &Struck {
-            kind: "a stream of a pipe, its producer",
-            kills: strikes,
-            resumed: strikes,
-            whole: BYTES as u64,
-            unit: "bytes",
-            lost: (BYTES - before) as u64,
-            ..Struck::default()
-        },
-    );
 }
 
 #[test]
@@ -92,6 +92,7 @@ fn a_consumer_killed_at_any_moment_got_the_beginning_and_the_next_gets_the_whole
     let content = noise(2, 4 << 20);
     std::fs::write(export.join("x"), &content).unwrap();
     let out = scratch.path("out");
+    let mut count = Count::of("a stream into a pipe, its consumer", "bytes");
     let strikes = strikes(5);
     for strike in 0..=strikes {
         // A slow one, but for the last.
@@ -101,45 +102,30 @@ fn a_consumer_killed_at_any_moment_got_the_beginning_and_the_next_gets_the_whole
             "while dd bs=20000 count=1 2>/dev/null; do sleep 0.01; done"
         };
         let sink = std::fs::File::create(&out).unwrap();
-        let mut stream = command(&scratch);
-        let stream =
-            stream.args([&daemon.place("data", "x"), "-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut stream = stream.spawn().unwrap();
-        let mut consumer = Command::new("sh");
-        consumer.args(["-c", read]).stdin(stream.stdout.take().unwrap()).stdout(sink);
-        let spawned = consumer.spawn().unwrap();
-        // It holds an end of the pipe as well.
-        drop(consumer);
-        let mut consumer = spawned;
+        let (taken, given) = std::io::pipe().unwrap();
+        let mut stream = with(command(&scratch), ["--json", &daemon.place("data", "x"), "-"]);
+        stream.stdin(Stdio::null()).stdout(given);
+        let (job, _) = Running::start_as(stream);
+        let mut consumer = Command::new("sh").args(["-c", read]).stdin(taken).stdout(sink).spawn().unwrap();
         if strike < strikes {
             std::thread::sleep(Duration::from_millis(random.below(500)));
+            stands(&job.said()).into_iter().for_each(|(at, from)| count.stood(at, from));
+            let had = std::fs::metadata(&out).unwrap().len();
+            count.strike("the consumer", was_there(&mut consumer), had);
             kill(&mut consumer);
         }
-        let output = finish(stream);
+        let ran = job.end(LIMIT);
         let _ = consumer.wait();
-        let said = String::from_utf8_lossy(&output.stderr);
         let got = std::fs::read(&out).unwrap();
-        assert!(content.starts_with(&got), "{said}");
+        count.foreign += u64::from(!content.starts_with(&got));
         if strike == strikes {
-            assert!(output.status.success() && got.len() == content.len(), "{said}");
-        } else if output.status.success() {
+            stands(&ran.said).into_iter().for_each(|(at, from)| count.stood(at, from));
+            count.bytes(&content, &got);
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        } else if ran.code == Some(0) {
             // All of it was in the pipe before the consumer was killed.
-            assert!(content.len() - got.len() <= 1 << 20, "{} bytes: {said}", got.len());
+            assert!(content.len() - got.len() <= 1 << 20, "{} bytes: {}", got.len(), ran.stderr);
         }
     }
-    let came = std::fs::read(&out).unwrap();
-    struck(
-        &format!(
-            "stream consumer: {strikes} kills; what each got is the beginning of the whole, the last one the whole"
-        ),
-        &Struck {
-            kind: "a stream into a pipe, its consumer",
-            kills: strikes,
-            resumed: strikes,
-            whole: content.len() as u64,
-            unit: "bytes",
-            lost: (content.len() - came.len()) as u64,
-            ..Struck::default()
-        },
-    );
+    count.over();
 }

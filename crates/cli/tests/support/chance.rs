@@ -67,37 +67,6 @@ pub fn strikes_asked() -> Option<u64> {
     std::env::var("THALWEG_STRIKES").ok().and_then(|text| text.parse().ok())
 }
 
-/// What was struck how often, and what became of what had to come through.
-#[derive(Debug, Default)]
-pub struct Struck {
-    /// Of what the story is.
-    pub kind: &'static str,
-    /// Processes that were killed, and links that were cut.
-    pub kills: u64,
-    pub cuts: u64,
-    /// Strikes after which it went on, to the end that was asked for.
-    pub resumed: u64,
-    /// What had to come, in which unit.
-    pub whole: u64,
-    pub unit: &'static str,
-    /// Of it: what was named as lost; what a consumer that was killed had taken and not put away; what is neither here nor
-    /// named.
-    pub named: u64,
-    pub in_hand: u64,
-    pub lost: u64,
-}
-
-/// Says what was struck, and what held: in words, and in numbers for `cargo xtask torture --kills --out`.
-pub fn struck(what: &str, numbers: &Struck) {
-    let Struck { kind, kills, cuts, resumed, whole, unit, named, in_hand, lost } = numbers;
-    let counted = serde_json::json!({
-        "kind": kind, "kills": kills, "cuts": cuts, "resumed": resumed, "whole": whole, "unit": unit, "named": named,
-        "in_hand": in_hand, "lost": lost,
-    });
-    say(&format!("struck: {what}"));
-    say(&format!("counted: {counted}"));
-}
-
 /// A line on the real stderr: a skipped test must not look like one that passed.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");

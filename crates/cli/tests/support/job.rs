@@ -5,9 +5,10 @@ use super::wait_until;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A program that runs. It is killed when this goes.
@@ -15,8 +16,12 @@ pub struct Running {
     child: Option<Child>,
     stdout: Option<std::thread::JoinHandle<String>>,
     stderr: Option<std::thread::JoinHandle<String>>,
+    said: Said,
     pub started: Instant,
 }
+
+/// Lines of stdout and stderr, and when each came.
+type Said = Arc<Mutex<Vec<(Instant, String)>>>;
 
 /// A program that ended.
 #[derive(Debug)]
@@ -25,28 +30,42 @@ pub struct Ran {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
+    /// Lines of both, and when each came.
+    pub said: Vec<(Instant, String)>,
     pub took: Duration,
 }
 
 impl Running {
     pub fn start(mut command: Command) -> Running {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Running::start_as(command).0
+    }
+
+    /// The same with a pipe into it.
+    pub fn fed(mut command: Command) -> (Running, ChildStdin) {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let (running, stdin) = Running::start_as(command);
+        (running, stdin.expect("a pipe"))
+    }
+
+    /// The same with stdin and stdout as the command has them.
+    pub fn start_as(mut command: Command) -> (Running, Option<ChildStdin>) {
         let started = Instant::now();
-        let mut child = command.spawn().expect("the program starts");
-        fn reader(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
-            std::thread::spawn(move || {
-                let mut bytes = Vec::new();
-                let _ = from.read_to_end(&mut bytes);
-                String::from_utf8_lossy(&bytes).into_owned()
-            })
-        }
-        let stdout = child.stdout.take().map(reader);
-        let stderr = child.stderr.take().map(reader);
-        Running { child: Some(child), stdout, stderr, started }
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("the program starts");
+        let said = Said::default();
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().map(|from| reader(from, said.clone()));
+        let stderr = child.stderr.take().map(|from| reader(from, said.clone()));
+        (Running { child: Some(child), stdout, stderr, said, started }, stdin)
     }
 
     pub fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// Lines of stdout and stderr so far, and when each came.
+    pub fn said(&self) -> Vec<(Instant, String)> {
+        self.said.lock().unwrap().clone()
     }
 
     pub fn is_over(&mut self) -> bool {
@@ -80,8 +99,25 @@ impl Running {
         let text = |thread: Option<std::thread::JoinHandle<String>>| {
             thread.map(|thread| thread.join().unwrap_or_default()).unwrap_or_default()
         };
-        Ran { code: status.code(), stdout: text(self.stdout.take()), stderr: text(self.stderr.take()), took }
+        let (stdout, stderr) = (text(self.stdout.take()), text(self.stderr.take()));
+        let said = std::mem::take(&mut *self.said.lock().unwrap());
+        Ran { code: status.code(), stdout, stderr, said, took }
     }
+}
+
+/// Reads all there is, line by line.
+fn reader(from: impl Read + Send + 'static, said: Said) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let (mut from, mut all) = (BufReader::new(from), Vec::new());
+        loop {
+            let begun = all.len();
+            if from.read_until(b'\n', &mut all).unwrap_or(0) == 0 {
+                return String::from_utf8_lossy(&all).into_owned();
+            }
+            let line = String::from_utf8_lossy(&all[begun..]).into_owned();
+            said.lock().unwrap().push((Instant::now(), line));
+        }
+    })
 }
 
 impl Drop for Running {

@@ -3,6 +3,8 @@
 
 pub mod chance;
 
+pub mod count;
+
 pub mod group;
 
 pub mod job;

@@ -124,11 +124,11 @@ impl Proxy {
         self.shared.refuses.store(on, Ordering::Relaxed);
     }
 
-    /// Ends all connections that stand.
-    pub fn cut(&self) {
-        for socket in self.shared.connections.lock().unwrap().drain(..) {
-            let _ = socket.shutdown(Shutdown::Both);
-        }
+    /// Ends all connections that stand; whether there was one.
+    pub fn cut(&self) -> bool {
+        let mut connections = self.shared.connections.lock().unwrap();
+        // One that has ended cannot be shut down.
+        connections.drain(..).filter(|socket| socket.shutdown(Shutdown::Both).is_ok()).count() > 0
     }
 
     /// Lies `times` times, about every `distance` bytes of each connection.

@@ -8,9 +8,12 @@ use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_cli::args::frames::FramesPullArgs;
 use thalweg_client::fars::How;
@@ -19,8 +22,10 @@ use thalweg_client::frames::{
     self, ConsumerReport, Delivery, Frame, FramePolicy, Hub, HubWishes, LossReason, LostRange, Receiver,
     ReceiverWishes, SetReport, reason_name,
 };
-use thalweg_mover::failure::{self, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Stop;
+use thalweg_sys::Dir;
+use thalweg_wire::path::Escaped;
 
 /// Between two looks whether it shall stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -52,7 +57,7 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
         link: link_settings(&args.link),
         events: teller.events(),
     };
-    let own = args.hub.as_deref().map(|directory| OwnHub::start(directory, args)).transpose()?;
+    let mut own = args.hub.as_deref().map(|directory| OwnHub::start(directory, args)).transpose()?;
     let (place, how) = match &own {
         Some(own) => (own.place.clone(), own.how(args, places)),
         None => (args.place.clone(), args.link.how(places)),
@@ -60,7 +65,10 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
     let began = Instant::now();
     let receiver = Receiver::open(&place, how, wishes)?;
     // Now that who pushes finds somebody who takes.
-    own.iter().for_each(|own| own.tell(teller));
+    if let Some(own) = &mut own {
+        own.tell(teller);
+        own.look(teller)?;
+    }
     let mut sets = 0;
     let ended = loop {
         if stop.is_asked() {
@@ -106,25 +114,56 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
     Ok(exit)
 }
 
-/// A hub of this process.
+/// A hub of this process, with a directory that is no other's meanwhile. Its ticket goes with it: nobody else has these keys.
 struct OwnHub {
     /// It ends with the value.
-    _hub: Hub,
+    hub: Arc<Hub>,
+    channel: String,
     place: OsString,
     ticket: PathBuf,
+    looking: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
+    /// Held as long as the directory is ours.
+    _lock: thalweg_sys::File,
 }
+
+/// Between two looks whether the log can be written.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Names in the hub's directory.
+const TICKET: &str = "ticket";
+const SPILL: &str = "spill";
 
 impl OwnHub {
     fn start(directory: &Path, args: &FramesPullArgs) -> Result<OwnHub> {
         let name = args.place.to_str().unwrap_or_default();
-        let (spill, ticket) = (directory.join("spill"), directory.join("ticket"));
+        let (spill, ticket) = (directory.join(SPILL), directory.join(TICKET));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&spill);
         made.map_err(|error| failure::of_io("make the hub's directory", &error))?;
+        let lock = OwnHub::take(directory)?;
         let mut wishes = HubWishes::new(&spill, &ticket);
         wishes.listen = args.listen.iter().cloned().chain(wishes.listen).take(1).collect();
-        let hub = Hub::start(&wishes)?;
+        let hub = Arc::new(Hub::start(&wishes)?);
         let place = hub.place(name)?;
-        Ok(OwnHub { _hub: hub, place, ticket })
+        Ok(OwnHub { hub, channel: name.to_owned(), place, ticket, looking: None, _lock: lock })
+    }
+
+    /// Takes the directory, and removes what one that was killed left in it: a ticket that leads nowhere would be taken for ours.
+    fn take(directory: &Path) -> Result<thalweg_sys::File> {
+        let of_io = |error: std::io::Error| failure::of_io("take the hub's directory", &error);
+        let held = Dir::open(directory).map_err(of_io)?;
+        let lock = held.as_file().map_err(of_io)?;
+        if !lock.lock_exclusive().map_err(of_io)? {
+            let cause =
+                format!("another `frames pull --hub` has {}", Escaped(directory.as_os_str().as_bytes()));
+            return Err(Failure::new(FailureKind::Busy, "take the hub's directory", cause));
+        }
+        let unfinished = format!(".{TICKET}.");
+        for entry in held.entries().map_err(of_io)? {
+            let name = entry.map_err(of_io)?.name;
+            if name == TICKET.as_bytes() || name.starts_with(unfinished.as_bytes()) {
+                held.remove_file(&name).map_err(of_io)?;
+            }
+        }
+        Ok(lock)
     }
 
     fn how(&self, args: &FramesPullArgs, places: &Places) -> How {
@@ -137,6 +176,31 @@ impl OwnHub {
         teller.tell(&event, || format!("frames are taken at {place}, from who has {ticket}"));
     }
 
+    /// Tells when the log cannot be written, and when it can again: producers are held up, and who takes frames sees none.
+    fn look(&mut self, teller: Teller) -> Result<()> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (hub, channel, over) = (self.hub.clone(), self.channel.clone(), is_over.clone());
+        let work = move || {
+            let mut told = None;
+            while !over.load(Ordering::Acquire) {
+                let now = hub.spill_trouble(&channel);
+                if now != told {
+                    let text = match &now {
+                        Some(why) => format!("the spill log cannot be written, producers wait: {why}"),
+                        None => "the spill log can be written again".to_owned(),
+                    };
+                    teller.tell(&json!({"event": "note", "text": text}), || text.clone());
+                    told = now;
+                }
+                std::thread::park_timeout(LOOK_EVERY);
+            }
+        };
+        let thread = std::thread::Builder::new().name("hub".into()).spawn(work);
+        let thread = thread.map_err(|error| failure::of_io("start a thread", &error))?;
+        self.looking = Some((is_over, thread));
+        Ok(())
+    }
+
     /// Waits until producers that finished have heard that they did, and are gone: but for who hangs, at once.
     fn see_off(&self, args: &FramesPullArgs, places: &Places) {
         let until = Instant::now() + FAREWELL;
@@ -147,6 +211,17 @@ impl OwnHub {
         while Instant::now() < until && is_somebody_there() {
             std::thread::sleep(SEE_OFF_EVERY);
         }
+    }
+}
+
+impl Drop for OwnHub {
+    fn drop(&mut self) {
+        if let Some((is_over, thread)) = self.looking.take() {
+            is_over.store(true, Ordering::Release);
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.ticket);
     }
 }
 

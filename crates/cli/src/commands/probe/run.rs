@@ -1,13 +1,15 @@
 //! One transfer of so much time.
 
 use super::STALL;
-use super::stand::{Stand, WAY};
+use super::course::WAY;
+use super::stand::Stand;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_lab::probe::Rate;
 use thalweg_mover::basin::Evidence;
+use thalweg_mover::basin::terms::Passage;
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
@@ -29,8 +31,8 @@ const SLICE: Duration = Duration::from_millis(250);
 /// Between two looks at a transfer.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
-/// What a transfer did.
-pub(super) type Way = Result<(Rate, Evidence)>;
+/// What a transfer did, and when its content came, if it came to its end.
+pub(super) type Way = Result<(Rate, Evidence, Option<Passage>)>;
 
 /// One transfer of so much time.
 pub(super) struct Run<'a> {
@@ -39,6 +41,7 @@ pub(super) struct Run<'a> {
     to: To,
     wishes: Wishes,
     time: Duration,
+    at_most: Option<Duration>,
 }
 
 impl<'a> Run<'a> {
@@ -77,7 +80,7 @@ impl<'a> Run<'a> {
             ..Wishes::default()
         };
         let time = Duration::from_secs_f64(stand.seconds * WAY);
-        Run { stand, from, to, wishes, time }
+        Run { stand, from, to, wishes, time, at_most: None }
     }
 
     /// The same with other settings, and for another time.
@@ -87,9 +90,9 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// The same in chunks of so many bytes, which are counted when they are whole.
-    pub(super) fn in_chunks_of(mut self, bytes: u64) -> Run<'a> {
-        self.wishes.asked.chunk_bytes = Some(bytes);
+    /// The same, stopped after so long in any case, what is dialled and opened first included.
+    pub(super) fn at_most(mut self, time: Duration) -> Run<'a> {
+        self.at_most = Some(time);
         self
     }
 
@@ -113,6 +116,7 @@ impl<'a> Run<'a> {
             time = time.max(ACCOUNTS);
         }
         let patience = if self.is_kept() { time.mul_f64(PATIENT) } else { time };
+        let started = Instant::now();
         let meter: Arc<Meter> = Arc::default();
         let last: Arc<Mutex<Option<Evidence>>> = Arc::default();
         let told = last.clone();
@@ -144,7 +148,8 @@ impl<'a> Run<'a> {
                 // A way on which nothing arrives at all.
                 let is_stuck =
                     began.is_none() && series.began.is_some_and(|at| at.elapsed() > STALL + patience);
-                if is_late || is_stuck || self.stand.stop.load(Ordering::Acquire) {
+                let is_over = self.at_most.is_some_and(|most| started.elapsed() > most);
+                if is_late || is_stuck || is_over || self.stand.stop.load(Ordering::Acquire) {
                     stop.stop();
                 }
             }
@@ -166,7 +171,7 @@ impl<'a> Run<'a> {
                     high_bits_per_s: even.high_bits_per_s * scale,
                     ..whole
                 };
-                Ok((rate, report.evidence))
+                Ok((rate, report.evidence, Some(report.passage)))
             }
             Ok(_) => Err(Failure::new(FailureKind::Unsupported, "probe", "there is no content to move")),
             Err(failure) if failure.kind == FailureKind::Stopped => {
@@ -175,7 +180,7 @@ impl<'a> Run<'a> {
                 match last {
                     Some(evidence) if bytes > 0 => {
                         let rate = Rate::of_series(bytes, seconds, streams(&evidence), &series.rates);
-                        Ok((rate, evidence))
+                        Ok((rate, evidence, None))
                     }
                     _ => {
                         let cause = "too little arrived in the time there was: --seconds gives it more";

@@ -1,7 +1,8 @@
-//! What is measured of a way, and in which order.
+//! What measures a way: parts by who has them, transfers by the link.
 
 use super::STALL;
-use super::run::{ENDLESS, Run, Way};
+use super::course::{Alone, Course, Hands, Side, Transfer};
+use super::run::{Run, Way};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_client::job::Job;
 use thalweg_client::predict::path;
-use thalweg_lab::probe::{Measurements, Parts, Rate, Reading, Ways};
+use thalweg_lab::probe::{Measurements, Rate};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -19,31 +20,6 @@ use thalweg_mover::run::client::{Client, LinkSettings};
 use thalweg_mover::run::copy::{From, To, Wishes};
 use thalweg_wire::limits;
 use thalweg_wire::message::{Measured, Part, Place, Question, Reply};
-
-/// Shares of the time: a transfer, a disk alone, a CPU alone. Together with what begins and ends them: one.
-pub(super) const WAY: f64 = 0.145;
-const DISK: f64 = 0.095;
-const CPU: f64 = 0.025;
-/// Moved by each transfer that is compared, at most; and at least, so that all streams have something to do.
-const WAY_BYTES_MAX: u64 = 2 << 30;
-const WAY_BYTES_MIN: u64 = 16 << 20;
-/// Where the least would take longer than this, it is less, down to [`SLOW_WAY_BYTES_MIN`].
-const SLOW_WAY_SECONDS: f64 = 3.0;
-const SLOW_WAY_BYTES_MIN: u64 = 1 << 20;
-/// A transfer that is compared is to come to its end: it may take so many times what its parts let expect.
-const LATE: f64 = 3.0;
-/// Chunks that each stream is to get across for their number to say something, and bytes of one where these were too large.
-const CHUNKS_MIN: u64 = 8;
-const FINE_CHUNK_BYTES: u64 = limits::CHUNK_BYTES_MIN;
-/// Rounds of the four transfers that are compared, at most.
-const ROUNDS_MAX: u32 = 5;
-
-/// A side of the way.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Source,
-    Destination,
-}
 
 /// Everything that measuring needs.
 pub struct Stand<'a> {
@@ -94,83 +70,14 @@ impl<'a> Stand<'a> {
         path(self.job, self.client.as_ref())
     }
 
-    /// Measures all of it.
+    /// Measures all of it, in [`super::course::at_most`] however slow the way is.
     ///
     /// # Errors
     /// `Stopped`; what could not be measured is in the result.
     pub fn measure(&self) -> Result<Measurements> {
-        let read = self.alone(Side::Source, Part::Read, DISK)?;
-        if let Err(failure) = &read
-            && matches!(failure.kind, FailureKind::NotFound | FailureKind::Usage)
-        {
-            return Err(failure.clone());
-        }
-        let digest = self.alone(Side::Source, Part::Digest, CPU)?;
-        let encrypt = self.sealing(Side::Source, Part::Seal)?;
-        let decrypt = self.sealing(Side::Destination, Part::Open)?;
-        let verify = self.alone(Side::Destination, Part::Digest, CPU)?;
-        let written = self.alone(Side::Destination, Part::Write, DISK)?;
-        let sync = rate_of(&written);
-        let write = rate_of(&written.clone().map(|measured| Measured { sync_nanos: 0, ..measured }));
-
-        let mut evidence_without_ends = None;
-        let wire = self.noted(self.wire(), &mut evidence_without_ends)?;
-        let no_source = why_missing(&read);
-        let (measured_read, read) = (read.clone(), rate_of(&read));
-        let no_destination = why_missing(&written);
-        // The same bytes in each, so that what begins and ends them weighs the same; enough for most of the time.
-        let rates = [&read, &sync, &wire].into_iter().filter_map(|reading| reading.rate());
-        let slowest = rates.map(|rate| rate.bits_per_s).fold(f64::INFINITY, f64::min);
-        let bytes = way_bytes(slowest, self.seconds * WAY).min(self.whole_source(&read));
-        let time = way_time(bytes, slowest, self.seconds * WAY);
-        // In files as large as those of the source: what files cost at the destination is to be the same.
-        let files = measured_read.as_ref().map_or(1, |read| read.items.max(1));
-        let file_bytes = read.rate().map_or(bytes, |rate| (rate.bytes / files).max(1));
-        let noise = From::Noise(bytes, file_bytes);
+        let hands = Real { stand: self, began: Instant::now() };
         let (from, to) = (&self.job.from, &self.job.to);
-        let ways = [
-            ("noise to nowhere, as long", noise.clone(), To::Null, None),
-            ("the source to nowhere", from.clone(), To::Null, no_source.clone()),
-            ("noise to the destination", noise, to.clone(), no_destination.clone()),
-            ("the source to the destination", from.clone(), to.clone(), no_source.or(no_destination)),
-        ];
-        let mut rounds: [Vec<Rate>; 4] = Default::default();
-        let mut reasons: [Option<String>; 4] = Default::default();
-        let mut evidence = None;
-        let began = Instant::now();
-        let in_all = Duration::from_secs_f64(self.seconds * WAY * 3.0);
-        // Interleaved, so that what drifts favours none.
-        for round in 0..ROUNDS_MAX {
-            for (at, (what, from, to, missing)) in ways.iter().enumerate() {
-                if let Some(why) = missing.as_ref().or(reasons[at].as_ref()) {
-                    reasons[at] = Some(why.clone());
-                    continue;
-                }
-                match self.way(what, from.clone(), to.clone(), bytes, time)? {
-                    Ok((rate, seen)) => {
-                        rounds[at].push(rate);
-                        if at == 3 {
-                            evidence = Some(seen);
-                        }
-                    }
-                    Err(failure) => reasons[at] = Some(failure.to_string()),
-                }
-            }
-            // Another round only if there is time for one like it.
-            if began.elapsed() * (round + 2) / (round + 1) > in_all {
-                break;
-            }
-        }
-        let mut readings = rounds.iter().zip(reasons).map(|(rounds, why)| match rounds.is_empty() {
-            true => Reading::missing(why.unwrap_or_default()),
-            false => Reading::Rate(Rate::of_rounds(rounds)),
-        });
-        let [without_ends, without_destination, without_source, full] =
-            std::array::from_fn(|_| readings.next().unwrap_or_else(|| Reading::missing("not tried")));
-        let parts =
-            Parts { read, digest: rate_of(&digest), encrypt, decrypt, verify: rate_of(&verify), write, sync };
-        let ways = Ways { wire, without_ends, without_destination, without_source, full };
-        Ok(Measurements { parts, ways, evidence_without_ends, evidence })
+        Course { from, to, is_linked: self.client.is_some(), seconds: self.seconds }.run(&hands)
     }
 
     /// The source to the destination as a transfer with these settings, at most so many bytes; stopped after twice the
@@ -186,7 +93,7 @@ impl<'a> Stand<'a> {
         change: impl FnOnce(&mut Wishes),
     ) -> Result<Result<(Rate, Evidence)>> {
         let run = Run::new(self, self.job.from.clone(), self.job.to.clone(), bytes_max).with(time, change);
-        self.settled(words, &run)
+        Ok(self.settled(words, &run)?.map(|(rate, evidence, _)| (rate, evidence)))
     }
 
     fn say(&self, text: &str) {
@@ -203,31 +110,9 @@ impl<'a> Stand<'a> {
         }
     }
 
-    /// Bytes of the source, if reading came to its end.
-    fn whole_source(&self, read: &Reading) -> u64 {
-        let is_whole = |rate: &&Rate| rate.seconds < self.seconds * DISK * 0.9;
-        read.rate().filter(is_whole).map_or(u64::MAX, |rate| rate.bytes)
-    }
-
-    fn noted(&self, way: Result<Way>, evidence: &mut Option<Evidence>) -> Result<Reading> {
-        Ok(match way? {
-            Ok((rate, seen)) => {
-                *evidence = Some(seen);
-                Reading::Rate(rate)
-            }
-            Err(failure) => Reading::missing(failure),
-        })
-    }
-
-    fn sealing(&self, side: Side, part: Part) -> Result<Reading> {
-        match self.client {
-            Some(_) => Ok(rate_of(&self.alone(side, part, CPU)?)),
-            None => Ok(Reading::missing("on one machine nothing is encrypted")),
-        }
-    }
-
     /// One part alone. The outer error ends the probe, the inner one is told.
-    fn alone(&self, side: Side, part: Part, share: f64) -> Result<Result<Measured>> {
+    fn alone(&self, asked: Alone) -> Result<Result<Measured>> {
+        let Alone { side, part, time, at_most } = asked;
         self.check_stopped()?;
         let what = match part {
             Part::Read => "read",
@@ -237,14 +122,13 @@ impl<'a> Stand<'a> {
             Part::Write => "write, sync",
         };
         self.say(&format!("{what} alone"));
-        let time = Duration::from_secs_f64(self.seconds * share);
         let far = match (&self.job.from, &self.job.to, side) {
             (From::Far(_, places), _, Side::Source) => places.first(),
             (_, To::Far(_, place), Side::Destination) => Some(place),
             _ => None,
         };
         if let Some((client, place)) = self.client.as_ref().zip(far) {
-            return Ok(ask(client, place, part, time, self.streams));
+            return Ok(ask(client, place, part, (time, at_most), self.streams));
         }
         let path = match (&self.job.from, &self.job.to, side) {
             (From::Local(paths), _, Side::Source) => paths.first().cloned().unwrap_or_default(),
@@ -260,22 +144,8 @@ impl<'a> Stand<'a> {
             threads: self.streams,
             cipher: LinkSettings::default().cipher,
         };
-        Ok(measure::measure(asked, &|| self.stop.load(Ordering::Acquire)))
-    }
-
-    /// Noise to nowhere. What counts are whole chunks: on a way so slow that each stream gets few of them across in the time,
-    /// again in small ones. The outer error ends the probe, the inner one is told.
-    fn wire(&self) -> Result<Way> {
-        let run = || Run::new(self, From::Noise(ENDLESS, ENDLESS), To::Null, ENDLESS);
-        let usual = self.settled("noise to nowhere", &run())?;
-        let is_enough = usual.as_ref().is_ok_and(|(rate, evidence)| {
-            rate.bytes >= u64::from(evidence.streams.max(1)) * CHUNKS_MIN * plan::CHUNK_BYTES
-        });
-        if is_enough {
-            return Ok(usual);
-        }
-        let fine = run().in_chunks_of(FINE_CHUNK_BYTES);
-        Ok(self.settled("noise to nowhere, in small chunks", &fine)?.or(usual))
+        let until = Instant::now() + at_most;
+        Ok(measure::measure(asked, &|| self.stop.load(Ordering::Acquire) || Instant::now() >= until))
     }
 
     fn settled(&self, what: &str, run: &Run<'_>) -> Result<Way> {
@@ -285,44 +155,45 @@ impl<'a> Stand<'a> {
         self.check_stopped()?;
         Ok(result)
     }
+}
 
-    /// A transfer. The outer error ends the probe, the inner one is told.
-    fn way(&self, what: &str, from: From, to: To, bytes_max: u64, time: Duration) -> Result<Way> {
-        self.settled(what, &Run::new(self, from, to, bytes_max).with(time, |_| ()))
+/// Measures what it is asked to.
+struct Real<'a> {
+    stand: &'a Stand<'a>,
+    began: Instant,
+}
+
+impl Hands for Real<'_> {
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn alone(&self, asked: Alone) -> Result<Result<Measured>> {
+        self.stand.alone(asked)
+    }
+
+    fn transfer(&self, asked: Transfer) -> Result<Way> {
+        let Transfer { what, from, to, bytes_max, chunk_bytes, time, at_most } = asked;
+        let run = Run::new(self.stand, from, to, bytes_max).with(time, |wishes| {
+            wishes.asked.chunk_bytes = chunk_bytes;
+        });
+        self.stand.settled(what, &run.at_most(at_most))
     }
 }
 
-/// What each transfer that is compared moves: enough for most of its share of the time by the slowest part, and on a slow
-/// way for longer, within bounds.
-fn way_bytes(slowest_bits_per_s: f64, seconds: f64) -> u64 {
-    let within = |seconds: f64| (slowest_bits_per_s / 8.0 * seconds) as u64;
-    let least = within(SLOW_WAY_SECONDS).clamp(SLOW_WAY_BYTES_MIN, WAY_BYTES_MIN);
-    within(seconds * 0.8).clamp(least, WAY_BYTES_MAX)
-}
-
-/// How long it may take until it is stopped: its share, or until it has come to its end, if that can be expected.
-fn way_time(bytes: u64, slowest_bits_per_s: f64, seconds: f64) -> Duration {
-    let expected = bytes as f64 * 8.0 / slowest_bits_per_s.max(1.0);
-    Duration::from_secs_f64((expected * LATE).min(SLOW_WAY_SECONDS * LATE).max(seconds))
-}
-
-fn why_missing(measured: &Result<Measured>) -> Option<String> {
-    measured.as_ref().err().map(Failure::to_string)
-}
-
-fn rate_of(measured: &Result<Measured>) -> Reading {
-    match measured {
-        Ok(measured) if measured.bytes > 0 => Reading::Rate(Rate::of_part(measured)),
-        Ok(_) => Reading::missing("nothing was done in the time there was"),
-        Err(failure) => Reading::missing(failure),
-    }
-}
-
-fn ask(client: &Client, place: &Place, part: Part, time: Duration, threads: u16) -> Result<Measured> {
+/// What a far side measures in so much time, waited for so long.
+fn ask(
+    client: &Client,
+    place: &Place,
+    part: Part,
+    (time, at_most): (Duration, Duration),
+    threads: u16,
+) -> Result<Measured> {
     let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).clamp(1, limits::MEASURE_MILLIS_MAX);
     let threads = threads.clamp(1, limits::MEASURE_THREADS_MAX);
     let mut measured = None;
-    for reply in client.ask(Question::Measure { place: place.clone(), part, millis, threads })? {
+    let question = Question::Measure { place: place.clone(), part, millis, threads };
+    for reply in client.ask(question)?.within(at_most) {
         match reply? {
             Reply::Measured(said) => measured = Some(said),
             _ => {
@@ -343,26 +214,4 @@ fn stop_on_signals(stop: &Arc<AtomicBool>) -> Result<()> {
         registered.map_err(|error| failure::of_io("listen for signals", &error))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn transfers_over_a_slow_way_come_to_their_ends_in_a_bounded_time() {
-        let share = 4.0 * WAY;
-        for megabits in [0.1, 1.0, 10.0, 50.0, 200.0, 1e3, 1e5] {
-            let bytes = way_bytes(megabits * 1e6, share);
-            let expected = bytes as f64 * 8.0 / (megabits * 1e6);
-            let time = way_time(bytes, megabits * 1e6, share).as_secs_f64();
-            assert!((share..=SLOW_WAY_SECONDS * LATE).contains(&time), "{megabits}: {time}");
-            // Below some megabits a second the least takes longer.
-            assert!(expected <= SLOW_WAY_SECONDS || bytes == SLOW_WAY_BYTES_MIN, "{megabits}: {expected}");
-            assert!(time >= expected || bytes == SLOW_WAY_BYTES_MIN, "{megabits}: {time} of {expected}");
-        }
-        assert_eq!(way_bytes(200e6, share), WAY_BYTES_MIN);
-        assert_eq!(way_bytes(f64::INFINITY, share), WAY_BYTES_MAX);
-        assert_eq!(way_time(WAY_BYTES_MAX, f64::INFINITY, share).as_secs_f64(), share);
-    }
 }

@@ -8,7 +8,7 @@ use thalweg_sys::socket;
 use thalweg_wire::limits;
 use thalweg_wire::message::Direct;
 
-/// Files at once matter only where there are so many.
+/// Files at once matter only where so many travel in chunks.
 const ENTRIES_MIN: u64 = 64;
 /// Of chunks a trial says something if each stream has so many of them: what comes late at its end is a thirtieth then.
 const CHUNKS_MIN: u64 = 16;
@@ -97,12 +97,17 @@ impl Knobs {
             let chunks = CHUNK_BYTES.iter().copied().filter(|bytes| *bytes <= most);
             add(What::Chunk, chunks.map(Step::Number).collect());
         }
-        if entries >= ENTRIES_MIN {
+        let in_chunks = plan::files_in_chunks(entries, bytes, now.segment_bytes.value);
+        if in_chunks >= ENTRIES_MIN {
             add(What::Concurrency, numbers(CONCURRENCY));
         }
         add(What::Depth, numbers(DEPTHS).into_iter().chain([Step::Unbounded]).collect());
-        if entries < ENTRIES_MIN {
-            let why = format!("a trial moves {}: it matters from {ENTRIES_MIN} on", units::entries(entries));
+        if in_chunks < ENTRIES_MIN {
+            let why = format!(
+                "a trial moves {}: it matters from {ENTRIES_MIN} on that are more than a request of {}",
+                units::entries(entries),
+                units::size(now.segment_bytes.value.into())
+            );
             knobs.left_out.push((What::Concurrency.name(), why));
         }
         if !has_chunks {
@@ -306,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_knob_turns_what_its_name_says_and_what_was_found_is_started_with() {
-        let knobs = Knobs::of(true, false, &now(None), &Tuned::default(), (1 << 30, 1000));
+        let knobs = Knobs::of(true, false, &now(None), &Tuned::default(), (2 << 30, 1000));
         assert!(knobs.left_out.is_empty());
         let start: Setting = knobs.ladders().iter().map(|ladder| ladder.start).collect();
         assert_eq!(knobs.found(&start, &now(None), 8_000_000), None);
@@ -352,11 +357,21 @@ mod tests {
             (Some(16), Direct::On, Direct::Off)
         );
         // A search that goes on from there begins there, and finds its way back.
-        let again = Knobs::of(true, false, &now(Some(found.clone())), &found, (1 << 30, 1000));
+        let again = Knobs::of(true, false, &now(Some(found.clone())), &found, (2 << 30, 1000));
         let begins: Setting = again.ladders().iter().map(|ladder| ladder.start).collect();
         assert_eq!(again.words(&begins), knobs.words(&setting));
         let back = with(&again, &begins, "depth", "what the window takes");
         assert_eq!(again.found(&back, &now(None), 8_000_000).expect("it differs").depth, None);
+    }
+
+    #[test]
+    fn files_at_once_are_not_tried_where_they_are_small() {
+        let tried = |bytes, entries| {
+            let knobs = Knobs::of(true, false, &now(None), &Tuned::default(), (bytes, entries));
+            names(&knobs).contains(&"concurrency")
+        };
+        assert!(tried(2 << 30, 1000) && tried(65 << 20, 64));
+        assert!(!tried(1 << 30, 100_000) && !tried(1 << 30, 63) && !tried(0, 0));
     }
 
     #[test]
