@@ -38,6 +38,8 @@ mod peers;
 
 pub mod record;
 
+pub mod rows;
+
 mod network;
 
 mod copies;

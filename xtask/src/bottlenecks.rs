@@ -2,14 +2,20 @@
 //!
 //! Each is copied twice: with the bottleneck, and without it under the same other limits. The first is judged; the times
 //! of both give the true factor. Figures go to stdout as JSON lines and to stderr as a table. Long, and as root: not in CI.
+//! It fails if fewer than [`NAMED_AT_LEAST`] of a hundred are named, or fewer than [`CLOSE_AT_LEAST`] with their factor.
 //!
 //! With `--probe`: whether `thalweg probe` names the stage under the same throttles, before anything is copied.
 
+use crate::bench::page::{Goal, number, shown};
+use crate::bench::record;
+use crate::bench::rows::{self, Rows};
 use crate::tools;
 use anyhow::{Result, ensure};
 use scenarios::{Scenario, Throttle};
-use serde_json::json;
+use serde_json::{Value, json};
 use stand::{Deed, Stand};
+use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::path::PathBuf;
 
 mod scenarios;
@@ -35,23 +41,69 @@ pub struct Args {
     #[arg(long)]
     probe: bool,
     /// Fewer stages named truly are a failure
-    #[arg(long, value_name = "PERCENT", default_value_t = 95)]
+    #[arg(long, value_name = "PERCENT", default_value_t = NAMED_AT_LEAST)]
     at_least: usize,
+    /// Fewer named with a factor that is right are a failure
+    #[arg(long, value_name = "PERCENT", default_value_t = CLOSE_AT_LEAST)]
+    close_at_least: usize,
+    /// What was found, as JSON lines. bench/results/bottlenecks.jsonl is shown in docs/performance.md
+    #[arg(long, value_name = "FILE", conflicts_with = "probe")]
+    out: Option<PathBuf>,
 }
 
 /// A factor this close to the true one is right.
 const CLOSE: f64 = 0.2;
+/// The section of docs/performance.md is made of this result.
+const NAME: &str = "bottlenecks";
+/// Named truly, of a hundred: 19 of 20.
+const NAMED_AT_LEAST: usize = 95;
+/// Named with a factor that is right, of a hundred.
+const CLOSE_AT_LEAST: usize = 80;
+
+/// How many were named, and how many of them with a factor that is right.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tally {
+    runs: usize,
+    named: usize,
+    close: usize,
+}
+
+impl Tally {
+    fn of(rows: &[Value]) -> Tally {
+        let count = |key: &str| rows.iter().filter(|row| row["named"] == true && row[key] == true).count();
+        Tally { runs: rows.len(), named: count("named"), close: count("close") }
+    }
+
+    fn share(self, count: usize) -> f64 {
+        count as f64 * 100.0 / self.runs as f64
+    }
+
+    /// An error if fewer of a hundred than these were named, or named with a factor that is right; or if nothing ran.
+    fn judge(self, named_at_least: usize, close_at_least: usize) -> Result<()> {
+        let Tally { runs, named, close } = self;
+        ensure!(runs > 0, "nothing ran");
+        ensure!(named * 100 >= runs * named_at_least, "only {named} of {runs} were named");
+        ensure!(
+            close * 100 >= runs * close_at_least,
+            "only {close} of {runs} were named with the factor within {:.0} %",
+            CLOSE * 100.0
+        );
+        Ok(())
+    }
+}
 
 /// Runs them.
 ///
 /// # Errors
-/// If fewer than asked for are named truly, or a copy fails.
+/// If fewer than asked for are named truly, or with a factor that is right, or a copy fails.
 pub fn run(args: &Args) -> Result<()> {
     let thalweg = args.program.clone().map_or_else(tools::build_release, Ok)?;
     let testbed = args.testbed.as_ref().unwrap_or(&thalweg);
+    // How busy the machine was before.
+    let about = record::about(NAME, &repeat(args))?;
     let Some(stand) = Stand::new(&thalweg, testbed)? else { return Ok(()) };
     let has_testbed = stand.has_testbed();
-    let (mut runs, mut named, mut close) = (0, 0, 0);
+    let mut rows = Vec::new();
     for _ in 0..args.rounds {
         for scenario in scenarios::all().iter().filter(|scenario| scenario.name.contains(&args.only)) {
             let is_far = |throttle: &Throttle| matches!(throttle, Throttle::Path(_));
@@ -62,53 +114,118 @@ pub fn run(args: &Args) -> Result<()> {
             let both = [scenario.narrow.clone(), scenario.beside.clone()].concat();
             if args.probe {
                 let Some(stage) = stage_of(scenario) else { continue };
-                runs += 1;
-                named += usize::from(probe(&stand, scenario, &both, stage)?);
+                rows.push(json!({"named": probe(&stand, scenario, &both, stage)?}));
                 continue;
             }
             let narrow = stand.run(scenario, &both, Deed::Copy)?;
             let wide = stand.run(scenario, &scenario.beside, Deed::Copy)?;
-            let factor = narrow.seconds / wide.seconds;
-            let (why, found) = (&narrow.why, &narrow.why["narrowest"]);
-            let estimate = why["factor"].as_f64().unwrap_or(0.0);
-            let low = why["factor_low"].as_f64().unwrap_or(estimate);
-            let is_named = found["cause"] == scenario.cause && found["place"] == scenario.place;
-            let is_close = low * (1.0 - CLOSE) <= factor && (estimate / factor - 1.0).abs() <= CLOSE;
-            runs += 1;
-            named += usize::from(is_named);
-            close += usize::from(is_named && is_close);
-            println!(
-                "{}",
-                json!({
-                    "bottleneck": scenario.name, "cause": scenario.cause, "place": scenario.place,
-                    "found": found["cause"], "found_at": found["place"], "named": is_named,
-                    "seconds": narrow.seconds, "seconds_without": wide.seconds, "factor": factor,
-                    "estimate": estimate, "estimate_low": low, "close": is_close,
-                    "sentence": why["sentence"], "next": why["next"]["cause"],
-                    "evidence": why["evidence"],
-                })
-            );
-            eprintln!(
-                "{} {:28} {:18} {:12} factor {factor:5.2}, said {estimate:5.2} {}",
-                if is_named { "named " } else { "MISSED" },
-                scenario.name,
-                found["cause"].as_str().unwrap_or("-"),
-                found["place"].as_str().unwrap_or("-"),
-                if is_close { "" } else { "(off)" },
-            );
+            let mut row = judged(scenario, &narrow.why, (narrow.seconds, wide.seconds));
+            tell(&row);
+            row["evidence"] = narrow.why["evidence"].clone();
+            println!("{row}");
+            if let Value::Object(row) = &mut row {
+                row.remove("evidence");
+            }
+            rows.push(row);
         }
     }
+    let tally = Tally::of(&rows);
     if args.probe {
-        eprintln!("{named} of {runs} named");
-        ensure!(named * 100 >= runs * args.at_least, "only {named} of {runs} were named");
-        return Ok(());
+        eprintln!("{} of {} named", tally.named, tally.runs);
+        return tally.judge(args.at_least, 0);
     }
     eprintln!(
-        "{named} of {runs} named, {close} of {runs} named with the factor within {:.0} %",
+        "{} of {} named, {} of {} named with the factor within {:.0} %",
+        tally.named,
+        tally.runs,
+        tally.close,
+        tally.runs,
         CLOSE * 100.0
     );
-    ensure!(named * 100 >= runs * args.at_least, "only {named} of {runs} were named");
-    Ok(())
+    if let Some(path) = &args.out {
+        rows::write(path, &about, &rows)?;
+    }
+    tally.judge(args.at_least, args.close_at_least)
+}
+
+/// The command that repeats it.
+fn repeat(args: &Args) -> String {
+    let only = if args.only.is_empty() { String::new() } else { format!(" --only {}", args.only) };
+    format!("cargo xtask bottlenecks --rounds {}{only}", args.rounds)
+}
+
+/// What `why` said of a bottleneck, held against what was made, and against the seconds with it and without.
+fn judged(scenario: &Scenario, why: &Value, (seconds, without): (f64, f64)) -> Value {
+    let factor = seconds / without;
+    let found = &why["narrowest"];
+    let estimate = why["factor"].as_f64().unwrap_or(0.0);
+    let low = why["factor_low"].as_f64().unwrap_or(estimate);
+    let is_named = found["cause"] == scenario.cause && found["place"] == scenario.place;
+    let is_close = low * (1.0 - CLOSE) <= factor && (estimate / factor - 1.0).abs() <= CLOSE;
+    json!({
+        "bottleneck": scenario.name, "cause": scenario.cause, "place": scenario.place,
+        "found": found["cause"], "found_at": found["place"], "named": is_named,
+        "seconds": seconds, "seconds_without": without, "factor": factor,
+        "estimate": estimate, "estimate_low": low, "close": is_close,
+        "sentence": why["sentence"], "next": why["next"]["cause"],
+    })
+}
+
+/// For people.
+fn tell(row: &Value) {
+    let word = |key: &str| row[key].as_str().unwrap_or("-").to_owned();
+    let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+    eprintln!(
+        "{} {:28} {:18} {:12} factor {:5.2}, said {:5.2} {}",
+        if row["named"] == true { "named " } else { "MISSED" },
+        word("bottleneck"),
+        word("found"),
+        word("found_at"),
+        number("factor"),
+        number("estimate"),
+        if row["close"] == true { "" } else { "(off)" },
+    );
+}
+
+/// Its section of docs/performance.md; nothing without a result.
+///
+/// # Errors
+/// If the result is none.
+pub fn section() -> Result<String> {
+    let Some(rows) = Rows::read(NAME)? else { return Ok(String::new()) };
+    Ok(format!("{}\n{}\n", told(&rows.rows), rows.origin()))
+}
+
+fn told(rows: &[Value]) -> String {
+    let tally = Tally::of(rows);
+    let mut out = format!(
+        "\n## Whether the narrowest stage is named\n\nDoes `thalweg why` name a bottleneck that was made on purpose, and is its \
+         factor right? Each copy runs with the bottleneck and without it, under the same other limits: the times of both give \
+         the true factor. Goals: {NAMED_AT_LEAST} % are named, {CLOSE_AT_LEAST} % with a factor within {:.0} % of the true one.\n\n\
+         | | of {} | share, % |\n|---|---|---|\n",
+        CLOSE * 100.0,
+        tally.runs
+    );
+    for (what, count, goal) in
+        [("named", tally.named, NAMED_AT_LEAST), ("named with the factor", tally.close, CLOSE_AT_LEAST)]
+    {
+        let share = tally.share(count);
+        let verdict = Goal::AtLeast(goal as f64).verdict(share);
+        let _ = writeln!(out, "| {what} | {count} | {} ({verdict}) |", number(share));
+    }
+    out += "\n| bottleneck | named | factor right | true factor | said |\n|---|---|---|---|---|\n";
+    let mut names: Vec<&str> = rows.iter().filter_map(|row| row["bottleneck"].as_str()).collect();
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(*name));
+    for name in names {
+        let of: Vec<Value> = rows.iter().filter(|row| row["bottleneck"] == name).cloned().collect();
+        let tally = Tally::of(&of);
+        let values = |key: &str| of.iter().filter_map(|row| row[key].as_f64()).collect::<Vec<_>>();
+        let (factor, said) = (shown(&values("factor")), shown(&values("estimate")));
+        let Tally { runs, named, close } = tally;
+        let _ = writeln!(out, "| {name} | {named} of {runs} | {close} of {runs} | {factor} | {said} |");
+    }
+    out
 }
 
 /// The stage that a probe is to name; `None` for what only a copy can show.
@@ -149,4 +266,51 @@ fn probe(stand: &Stand, scenario: &Scenario, throttles: &[Throttle], stage: &str
     let word = if is_named { "named " } else { "MISSED" };
     eprintln!("{word} {:28} {found:20} by {by}, {:.1} s", scenario.name, answer.seconds);
     Ok(is_named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, named: bool, close: bool) -> Value {
+        json!({"bottleneck": name, "named": named, "close": close, "factor": 4.0, "estimate": 4.5})
+    }
+
+    #[test]
+    fn too_few_names_and_too_few_factors_are_failures() {
+        let judge = |named, close| Tally { runs: 20, named, close }.judge(NAMED_AT_LEAST, CLOSE_AT_LEAST);
+        assert!(judge(19, 16).is_ok() && judge(20, 20).is_ok());
+        assert_eq!(judge(18, 18).unwrap_err().to_string(), "only 18 of 20 were named");
+        let words = "only 15 of 20 were named with the factor within 20 %";
+        assert_eq!(judge(20, 15).unwrap_err().to_string(), words);
+        assert!(Tally::default().judge(0, 0).is_err());
+    }
+
+    #[test]
+    fn a_factor_counts_only_for_what_was_named_and_within_its_bounds() {
+        let all = scenarios::all();
+        let scenario = &all[0];
+        let why = |cause: &str, factor: f64, low: Option<f64>| json!({"narrowest": {"cause": cause, "place": scenario.place}, "factor": factor, "factor_low": low});
+        let is = |why: &Value, true_factor: f64| {
+            let row = judged(scenario, why, (true_factor, 1.0));
+            (row["named"] == true, row["close"] == true)
+        };
+        assert_eq!(is(&why(scenario.cause, 4.0, None), 4.5), (true, true));
+        assert_eq!(is(&why(scenario.cause, 4.0, None), 5.1), (true, false));
+        assert_eq!(is(&why(scenario.cause, 4.0, Some(1.0)), 3.4), (true, true));
+        assert_eq!(is(&why("another", 4.0, None), 4.0), (false, true));
+        assert_eq!(Tally::of(&[row("a", false, true)]), Tally { runs: 1, named: 0, close: 0 });
+    }
+
+    #[test]
+    fn the_page_says_what_was_named_and_whether_that_is_enough() {
+        let rows = [row("a disk", true, true), row("a disk", true, false), row("a link", true, true)];
+        let page = told(&rows);
+        assert!(page.contains("| named | 3 | 100 (at least 95: met) |"), "{page}");
+        assert!(
+            page.contains("| named with the factor | 2 | 66.7 (at least 80: **missed by 16.7 %**) |"),
+            "{page}"
+        );
+        assert!(page.contains("| a disk | 2 of 2 | 1 of 2 | 4.00 [4.00–4.00] |"), "{page}");
+    }
 }

@@ -6,13 +6,21 @@
 //!
 //! - *first*: seconds from the start of the program until the first file with content stands, verified, in the
 //!   destination's staging directory. SPEC.md promises less than one for a million entries.
-//! - *client*, *daemon*: the most memory that each ever had (`VmHWM`). It must not grow with the tree.
+//! - *client*, *daemon*: the most memory that each ever had (`VmHWM`) beside its buffers, for which each has [`POOL`]. It must
+//!   not grow with the tree.
 //! - *CPU*: seconds of both sides.
+//!
+//! With `--out` all of that as JSON lines, of which a section of docs/performance.md is made.
 
 use crate::bench::group::Group;
+use crate::bench::page::{Goal, number};
+use crate::bench::record;
+use crate::bench::rows::{self, Rows};
 use crate::servers::Daemon;
 use crate::tools::{self, Scratch};
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,6 +32,13 @@ const FILES_IN_DIRECTORY: u64 = 1000;
 const LOOK_EVERY: Duration = Duration::from_millis(4);
 /// How fast the large file goes.
 const SLOWLY: &str = "40MB/s";
+/// The section of docs/performance.md is made of this result.
+const NAME: &str = "entries";
+/// `--memory` of each side: what is beside it is not for buffers.
+const POOL: (&str, u64) = ("16MiB", 16 << 20);
+/// Goals: the first content within so many seconds, and so much memory beside the buffers, in MiB.
+const FIRST_S_MAX: f64 = 1.0;
+const BESIDE_MIB_MAX: f64 = 256.0;
 
 /// Options.
 #[derive(clap::Args)]
@@ -40,6 +55,9 @@ pub struct Args {
     /// Where copies go (default: below target/)
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
+    /// What was measured, as JSON lines. bench/results/entries.jsonl is shown in docs/performance.md
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 /// Runs it.
@@ -48,9 +66,11 @@ pub struct Args {
 /// If a copy fails or is not whole.
 pub fn run(args: &Args) -> Result<()> {
     let thalweg = tools::build_release()?;
+    // How busy the machine was before.
+    let about = record::about(NAME, &repeat(args))?;
     let scratch = Scratch::new("entries")?;
-    let bench =
-        Bench { group: Group::new()?, to: args.to.clone().unwrap_or(scratch.path("export")), thalweg };
+    let to = args.to.clone().unwrap_or(scratch.path("export"));
+    let mut bench = Bench { group: Group::new()?, to, thalweg, rows: Vec::new() };
     println!(
         "{:<7} {:<6} {:>9} {:>8} {:>8} {:>10} {:>11} {:>11} {:>8}",
         "tree", "way", "entries", "first s", "all s", "entries/s", "client MiB", "daemon MiB", "CPU s"
@@ -77,7 +97,16 @@ pub fn run(args: &Args) -> Result<()> {
         make_files(&flat, args.files)?;
         bench.tree("flat", &flat, &scratch, &[])?;
     }
+    if let Some(path) = &args.out {
+        rows::write(path, &about, &bench.rows)?;
+    }
     Ok(())
+}
+
+/// The command that repeats it.
+fn repeat(args: &Args) -> String {
+    let only = if args.only.is_empty() { String::new() } else { format!(" --only {}", args.only) };
+    format!("cargo xtask entries --files {} --large-mib {}{only}", args.files, args.large_mib)
 }
 
 fn make_files(directory: &Path, files: u64) -> Result<()> {
@@ -93,22 +122,34 @@ struct Bench {
     /// Where copies go.
     to: PathBuf,
     thalweg: PathBuf,
+    /// Of each copy.
+    rows: Vec<Value>,
 }
 
 impl Bench {
-    fn tree(&self, name: &str, from: &Path, scratch: &Scratch, options: &[&str]) -> Result<()> {
+    fn tree(&mut self, name: &str, from: &Path, scratch: &Scratch, options: &[&str]) -> Result<()> {
         for way in ["local", "push", "pull"] {
             self.copy(name, from, way, scratch, options)?;
         }
         Ok(())
     }
 
-    fn copy(&self, name: &str, from: &Path, way: &str, scratch: &Scratch, options: &[&str]) -> Result<()> {
+    fn copy(
+        &mut self,
+        name: &str,
+        from: &Path,
+        way: &str,
+        scratch: &Scratch,
+        options: &[&str],
+    ) -> Result<()> {
         let copy = self.to.join("copy");
         fs::create_dir_all(&self.to)?;
         // A daemon for each, so that its peak is of this copy.
         let exports = [format!("in={}", self.to.display()), format!("out={}:ro", from.display())];
-        let daemon = Daemon::start(&self.thalweg, scratch, &exports, |command| self.group.enter(command))?;
+        let daemon = Daemon::start(&self.thalweg, scratch, &exports, |mut command| {
+            command.args(["--memory", POOL.0]);
+            self.group.enter(command)
+        })?;
         let (here, there) = (format!("{}/", from.display()), copy.display().to_string());
         let places = match way {
             "push" => [here, format!("tw://{}/in/copy", daemon.address)],
@@ -116,7 +157,8 @@ impl Bench {
             _ => [here, there],
         };
         let mut command = Command::new(&self.thalweg);
-        command.args(["cp", "--json", "--ticket"]).arg(&daemon.ticket).args(options).args(&places);
+        command.args(["cp", "--json", "--memory", POOL.0, "--ticket"]).arg(&daemon.ticket);
+        command.args(options).args(&places);
         command.env("THALWEG_STATE", scratch.path("client-state"));
         let told = scratch.path("told");
         let cpu = self.group.cpu()?;
@@ -143,16 +185,107 @@ impl Bench {
         let entries = last["done"].as_f64().with_context(|| format!("no `done` in {last}"))?;
         let of_daemon = peak_memory(daemon.pid()).context("the daemon's memory")?;
         daemon.stop()?;
-        println!(
-            "{name:<7} {way:<6} {entries:>9} {:>8.2} {seconds:>8.1} {:>10.0} {:>11} {:>11} {cpu_s:>8.1}",
-            first.map_or(f64::NAN, |first| first.as_secs_f64()),
-            entries / seconds,
-            most >> 20,
-            if way == "local" { "-".to_owned() } else { (of_daemon >> 20).to_string() },
-        );
+        let row = Row {
+            tree: name.to_owned(),
+            way: way.to_owned(),
+            entries,
+            first_s: first.map(|first| first.as_secs_f64()),
+            seconds,
+            client_bytes: beside(most),
+            daemon_bytes: (way != "local").then(|| beside(of_daemon)),
+            cpu_s,
+        };
+        println!("{}", row.words());
+        self.rows.push(serde_json::to_value(row)?);
         fs::remove_dir_all(&copy)?;
         Ok(())
     }
+}
+
+/// Of the most memory that a process had, what was not for buffers.
+fn beside(most: u64) -> u64 {
+    most.saturating_sub(POOL.1)
+}
+
+/// What one copy cost.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Row {
+    tree: String,
+    way: String,
+    entries: f64,
+    /// Nobody saw it where there is none.
+    first_s: Option<f64>,
+    seconds: f64,
+    /// Beside the buffers.
+    client_bytes: u64,
+    /// `None` without a daemon.
+    daemon_bytes: Option<u64>,
+    cpu_s: f64,
+}
+
+impl Row {
+    /// A line of the table on the screen.
+    fn words(&self) -> String {
+        let Row { tree, way, entries, seconds, cpu_s, .. } = self;
+        format!(
+            "{tree:<7} {way:<6} {entries:>9} {:>8.2} {seconds:>8.1} {:>10.0} {:>11} {:>11} {cpu_s:>8.1}",
+            self.first_s.unwrap_or(f64::NAN),
+            entries / seconds,
+            self.client_bytes >> 20,
+            self.daemon_bytes.map_or("-".to_owned(), |bytes| (bytes >> 20).to_string()),
+        )
+    }
+}
+
+/// Its section of docs/performance.md; nothing without a result.
+///
+/// # Errors
+/// If the result is none.
+pub fn section() -> Result<String> {
+    let Some(rows) = Rows::read(NAME)? else { return Ok(String::new()) };
+    Ok(format!("{}\n{}\n", told(&rows.rows)?, rows.origin()))
+}
+
+fn told(rows: &[Value]) -> Result<String> {
+    let mut out = format!(
+        "\n## Very many entries\n\nWhen does the first content stand, verified, and what memory does a tree of very many entries take? \
+         Trees are of directories with a thousand files (deep), of one directory (flat), and the first once more behind one large file \
+         that goes slowly (behind). Memory is the most that a side ever had, less the {} that it had for buffers (`--memory`). Goals: the \
+         first content within {FIRST_S_MAX} s, at most {BESIDE_MIB_MAX} MiB beside the buffers at either side.\n\n\
+         | tree | way | entries | first content after, s | all, s | entries/s | client, MiB | daemon, MiB |\n|---|---|---|---|---|---|---|---|\n",
+        POOL.0
+    );
+    let mut worst = (0.0f64, 0u64);
+    for row in rows {
+        let row: Row = serde_json::from_value(row.clone()).with_context(|| row.to_string())?;
+        let first = row.first_s.unwrap_or(f64::INFINITY);
+        let most = row.client_bytes.max(row.daemon_bytes.unwrap_or(0));
+        worst = (worst.0.max(first), worst.1.max(most));
+        let mebibytes = |bytes: u64| number(bytes as f64 / f64::from(1 << 20));
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {:.0} | {} | {} |",
+            row.tree,
+            row.way,
+            row.entries,
+            row.first_s.map_or("not seen".to_owned(), number),
+            number(row.seconds),
+            row.entries / row.seconds,
+            mebibytes(row.client_bytes),
+            row.daemon_bytes.map_or("–".to_owned(), mebibytes),
+        )?;
+    }
+    ensure!(!rows.is_empty(), "nothing was measured");
+    let beside = worst.1 as f64 / f64::from(1 << 20);
+    let first = Goal::AtMost(FIRST_S_MAX).verdict(worst.0);
+    let memory = Goal::AtMost(BESIDE_MIB_MAX).verdict(beside);
+    writeln!(
+        out,
+        "\nThe latest first content after {} s ({first}); the most memory {} MiB ({memory}).",
+        number(worst.0),
+        number(beside)
+    )?;
+    Ok(out)
 }
 
 /// Whether a small file with content stands in the staging directory of a copy.
@@ -169,4 +302,39 @@ fn peak_memory(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(peak.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_page_judges_the_latest_first_content_and_the_most_memory_of_either_side() {
+        let row = |first_s: Option<f64>, client_bytes: u64, daemon_bytes: Option<u64>| {
+            let (tree, way) = ("deep".to_owned(), "push".to_owned());
+            let row = Row {
+                tree,
+                way,
+                entries: 1e6,
+                first_s,
+                seconds: 50.0,
+                client_bytes,
+                daemon_bytes,
+                cpu_s: 9.0,
+            };
+            serde_json::to_value(row).unwrap()
+        };
+        let good = row(Some(0.25), beside(116 << 20), None);
+        let page = told(&[good.clone(), row(Some(0.5), 50 << 20, Some(200 << 20))]).unwrap();
+        assert!(page.contains("| deep | push | 1000000 | 0.250 | 50.0 | 20000 | 100 | – |"), "{page}");
+        assert!(
+            page.contains("after 0.500 s (at most 1: met); the most memory 200 MiB (at most 256: met)"),
+            "{page}"
+        );
+        let page = told(&[good, row(Some(1.5), 50 << 20, Some(512 << 20))]).unwrap();
+        assert_eq!(page.matches("**missed by").count(), 2, "{page}");
+        assert!(told(&[row(None, 0, None)]).unwrap().contains("**missed by inf %**"));
+        assert!(told(&[]).is_err() && told(&[json!({})]).is_err());
+    }
 }

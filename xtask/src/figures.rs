@@ -41,6 +41,7 @@ const SHOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("path", &["path-rtt", "path-rate", "path-loss"]),
+    ("predict", &["predict-off"]),
 ];
 
 const HEAD: &str = "\

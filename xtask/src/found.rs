@@ -1,12 +1,13 @@
 //! The table of docs/guide/bench.md: what each suite found here, from the committed results of `thalweg bench`.
 
+use crate::bench::page;
 use crate::{figures, tools};
 use anyhow::Result;
 use std::fmt::Write;
 use std::path::Path;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::{Interval, median, median_interval};
-use thalweg_lab::bench::suite::REQUESTS_EACH;
+use thalweg_lab::bench::suite::{REQUESTS_EACH, predict};
 use thalweg_lab::plot::unit::{Unit, number};
 use thalweg_lab::plot::{Body, Figure};
 use thalweg_lab::report;
@@ -38,6 +39,7 @@ const ROWS: &[Row] = &[
     ),
     ("frames", "a scan: after its last frame", scan),
     ("lag", "from written to readable far away", lag),
+    ("predict", "copies that took as long as was predicted, within the range", predictions),
     ("order", "orders on a simulated array, reading, from few and many threads", order),
 ];
 
@@ -62,7 +64,10 @@ fn source(results: &Results, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let date = results.about.date.split('T').next().unwrap_or_default();
     let commit = figures::commit(&results.about);
-    format!("{}, [{name}](../../{}), {date}{commit}", results.about.iterations, path.display())
+    let machine = &results.about.machine;
+    let busy = page::busy(machine.load, machine.cores.into());
+    let busy = busy.map(|busy| format!("; weak: {busy}")).unwrap_or_default();
+    format!("{}, [{name}](../../{}), {date}{commit}{busy}", results.about.iterations, path.display())
 }
 
 /// Samples that are looked at.
@@ -229,7 +234,21 @@ fn controls(results: &Results) -> Option<String> {
         Some(format!("{name} {}{law}", bits(one.rate()?)))
     };
     let said: Vec<String> = lossy.names().iter().filter_map(of).collect();
-    Some(format!("of {}: {}", number(loss), said.join(", ")))
+    let lost = lossy.median(|sample| measured(sample, "packets_lost"));
+    let lost = lost.map_or(String::new(), |lost| format!("; {lost:.0} packets lost in a run"));
+    Some(format!("of {}: {}{lost}", number(loss), said.join(", ")))
+}
+
+fn predictions(results: &Results) -> Option<String> {
+    let all = Chosen::all(results);
+    let of = |name: &&str| {
+        let one = all.series(name).with(|sample| measured(sample, predict::IN_RANGE).is_some());
+        let held = one.with(|sample| measured(sample, predict::IN_RANGE) > Some(0.0)).0.len();
+        let off = Unit::Share.show(one.median(|sample| measured(sample, predict::OFF))?);
+        Some(format!("{name} {held} of {}, the middle off by {off} in the median", one.0.len()))
+    };
+    let said: Vec<String> = all.names().iter().filter_map(of).collect();
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 fn disk(results: &Results) -> Option<String> {

@@ -1,14 +1,15 @@
-//! What `cargo xtask torture --kills --out FILE` found, as JSON lines, and as the table of docs/faults.md.
+//! What `cargo xtask torture --kills --out FILE` found, as JSON lines, and as the tables of docs/faults.md.
 //!
 //! First what it was found on, then one object for each test: `test`, `seed`, `outcome` (`ok`, `skipped`, `FAILED`), `seconds`,
-//! and with `ok` what the test counted itself (`Struck` in crates/cli/tests/support/chance.rs).
+//! and what the test counted (`Count` in crates/cli/tests/support/count.rs), however it ended: `ended` says whether it came to
+//! its end. `strikes` has each by itself: `of`, `under_way` (whether there was anything to break), `had` (what was marked,
+//! delivered or done by then), `from` (where it was seen to go on before the next strike, or null).
 
 use crate::bench::record;
 use crate::tools;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::path::Path;
 
 /// The page.
 pub const PAGE: &str = "docs/faults.md";
@@ -34,20 +35,11 @@ pub fn outcome(test: (&str, &str), seed: u64, ended: (&str, f64), said: &str) ->
     let mut outcome = json!({
         "test": format!("{} {}", test.0, test.1), "seed": seed, "outcome": ended.0, "seconds": ended.1,
     });
-    // What a test that failed had counted by then is not what was found.
-    if let (Value::Object(outcome), Some(Value::Object(counted)), "ok") = (&mut outcome, counted, ended.0) {
+    // A test that failed counted too: that is what it is asked for.
+    if let (Value::Object(outcome), Some(Value::Object(counted))) = (&mut outcome, counted) {
         outcome.extend(counted);
     }
     outcome
-}
-
-/// Writes them.
-///
-/// # Errors
-/// If the file cannot be written.
-pub fn write(path: &Path, about: &Value, outcomes: &[Value]) -> Result<()> {
-    let lines = std::iter::once(about).chain(outcomes).map(|line| format!("{line}\n"));
-    std::fs::write(path, lines.collect::<String>()).with_context(|| path.display().to_string())
 }
 
 /// The page with the table between its marks.
@@ -63,37 +55,97 @@ pub fn page() -> Result<String> {
     tools::with_results(PAGE, &table)
 }
 
+/// What became of the strikes at one target.
+#[derive(Default)]
+struct Struck {
+    times: u64,
+    under_way: u64,
+    from_a_mark: u64,
+    anew: u64,
+    nothing_yet: u64,
+    again: u64,
+}
+
+impl Struck {
+    fn add(&mut self, strike: &Value) -> Result<()> {
+        let had = strike["had"].as_u64().with_context(|| format!("a strike without `had`: {strike}"))?;
+        self.times += 1;
+        self.under_way += u64::from(strike["under_way"] == true);
+        let which = match (strike["from"].as_u64(), had) {
+            (None, _) => &mut self.again,
+            (Some(0), 0) => &mut self.nothing_yet,
+            (Some(0), _) => &mut self.anew,
+            (Some(_), _) => &mut self.from_a_mark,
+        };
+        *which += 1;
+        Ok(())
+    }
+}
+
+/// Strikes by what they struck, in the order in which it first was.
+fn by_target(row: &Value) -> Result<Vec<(String, Struck)>> {
+    let strikes = row["strikes"].as_array().with_context(|| format!("no strikes in {row}"))?;
+    let mut all: Vec<(String, Struck)> = Vec::new();
+    for strike in strikes {
+        let of = text_of(&strike["of"]);
+        if !all.iter().any(|(known, _)| known == of) {
+            all.push((of.to_owned(), Struck::default()));
+        }
+        if let Some((_, struck)) = all.iter_mut().find(|(known, _)| known == of) {
+            struck.add(strike)?;
+        }
+    }
+    Ok(all)
+}
+
 fn table(text: &str) -> Result<String> {
     let mut lines = text.lines();
     let about: Value = serde_json::from_str(lines.next().context("an empty result file")?)?;
     let about = &about["about"];
-    let mut out = String::from(
-        "| struck | kills | cuts of the link | went on | had to come | named as lost | in a killed consumer's hands | lost |\n\
-         |---|---|---|---|---|---|---|---|\n",
+    let mut struck = String::from(
+        "| of | struck | times | while it was under way | went on from a mark | began anew | had nothing yet | struck again \
+         before it went on |\n|---|---|---|---|---|---|---|---|\n",
     );
-    let mut left_out = Vec::new();
+    let mut came = String::from(
+        "| of | had to come | came | more than once | named as lost | in a killed consumer's hands | lost | never given, or out \
+         of turn | looks at the mark | of them back | what was delivered | test |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    let (mut left_out, mut rows) = (Vec::new(), 0);
     for line in lines {
         let row: Value = serde_json::from_str(line)?;
         let number = |name: &str| row[name].as_u64().with_context(|| format!("no {name} in {line}"));
-        if row["outcome"] != "ok" || row["kind"].is_null() {
+        if row["kind"].is_null() {
             left_out.push(format!("{} ({})", text_of(&row["test"]), text_of(&row["outcome"])));
             continue;
         }
-        writeln!(
-            out,
-            "| {} | {} | {} | {} | {} {} | {} | {} | {} |",
-            text_of(&row["kind"]),
-            number("kills")?,
-            number("cuts")?,
-            number("resumed")?,
-            number("whole")?,
-            text_of(&row["unit"]),
-            number("named")?,
-            number("in_hand")?,
-            number("lost")?,
-        )?;
+        rows += 1;
+        let kind = text_of(&row["kind"]);
+        for (of, Struck { times, under_way, from_a_mark, anew, nothing_yet, again }) in by_target(&row)? {
+            writeln!(
+                struck,
+                "| {kind} | {of} | {times} | {under_way} | {from_a_mark} | {anew} | {nothing_yet} | {again} |"
+            )?;
+        }
+        let unit = text_of(&row["unit"]);
+        let mut numbers = [""; 9].map(str::to_owned);
+        let names = ["whole", "came", "twice", "named", "in_hand", "lost", "foreign", "looks", "back"];
+        for (shown, name) in numbers.iter_mut().zip(names) {
+            *shown = number(name)?.to_string();
+        }
+        numbers[0] += &format!(" {unit}");
+        let delivered = match (row["end"].as_str(), row["ended"] == true) {
+            (Some(end), true) => end,
+            _ => "not known",
+        };
+        let outcome = match text_of(&row["outcome"]) {
+            "FAILED" => "**failed**",
+            outcome => outcome,
+        };
+        writeln!(came, "| {kind} | {} | {delivered} | {outcome} |", numbers.join(" | "))?;
     }
-    ensure!(out.lines().count() > 2, "nothing was counted");
+    ensure!(rows > 0, "nothing was counted");
+    let mut out = format!("{struck}\n{came}");
     for test in left_out {
         writeln!(out, "\nNot in it: {test}.")?;
     }
@@ -120,27 +172,58 @@ fn text_of(value: &Value) -> &str {
 mod tests {
     use super::*;
 
-    const SAID: &str = "running 1 test\nstruck: 3 kills\ncounted: {\"kind\": \"a watch\", \"kills\": 3, \"cuts\": 1, \
-                        \"resumed\": 4, \"whole\": 13, \"unit\": \"items\", \"named\": 0, \"in_hand\": 0, \"lost\": 0}\nok\n";
+    /// What a test says of three strikes, with this many items lost.
+    fn said(lost: u64, ended: bool) -> String {
+        let strike = |of: &str, under_way: bool, had: u64, from: Option<u64>| json!({"of": of, "under_way": under_way, "had": had, "from": from});
+        let strikes = [
+            strike("the watch", true, 0, Some(0)),
+            strike("the link", false, 3, Some(3)),
+            strike("the watch", true, 5, Some(0)),
+            strike("the watch", true, 5, None),
+        ];
+        let end = if lost > 0 { "prefix" } else { "whole" };
+        let counted = json!({
+            "kind": "a watch", "unit": "items", "ended": ended, "strikes": strikes, "looks": 9, "back": 0, "whole": 13,
+            "came": 13 - lost, "twice": 2, "named": 0, "in_hand": 0, "lost": lost, "foreign": 0, "end": end,
+        });
+        format!("running 1 test\nstruck: a watch\ncounted: {counted}\nok\n")
+    }
+
+    fn tables(outcomes: &[Value]) -> Result<String> {
+        let about = json!({"about": {"command": "cargo xtask torture --kills 3", "cores": 2}});
+        let lines = std::iter::once(&about).chain(outcomes).map(|line| format!("{line}\n"));
+        table(&lines.collect::<String>())
+    }
 
     #[test]
-    fn what_a_test_counted_comes_into_the_table_and_what_failed_is_named() {
-        let good = outcome(("watch", "killed"), 7, ("ok", 1.5), SAID);
-        assert_eq!((&good["kills"], &good["outcome"], &good["seed"]), (&3.into(), &"ok".into(), &7.into()));
-        let bad = outcome(("watch", "cut"), 7, ("FAILED", 1.5), SAID);
-        assert!(bad["kills"].is_null(), "{bad}");
-        let about = json!({"about": {"command": "cargo xtask torture --kills 3", "cores": 2}});
-        let text = [&about, &good, &bad].map(|line| format!("{line}\n")).concat();
-        let table = table(&text).unwrap();
-        assert!(table.contains("| a watch | 3 | 1 | 4 | 13 items | 0 | 0 | 0 |"), "{table}");
-        assert!(table.contains("Not in it: watch cut (FAILED)."), "{table}");
+    fn what_was_counted_comes_into_the_tables_by_what_was_struck() {
+        let good = outcome(("watch", "killed"), 7, ("ok", 1.5), &said(0, true));
+        assert_eq!((&good["whole"], &good["outcome"], &good["seed"]), (&13.into(), &"ok".into(), &7.into()));
+        let tables = tables(&[good]).unwrap();
+        assert!(tables.contains("| a watch | the watch | 3 | 3 | 0 | 1 | 1 | 1 |"), "{tables}");
+        assert!(tables.contains("| a watch | the link | 1 | 0 | 1 | 0 | 0 | 0 |"), "{tables}");
+        assert!(
+            tables.contains("| a watch | 13 items | 13 | 2 | 0 | 0 | 0 | 0 | 9 | 0 | whole | ok |"),
+            "{tables}"
+        );
+    }
+
+    #[test]
+    fn what_a_test_that_failed_counted_is_shown_with_its_losses() {
+        let lost = outcome(("watch", "killed"), 7, ("FAILED", 1.5), &said(4, true));
+        let died = outcome(("watch", "cut"), 7, ("FAILED", 1.5), &said(0, false));
+        let mute = outcome(("watch", "mute"), 7, ("FAILED", 1.5), "panicked");
+        let tables = tables(&[lost, died, mute]).unwrap();
+        let row = "| a watch | 13 items | 9 | 2 | 0 | 0 | 4 | 0 | 9 | 0 | prefix | **failed** |";
+        assert!(tables.contains(row), "{tables}");
+        assert!(tables.contains("| 9 | 0 | not known | **failed** |"), "{tables}");
+        assert!(tables.contains("Not in it: watch mute (FAILED)."), "{tables}");
     }
 
     #[test]
     fn a_result_without_counts_is_none() {
-        let about = json!({"about": {}});
         let bad = outcome(("watch", "cut"), 7, ("FAILED", 1.5), "");
-        assert!(table(&format!("{about}\n{bad}\n")).is_err());
+        assert!(tables(&[bad]).is_err());
         assert!(table("").is_err());
     }
 }

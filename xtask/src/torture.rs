@@ -3,11 +3,13 @@
 //!
 //! `--kills` is one part of it by itself: of streams, of frames and of watches, each side and the link killed or cut so many
 //! times at random moments, with what held told for each; `--out FILE` has it in numbers, one JSON object for each, from which
-//! `cargo xtask gen` makes the table of docs/faults.md.
+//! `cargo xtask gen` makes the tables of docs/faults.md. What a test counted is in it although it failed: then there are losses to be
+//! seen.
 //!
 //! A row is a row of the test catalogue; a test belongs to the row that its name begins with (`c1_…` is C-1), else to its suite. What a
 //! test skips for want of a privilege is counted as skipped, never as passed. A failure prints the seed that repeats it.
 
+use crate::bench::rows;
 use crate::kills;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
@@ -119,7 +121,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         println!("{row:<8} {:>5} {:>8} {:>9} {seconds:>8}", tally.runs, tally.skipped, tally.failures.len());
     }
     if let (Some(path), Some(about)) = (&args.out, about) {
-        kills::write(path, &about, &outcomes)?;
+        rows::write(path, &about, &outcomes)?;
     }
     if failures > 0 {
         bail!("{failures} failed");

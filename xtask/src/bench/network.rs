@@ -1,5 +1,6 @@
 //! The network name space that a suite has for itself: its loopback, narrow or wide, and emulated paths.
 
+use crate::bench::record::{Sample, Wire};
 use crate::bench::yard::Yard;
 use crate::tools;
 use anyhow::{Context, Result};
@@ -76,6 +77,24 @@ impl<'a> Testbed<'a> {
     /// If it cannot be changed.
     pub fn set(&self, options: &[&str]) -> Result<()> {
         tools::says(self.command("set").args(options)).map(drop)
+    }
+
+    /// Measures over the path: what that carried meanwhile, and what it cost this machine, come into the sample.
+    ///
+    /// # Errors
+    /// Those of `measure`; if the testbed does not say.
+    pub fn over(&self, measure: impl FnOnce() -> Result<Sample>) -> Result<Sample> {
+        let before = self.carried()?;
+        let sample = measure()?;
+        let wire = Some(self.carried()?.since(&before));
+        Ok(Sample { wire, ..sample })
+    }
+
+    /// Since it is up.
+    fn carried(&self) -> Result<Wire> {
+        let told = tools::says(self.command("status").arg("--json"))?;
+        let told: Value = serde_json::from_str(&told).context("what `testbed status` says")?;
+        Wire::of_status(&told["status"]).with_context(|| format!("`testbed status` says {told}"))
     }
 
     /// The command, in the host `left` or `right`.

@@ -3,7 +3,9 @@
 use crate::bench::record::Results;
 use crate::bench::streaming;
 use crate::bench::suite::{SUITES, Suite};
+use crate::{bottlenecks, entries};
 use anyhow::Result;
+use serde_json::Value;
 use std::fmt::Write;
 use thalweg_lab::bench::statistics::{self, Series};
 
@@ -41,12 +43,15 @@ pub fn page() -> Result<String> {
         section(&mut sections, suite)?;
     }
     sections += &streaming::sections()?;
+    sections += &bottlenecks::section()?;
+    sections += &entries::section()?;
     Ok(format!("{HEAD}{}{sections}", summary(&sections)))
 }
 
 /// Of each section how many of its goals are met, and by how much the others are missed: counted in what it says.
 fn summary(sections: &str) -> String {
-    let mut out = String::from("\n## All goals\n\n| question | met | missed by |\n|---|---|---|\n");
+    let mut out =
+        String::from("\n## All goals\n\n| question | met | missed by | weak |\n|---|---|---|---|\n");
     for section in sections.split("\n## ").skip(1) {
         let title = section.lines().next().unwrap_or_default();
         let anchor: String = title
@@ -60,9 +65,42 @@ fn summary(sections: &str) -> String {
             (0, false) => continue,
             (goals, _) => format!("{met} of {goals} | {}", missed.join(", ")),
         };
-        let _ = writeln!(out, "| [{title}](#{anchor}) | {row} |");
+        let weak: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix(WEAK)).collect();
+        let weak = weak.join(" ");
+        let _ = writeln!(out, "| [{title}](#{anchor}) | {row} | {} |", weak.trim_end_matches('.'));
     }
     out
+}
+
+/// What a line begins with that says why a result is to be taken with care.
+const WEAK: &str = "**Weak:** ";
+
+/// Counted runs below which a result is weak: of two nobody knows which is the odd one.
+const RUNS_MIN: usize = 3;
+
+/// That line, of a result with so many runs from a machine with this load (mean number of runnable processes in the minute
+/// before) and so many cores; nothing where there is no reason.
+pub fn weakness(runs: usize, load: f64, cores: f64) -> Option<String> {
+    let few = (runs < RUNS_MIN).then(|| format!("{}, fewer than {RUNS_MIN}", runs_of(runs)));
+    let reasons: Vec<String> = [few, busy(load, cores)].into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| format!("{WEAK}{}.", reasons.join("; ")))
+}
+
+/// That a machine had more to do than it has cores before a measurement began; nothing where it had not, or nobody knows.
+pub fn busy(load: f64, cores: f64) -> Option<String> {
+    (load > cores).then(|| format!("busy machine: load {load:.2} before it began, on {cores} cores"))
+}
+
+/// Load and cores of what a result was measured on; not a number where it does not say.
+pub fn busyness(about: &Value) -> (f64, f64) {
+    // The load is a word there.
+    let number = |value: &Value| value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(f64::NAN);
+    (number(&about["load"]), number(&about["cores"]))
+}
+
+/// `1 run`, `3 runs`.
+pub fn runs_of(runs: usize) -> String {
+    format!("{runs} run{}", if runs == 1 { "" } else { "s" })
 }
 
 /// By how much goals are missed, as it is written.
@@ -82,9 +120,11 @@ How to read: figures are medians of interleaved rounds; in brackets stands the i
 confidence, by order statistics (with 5 runs or fewer: the smallest and the largest run, which is less sure); *max/min* is \
 the spread. Ratios are taken within a round, then their median, so that drift of the machine cancels out. Wall time includes \
 the final sync. CPU seconds are those of all processes of both sides, for each 10⁹ bytes (GB) or each file; the kernel's own \
-threads are not in them. Every copy was compared with its source afterwards, outside the time. All tools use the same \
+threads are not in them. An emulated path runs on the same machine: its own process is not in the CPU seconds of a copy, and what it \
+cost, for each 10⁹ bytes carried in both directions, stands apart. Every copy was compared with its source afterwards, outside the time. All tools use the same \
 congestion control, in a network name space of their own. Absolute figures belong to the machine that is named; ratios travel \
-better.
+better. A result is *weak*, and says so, with fewer than three runs, or where the machine had more to do than it has cores before \
+it began.
 ";
 
 fn section(out: &mut String, suite: &Suite) -> Result<()> {
@@ -99,11 +139,15 @@ fn section(out: &mut String, suite: &Suite) -> Result<()> {
     }
     let about = &results.about;
     let of = |key: &str| about[key].as_str().unwrap_or("?").to_owned();
+    let (load, cores) = busyness(about);
+    for line in [weakness(results.runs(), load, cores), void(&results)].iter().flatten() {
+        writeln!(out, "\n{line}")?;
+    }
     writeln!(
         out,
-        "\n`{}`: {} runs. {} ({} cores, {} GiB), {}, {}, {}; load before it began {}; {}, commit {}.",
+        "\n`{}`: {}. {} ({} cores, {} GiB), {}, {}, {}; load before it began {}; {}, commit {}.",
         of("command"),
-        results.runs(),
+        runs_of(results.runs()),
         of("cpu"),
         about["cores"],
         about["memory_gib"],
@@ -115,6 +159,18 @@ fn section(out: &mut String, suite: &Suite) -> Result<()> {
         of("commit"),
     )?;
     Ok(())
+}
+
+/// That some runs over an emulated path were spoilt; nothing where none was.
+fn void(results: &Results) -> Option<String> {
+    let over: Vec<u64> = results.samples.iter().filter_map(|sample| Some(sample.wire?.trouble)).collect();
+    let spoilt = over.iter().filter(|trouble| **trouble > 0).count();
+    let all = over.len();
+    (spoilt > 0).then(|| {
+        format!(
+            "**VOID: {spoilt} of {all} runs over an emulated path**: this machine was too slow for the path and lost packets of it."
+        )
+    })
 }
 
 /// The median of a series.
@@ -153,6 +209,15 @@ pub fn shown(values: &[f64]) -> String {
     }
 }
 
+/// What the emulated path itself cost in these runs, in CPU seconds for 10⁹ bytes that it carried: median with its interval.
+pub fn wire_cost(results: &Results, scenario: &str, tool: &str) -> String {
+    let costs = results.wire_cpu_s_per_gb(scenario, tool);
+    match costs.is_empty() && results.of(scenario, tool).next().is_some() {
+        true => "not recorded".to_owned(),
+        false => with_interval(&costs),
+    }
+}
+
 /// Three significant digits or more.
 pub fn number(value: f64) -> String {
     match value.abs() {
@@ -166,6 +231,8 @@ pub fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::record::{Load, Sample, Wire};
+    use crate::bench::yard::Times;
 
     #[test]
     fn a_goal_that_is_missed_says_by_how_much() {
@@ -184,8 +251,56 @@ mod tests {
             verdicts[0], verdicts[1]
         );
         let rows: Vec<String> = summary(&sections).lines().skip(5).map(str::to_owned).collect();
-        let later = "| [Later](#later) | not measured yet |  |";
-        assert_eq!(rows, ["| [A file, far](#a-file-far) | 1 of 2 | 25.0 % |", later]);
+        let later = "| [Later](#later) | not measured yet |  |  |";
+        assert_eq!(rows, ["| [A file, far](#a-file-far) | 1 of 2 | 25.0 % |  |", later]);
+    }
+
+    #[test]
+    fn few_runs_and_a_busy_machine_are_said_in_the_section_and_beside_its_goals() {
+        assert_eq!(weakness(3, 2.0, 2.0), None);
+        assert_eq!(weakness(3, f64::NAN, f64::NAN), None);
+        let both = weakness(1, 2.5, 2.0).unwrap();
+        assert_eq!(
+            both,
+            "**Weak:** 1 run, fewer than 3; busy machine: load 2.50 before it began, on 2 cores."
+        );
+        let met = Goal::AtMost(1.0).verdict(0.5);
+        let few = weakness(2, 0.1, 2.0).unwrap();
+        let sections = format!("\n## Near\n\n{met}\n\n{both}\n\n## Far\n\n{met}\n\n{few}\n{both}\n");
+        let rows: Vec<String> = summary(&sections).lines().skip(5).map(str::to_owned).collect();
+        let busy = "1 run, fewer than 3; busy machine: load 2.50 before it began, on 2 cores";
+        assert_eq!(
+            rows,
+            [
+                format!("| [Near](#near) | 1 of 1 |  | {busy} |"),
+                format!("| [Far](#far) | 1 of 1 |  | 2 runs, fewer than 3. {busy} |")
+            ]
+        );
+    }
+
+    #[test]
+    fn the_load_is_read_as_the_results_have_it() {
+        let (load, cores) = busyness(&serde_json::json!({"load": "2.28", "cores": 2}));
+        assert_eq!(busy(load, cores).unwrap(), "busy machine: load 2.28 before it began, on 2 cores");
+        let (load, cores) = busyness(&serde_json::json!({}));
+        assert_eq!(busy(load, cores), None);
+    }
+
+    #[test]
+    fn a_path_that_lost_packets_by_itself_makes_its_runs_void() {
+        let load = Load { scenario: "far", tool: "thalweg", run: 1, bytes: 1, files: 1 };
+        let plain = load.took(&Times::default());
+        let over = |trouble| {
+            let wire = Some(Wire { bytes: 2_000_000_000, cpu_s: 0.5, trouble });
+            Sample { wire, ..plain.clone() }
+        };
+        let with = |samples: Vec<Sample>| Results { samples, ..Results::default() };
+        assert_eq!(void(&with(vec![plain.clone(), over(0)])), None);
+        let told = void(&with(vec![plain.clone(), over(0), over(7)])).unwrap();
+        assert!(told.starts_with("**VOID: 1 of 2 runs"), "{told}");
+        let cost = |samples| wire_cost(&with(samples), "far", "thalweg");
+        assert_eq!(cost(vec![over(0)]), "0.250 [0.250–0.250]");
+        assert_eq!((cost(vec![plain.clone()]), cost(vec![])), ("not recorded".into(), "not measured".into()));
     }
 
     #[test]

@@ -59,7 +59,7 @@ enum Server {
     Own,
 }
 
-const DIGESTS: &str = "BLAKE3 of each chunk, source to written bytes";
+const DIGESTS: &str = "BLAKE3 of each chunk, source to received bytes";
 const MAC: &str = "authenticated records";
 const FRAMES: &str = "AES-128-GCM";
 const SSH: &str = "ssh's cipher";

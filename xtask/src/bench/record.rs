@@ -36,6 +36,9 @@ pub struct Sample {
     pub unsynced_s: f64,
     /// CPU seconds of all processes of both sides.
     pub cpu_s: f64,
+    /// Of the emulated path that it was taken over; `None` without one, and in results that are older than this line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Wire>,
     /// What else a suite measures.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub more: Value,
@@ -54,6 +57,43 @@ impl Sample {
     /// CPU seconds for 10^9 bytes of payload.
     pub fn cpu_s_per_gb(&self) -> f64 {
         self.cpu_s / (self.bytes as f64 / 1e9)
+    }
+}
+
+/// What an emulated path carried, in both directions together, and what that cost this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Wire {
+    /// Headers, acknowledgements and what was sent again included.
+    pub bytes: u64,
+    /// CPU seconds of the path's own process: not in [`Sample::cpu_s`].
+    pub cpu_s: f64,
+    /// Packets that it lost because this machine was too slow for it: anything but 0 spoils the figures.
+    pub trouble: u64,
+}
+
+impl Wire {
+    /// From `status` of what `thalweg testbed status --json` says; none if something is missing in it.
+    pub fn of_status(status: &Value) -> Option<Wire> {
+        let both = |of: fn(&Value) -> Option<u64>| Some(of(&status["forward"])? + of(&status["back"])?);
+        Some(Wire {
+            bytes: both(|lane| lane["counters"]["bytes"].as_u64())?,
+            cpu_s: status["cpu_seconds"].as_f64()?,
+            trouble: both(|lane| lane["trouble"].as_u64())?,
+        })
+    }
+
+    /// From then to now.
+    pub fn since(&self, then: &Wire) -> Wire {
+        Wire {
+            bytes: self.bytes.saturating_sub(then.bytes),
+            cpu_s: (self.cpu_s - then.cpu_s).max(0.0),
+            trouble: self.trouble.saturating_sub(then.trouble),
+        }
+    }
+
+    /// CPU seconds for 10^9 bytes that it carried; none if it carried nothing.
+    pub fn cpu_s_per_gb(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| self.cpu_s / (self.bytes as f64 / 1e9))
     }
 }
 
@@ -79,10 +119,14 @@ impl Load<'_> {
             wall_s: times.wall_s,
             unsynced_s: times.unsynced_s,
             cpu_s: times.cpu_s,
+            wire: None,
             more: Value::Null,
         }
     }
 }
+
+/// Ends the name of a scenario in which every tool runs once, so that the best are found, which then compete in rounds.
+pub const SEARCH: &str = ", search";
 
 /// A tool that did not run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -190,6 +234,13 @@ impl Results {
         self.samples.iter().filter(move |sample| sample.scenario == scenario && sample.tool == tool)
     }
 
+    /// What the emulated path itself cost in these runs of one tool in one scenario, in CPU seconds for 10^9 bytes carried;
+    /// empty where nobody noted it.
+    pub fn wire_cpu_s_per_gb(&self, scenario: &str, tool: &str) -> Series {
+        let of = |sample: &Sample| Some((sample.run, sample.wire?.cpu_s_per_gb()?));
+        self.of(scenario, tool).filter_map(of).collect()
+    }
+
     /// Tools that ran in a scenario, in the order in which they first did.
     pub fn tools(&self, scenario: &str) -> Vec<&str> {
         let mut tools: Vec<&str> = Vec::new();
@@ -212,10 +263,10 @@ impl Results {
         scenarios
     }
 
-    /// Counted runs of each tool: the fewest.
+    /// Counted runs of each tool: the fewest, but for searches.
     pub fn runs(&self) -> usize {
         let mut fewest = usize::MAX;
-        for scenario in self.scenarios() {
+        for scenario in self.scenarios().into_iter().filter(|scenario| !scenario.ends_with(SEARCH)) {
             for tool in self.tools(scenario) {
                 fewest = fewest.min(self.of(scenario, tool).count());
             }
@@ -282,7 +333,39 @@ mod tests {
             (results.tools("large"), results.scenarios(), results.runs()),
             (vec!["scp"], vec!["large"], 1)
         );
+        let found = Sample { scenario: format!("large{SEARCH}"), ..sample.clone() };
+        let again = Sample { run: 3, ..sample.clone() };
+        let searched = Results { samples: vec![found, sample, again], ..Results::default() };
+        assert_eq!(searched.runs(), 2, "a search is no round");
         assert!(Results::parse("").is_err());
         assert!(Results::parse("{}\n{\"wall_s\": 1}\n").is_err());
+    }
+
+    /// As `thalweg testbed status --json` has it (`crates/lab/src/testbed/daemon.rs`).
+    #[test]
+    fn what_a_path_cost_is_told_from_what_it_carried_meanwhile_and_an_older_result_has_none() {
+        use thalweg_lab::testbed::daemon::LaneStatus;
+        let status = |bytes: u64, cpu_seconds: f64| {
+            let lane = |bytes: u64, trouble: u64| {
+                let counters = thalweg_lab::testbed::wire::Counters { bytes, ..Default::default() };
+                LaneStatus { counters, own_ns: 0, held: 0, held_max: 0, trouble }
+            };
+            json!({"cpu_seconds": cpu_seconds, "forward": lane(bytes, 2), "back": lane(1_000_000_000, 1)})
+        };
+        let before = Wire::of_status(&status(0, 1.0)).unwrap();
+        let after = Wire::of_status(&status(3_000_000_000, 2.5)).unwrap();
+        assert_eq!((before.bytes, before.trouble), (1_000_000_000, 3));
+        let wire = after.since(&before);
+        assert_eq!((wire.cpu_s_per_gb(), wire.trouble), (Some(0.5), 0));
+        assert_eq!(before.since(&before).cpu_s_per_gb(), None);
+        assert_eq!(Wire::of_status(&json!({"cpu_seconds": 1.0})), None);
+
+        let load = Load { scenario: "far", tool: "thalweg", run: 1, bytes: 1, files: 1 };
+        let plain = load.took(&Times::default());
+        assert!(!serde_json::to_string(&plain).unwrap().contains("wire"));
+        let over = Sample { run: 2, wire: Some(wire), ..plain.clone() };
+        let lines = [plain, over].map(|sample| serde_json::to_string(&sample).unwrap());
+        let results = Results::parse(&format!("{{}}\n{}\n", lines.join("\n"))).unwrap();
+        assert_eq!(results.wire_cpu_s_per_gb("far", "thalweg"), Series::from([(2, 0.5)]));
     }
 }

@@ -1,12 +1,13 @@
-//! The sections of docs/performance.md about data that are still being made, from committed results of `thalweg bench`
-//! (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
+//! The sections of docs/performance.md from committed results of `thalweg bench`: about data that are still being made, and
+//! about predictions (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
 
-use crate::bench::page::{Goal, number};
+use crate::bench::page::{self, Goal, number};
 use crate::figures;
 use anyhow::Result;
 use std::fmt::Write;
-use thalweg_lab::bench::record::{About, Quantity, Results, Sample};
+use thalweg_lab::bench::record::{About, NOT_ACCOUNTED, Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::median;
+use thalweg_lab::bench::suite::predict;
 use thalweg_lab::plot::unit::Unit;
 
 /// One question.
@@ -18,7 +19,7 @@ struct Section {
     tell: fn(&Results) -> String,
 }
 
-const SECTIONS: [Section; 4] = [
+const SECTIONS: [Section; 5] = [
     Section {
         title: "A scan, in files or as a stream",
         suite: "frames",
@@ -41,8 +42,10 @@ const SECTIONS: [Section; 4] = [
         suite: "lag",
         asks: "How long after it was written is a message readable at the far side (003 section 2.1: the worst case counts)? \
                Half of the round trip is the path's own. Frames are pushed and pulled by way of a hub, in a daemon beside the \
-               consumer or in the consumer's own process; where fewer are carried than are due, they wait for their turn, which counts from when they were due; none is \
-               lost.",
+               consumer or in the consumer's own process; where fewer are carried than are due, they wait for their turn, which counts \
+               from when they were due; none is lost. A consumer that takes one frame each 10 ms drops the others by its policy; for one \
+               that stands still the hub spills them, and it takes them all when it goes on. Each frame that was given is held against \
+               what was taken and what was named as lost. Goal: it is in exactly one of them.",
         tell: lag,
     },
     Section {
@@ -51,6 +54,14 @@ const SECTIONS: [Section; 4] = [
         asks: "How late is the worst burst of producers that share a line: all at once, evenly apart, or in slots that a daemon \
                promises (003 Figs 2 and 3)? What a slot promises counts until data are durable. Goal: no promise is broken.",
         tell: slots,
+    },
+    Section {
+        title: "Predicted, and how long it took",
+        suite: "predict",
+        asks: "Does a copy take as long as `thalweg predict` said before it? Ways with different narrowest stages; each copy is \
+               predicted by a probe alone, as of a way that nobody knows, or by one, two, three earlier copies. Goal: at least \
+               0.95 of them in the range that was given.",
+        tell: predictions,
     },
 ];
 
@@ -70,7 +81,15 @@ pub fn sections() -> Result<String> {
             if at > 0 {
                 out.push('\n');
             }
-            writeln!(out, "{}\n{}", (section.tell)(results), origin(&results.about))?;
+            writeln!(out, "{}", (section.tell)(results))?;
+            if let Some(cost) = results.path_cpu_s_per_gb() {
+                writeln!(out, "The emulated path's own cost: {} CPU-s/GB carried.\n", number(cost))?;
+            }
+            let (machine, runs) = (&results.about.machine, results.about.iterations);
+            if let Some(line) = page::weakness(runs as usize, machine.load, machine.cores.into()) {
+                writeln!(out, "{line}\n")?;
+            }
+            writeln!(out, "{}", origin(&results.about))?;
             for scaled in &results.about.scaling.changes {
                 writeln!(out, "Made smaller: {}: {} → {}.", scaled.what, scaled.from, scaled.to)?;
             }
@@ -86,9 +105,9 @@ pub fn sections() -> Result<String> {
 fn origin(about: &About) -> String {
     let machine = &about.machine;
     format!(
-        "`{}`: {} runs. {} ({} cores), {}, {}; load before it began {}; {}{}.",
+        "`{}`: {}. {} ({} cores), {}, {}; load before it began {}; {}{}.",
         about.command,
-        about.iterations,
+        page::runs_of(about.iterations as usize),
         machine.cpu,
         machine.cores,
         machine.kernel,
@@ -168,8 +187,8 @@ fn growing(results: &Results) -> String {
 
 fn lag(results: &Results) -> String {
     let mut out = String::from(
-        "| what | message | one each | round trip | carried | P50 | P90 | P99 | worst | CPU-s/GB |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n",
+        "| what | message | one each | round trip | carried | P50 | P90 | P99 | worst | CPU-s/GB | taken, or named as lost |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for case in results.cases() {
         let parameter = |name: &str| case[0].parameter(name).unwrap_or_default();
@@ -180,7 +199,7 @@ fn lag(results: &Results) -> String {
         let cost: Vec<f64> = case.iter().filter_map(|sample| sample.cpu_s_per_gb()).collect();
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             case[0].series,
             Unit::Bytes.show(parameter("message_size")),
             seconds(parameter("period")),
@@ -194,9 +213,41 @@ fn lag(results: &Results) -> String {
             of("lag_p99"),
             of("lag_max"),
             number(median(&cost)),
+            accounted(&case),
         );
     }
+    if results.samples.iter().all(|sample| measured(sample, "given").is_none()) {
+        out.push_str("\nConsumers that are too slow: not measured yet.\n");
+    }
     out
+}
+
+/// What became of the frames that a slow consumer was given, over all runs.
+fn accounted(case: &[&Sample]) -> String {
+    let sum = |name: &str| case.iter().filter_map(|sample| measured(sample, name)).sum::<f64>();
+    let counted = case.iter().filter(|sample| measured(sample, "given").is_some()).count();
+    if counted == 0 {
+        return "all taken".to_owned();
+    }
+    let mut words = match case[0].parameter("stall") {
+        Some(stall) => format!("after {} of rest, ", seconds(stall)),
+        None => String::new(),
+    };
+    let (taken, given, named) = (sum("taken"), sum("given"), sum("named_as_lost"));
+    let _ = write!(words, "of {given} taken {taken}, named {named}");
+    let spilled: Vec<f64> = case.iter().filter_map(|sample| measured(sample, "spilled")).collect();
+    if !spilled.is_empty() {
+        let _ = write!(words, ", spilled {}", Unit::Bytes.show(median(&spilled)));
+    }
+    let wrong = case.iter().filter(|sample| sample.is_wrong()).count();
+    let is_spilled = spilled.iter().all(|bytes| *bytes > 0.0);
+    let verdict = match wrong {
+        0 if counted == case.len() && is_spilled => "met".to_owned(),
+        0 if !is_spilled => "**void: nothing was spilled**".to_owned(),
+        0 => format!("**not counted in {} runs**", case.len() - counted),
+        _ => format!("**missed: {} not so, in {wrong} of {} runs**", sum(NOT_ACCOUNTED), case.len()),
+    };
+    format!("{words}: {verdict}")
 }
 
 fn slots(results: &Results) -> String {
@@ -243,6 +294,46 @@ fn slots(results: &Results) -> String {
     out
 }
 
+fn predictions(results: &Results) -> String {
+    let mut out = String::from(
+        "| way | rests on | predicted | range | took | in the range | middle off by | wrong most |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    let [low, high] = predict::RANGE;
+    let (mut held, mut all) = ([0; 2], [0; 2]);
+    for case in results.cases() {
+        let of = |name: &str| case.iter().filter_map(|sample| measured(sample, name)).collect::<Vec<_>>();
+        let shape = case[0].parameters.get("shape").and_then(Quantity::word).unwrap_or("?");
+        let series = &case[0].series;
+        let within = of(predict::IN_RANGE);
+        if within.is_empty() {
+            let _ = writeln!(out, "| {shape} | {series} | nothing | | | | | |");
+            continue;
+        }
+        let kept = within.iter().filter(|is| **is > 0.0).count();
+        let which = usize::from(series != predict::BY_PROBE);
+        (held[which], all[which]) = (held[which] + kept, all[which] + within.len());
+        let said = case.iter().filter_map(|sample| sample.predicted.get(predict::TOOK)?.value());
+        let _ = writeln!(
+            out,
+            "| {shape} | {series} | {} | {} to {} | {} | {kept} of {} | {} | {} |",
+            seconds(median(&said.collect::<Vec<_>>())),
+            seconds(median(&of(low))),
+            seconds(median(&of(high))),
+            seconds(median(&of(predict::TOOK))),
+            within.len(),
+            Unit::Share.show(median(&of(predict::OFF))),
+            predict::wrong_most(&case).unwrap_or("–"),
+        );
+    }
+    out.push('\n');
+    for (which, series) in [predict::BY_PROBE, predict::BY_EARLIER].into_iter().enumerate() {
+        let (held, all) = (held[which], all[which]);
+        let verdict = Goal::AtLeast(0.95).verdict(held as f64 / all as f64);
+        let _ = writeln!(out, "In the range {series}: {held} of {all}, {verdict}.");
+    }
+    out
+}
+
 fn measured(sample: &Sample, name: &str) -> Option<f64> {
     sample.measured.get(name).and_then(Quantity::value)
 }
@@ -254,6 +345,63 @@ fn seconds(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A run of a slow consumer.
+    fn run(numbers: &[(&str, f64)]) -> Sample {
+        let sample = Sample { series: "frames, a slow consumer".into(), wall_s: 1.0, ..Sample::default() };
+        numbers.iter().fold(sample, |sample, (name, value)| sample.measured(name, *value, "1"))
+    }
+
+    #[test]
+    fn what_is_not_accounted_for_is_a_goal_that_was_missed() {
+        let of = |runs: &[Sample]| accounted(&runs.iter().collect::<Vec<_>>());
+        let good = [("given", 2000.0), ("taken", 300.0), ("named_as_lost", 1700.0), (NOT_ACCOUNTED, 0.0)];
+        let bad = [("given", 2000.0), ("taken", 300.0), ("named_as_lost", 1695.0), (NOT_ACCOUNTED, 5.0)];
+        assert_eq!(of(&[run(&good), run(&good)]), "of 4000 taken 600, named 3400: met");
+        let missed = "of 4000 taken 600, named 3395: **missed: 5 not so, in 1 of 2 runs**";
+        assert_eq!(of(&[run(&good), run(&bad)]), missed);
+        assert_eq!(of(&[run(&[]), run(&[])]), "all taken");
+        assert!(of(&[run(&good), run(&[])]).ends_with("**not counted in 1 runs**"));
+    }
+
+    #[test]
+    fn a_stall_in_which_nothing_was_spilled_shows_nothing() {
+        let of = |spilled: f64| {
+            let numbers = [("given", 9.0), ("taken", 9.0), ("named_as_lost", 0.0), (NOT_ACCOUNTED, 0.0)];
+            let run = run(&numbers).measured("spilled", spilled, "B");
+            accounted(&[&run.with("stall", Quantity::number(30.0, "s"))])
+        };
+        assert_eq!(of(1e9), "after 30 s of rest, of 9 taken 9, named 0, spilled 954 MiB: met");
+        assert!(of(0.0).ends_with("**void: nothing was spilled**"), "{}", of(0.0));
+    }
+
+    #[test]
+    fn predictions_are_counted_apart_by_what_they_rest_on() {
+        let sample = |series: &str, took: f64, is_within: f64| {
+            let mut sample = Sample { series: series.into(), wall_s: took, ..Sample::default() };
+            sample = sample.with("shape", "thin link".into()).predicted(predict::TOOK, 2.0, "s");
+            for (name, value) in predict::RANGE.into_iter().zip([1.5, 3.0]) {
+                sample = sample.measured(name, value, "s");
+            }
+            sample.measured.insert(predict::WRONG.into(), "bytes".into());
+            sample = sample.measured(predict::TOOK, took, "s").measured(predict::OFF, 0.25, "1");
+            sample.measured(predict::IN_RANGE, is_within, "1")
+        };
+        let mut results = figures::results().unwrap().remove(0).1;
+        results.samples = vec![
+            sample(predict::BY_PROBE, 4.0, 0.0),
+            sample(predict::BY_PROBE, 2.5, 1.0),
+            sample(predict::BY_EARLIER, 2.5, 1.0),
+        ];
+        let told = predictions(&results);
+        let row = "| thin link | by a probe | 2 s | 1.5 s to 3 s | 3.25 s | 1 of 2 | 25 % | bytes |";
+        assert!(told.contains(row), "{told}");
+        assert!(
+            told.contains("In the range by a probe: 1 of 2, at least 0.95: **missed by 47.4 %**."),
+            "{told}"
+        );
+        assert!(told.contains("In the range by earlier copies: 1 of 1, at least 0.95: met."), "{told}");
+    }
 
     #[test]
     fn a_result_that_says_its_commit_is_shown_with_it_and_an_older_one_is_shown_without() {

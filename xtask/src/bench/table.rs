@@ -1,5 +1,6 @@
 //! The table in README.md, made from the results of the suite `beside-rsync`.
 
+use crate::bench::page;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,11 +80,13 @@ pub fn table(path: &Path) -> Result<String> {
         let words: Vec<&str> = about[key].as_str().unwrap_or("?").split_whitespace().collect();
         words.join(" ")
     };
+    let (load, cores) = page::busyness(about);
+    let busy = page::busy(load, cores).map(|busy| format!(" Weak: {busy}.")).unwrap_or_default();
     write!(
         out,
         "\nSeconds: medians of {runs} interleaved runs over loopback (shortest–longest), final sync included, every copy \
          compared afterwards. CPU: of all processes of both sides. {}. rsync's daemon does not encrypt. \
-         {} ({} cores), {}, {}; {}; {}, commit {}.\n",
+         {} ({} cores), {}, {}; {}; {}, commit {}.{busy}\n",
         sizes.join("; "),
         of("cpu"),
         about["cores"],

@@ -4,7 +4,7 @@ use super::Suite;
 use crate::bench::group::{SlowDisk, Way};
 use crate::bench::network::{self, Testbed};
 use crate::bench::page::{self, Goal};
-use crate::bench::record::{Load, Results, Sample};
+use crate::bench::record::{Load, Results, SEARCH, Sample};
 use crate::bench::yard::{Times, Volume};
 use crate::bench::{Bench, data, yard};
 use crate::servers::Daemon;
@@ -119,14 +119,14 @@ fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
         None => bench.yard.directory("export")?,
     };
     let site = Site::new(&bench.yard, shape, source, export)?;
-    let search = format!("{}, search", shape.name);
+    let search = format!("{}{SEARCH}", shape.name);
     let mut found = Vec::new();
     for settings in all_settings() {
-        let times = site.copy(&settings, found.len())?;
-        eprintln!("{search}: {}: {:.2} s", settings.name, times.wall_s);
         let load = Load { scenario: &search, tool: &settings.name, run: 1, bytes, files };
-        bench.log.sample(&load.took(&times))?;
-        found.push((times.wall_s, settings));
+        let sample = site.measure(&settings, found.len(), &load)?;
+        eprintln!("{search}: {}: {:.2} s", settings.name, sample.wall_s);
+        bench.log.sample(&sample)?;
+        found.push((sample.wall_s, settings));
     }
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
     let searched = found.len();
@@ -135,12 +135,10 @@ fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
     finalists.insert(0, Settings { name: AUTOMATIC.to_owned(), words: Vec::new() });
     let log = &mut bench.log;
     yard::rounds(runs, finalists, |run, settings| {
-        let times = site.copy(settings, searched + run)?;
-        eprintln!("{}: {} {run}: {:.2} s", shape.name, settings.name, times.wall_s);
-        if run == 0 {
-            return Ok(());
-        }
-        log.sample(&Load { scenario: shape.name, tool: &settings.name, run, bytes, files }.took(&times))
+        let load = Load { scenario: shape.name, tool: &settings.name, run, bytes, files };
+        let sample = site.measure(settings, searched + run, &load)?;
+        eprintln!("{}: {} {run}: {:.2} s", shape.name, settings.name, sample.wall_s);
+        if run == 0 { Ok(()) } else { log.sample(&sample) }
     })
 }
 
@@ -191,7 +189,16 @@ impl<'a> Site<'a> {
         Ok(Site { yard, daemon, narrow: shape.narrow, disk, testbed, source, export })
     }
 
-    /// One copy; `turn` keeps those of many files apart, which stay.
+    /// One copy, with what the emulated path cost where there is one.
+    fn measure(&self, settings: &Settings, turn: usize, load: &Load<'_>) -> Result<Sample> {
+        let copy = || Ok(load.took(&self.copy(settings, turn)?));
+        match &self.testbed {
+            Some(testbed) => testbed.over(copy),
+            None => copy(),
+        }
+    }
+
+    /// `turn` keeps copies of many files apart, which stay.
     fn copy(&self, settings: &Settings, turn: usize) -> Result<Times> {
         let name = format!("{turn}-{}", settings.name.replace([' ', ','], "-"));
         let destination: &Path = &self.export.join(&name);
@@ -226,8 +233,8 @@ impl Drop for Site<'_> {
 
 fn tell(results: &Results) -> Result<String> {
     let mut out = String::from(
-        "| shape | best found | wall s | automatic, wall s | automatic against it | goal | worst of the search, s |\n\
-         |---|---|---|---|---|---|---|\n",
+        "| shape | best found | wall s | automatic, wall s | automatic against it | goal | worst of the search, s | the path's \
+         own CPU-s/GB |\n|---|---|---|---|---|---|---|---|\n",
     );
     for shape in &SHAPES {
         let wall = |tool: &str| results.series(shape.name, tool, |sample: &Sample| sample.wall_s);
@@ -235,15 +242,19 @@ fn tell(results: &Results) -> Result<String> {
         others.retain(|tool| *tool != AUTOMATIC);
         others.sort_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b))));
         let Some(best) = others.first() else {
-            writeln!(out, "| {} | not measured | | | | | |", shape.name)?;
+            writeln!(out, "| {} | not measured | | | | | | |", shape.name)?;
             continue;
         };
-        let search = format!("{}, search", shape.name);
+        let search = format!("{}{SEARCH}", shape.name);
         let searched = results.samples.iter().filter(|sample| sample.scenario == search);
         let worst = searched.map(|sample| sample.wall_s).fold(f64::NAN, f64::max);
+        let wire = match shape.narrow {
+            Narrow::LongLink => page::wire_cost(results, shape.name, AUTOMATIC),
+            _ => "–".to_owned(),
+        };
         writeln!(
             out,
-            "| {} | {best} | {} | {} | {} | {} | {worst:.2} |",
+            "| {} | {best} | {} | {} | {} | {} | {worst:.2} | {wire} |",
             shape.name,
             page::with_interval(&wall(best)),
             page::with_interval(&wall(AUTOMATIC)),

@@ -127,7 +127,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let log = &mut bench.log;
     yard::rounds(runs, cases, |run, case| {
         far.testbed.set(&case.path)?;
-        let sample = far.measure(case, run)?;
+        let sample = far.testbed.over(|| far.measure(case, run))?;
         eprintln!("{} {} {run}: {:.2} s {}", case.scenario, case.tool, sample.wall_s, sample.more);
         if run == 0 { Ok(()) } else { log.sample(&sample) }
     })
@@ -295,14 +295,14 @@ fn tell(results: &Results) -> Result<String> {
     let whole = |scenario: &str, tool: &str| results.series(scenario, tool, Sample::gbit_per_s);
     let mut out = String::from(
         "| congestion control | thalweg near, Gbit/s | far, Gbit/s | far as a whole | iperf3 near | iperf3 far | far against \
-         near | goal |\n|---|---|---|---|---|---|---|---|\n",
+         near | goal | the path's own CPU-s/GB, near | far |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for congestion in CONGESTION {
         let (near, far) = (format!("{congestion}, {NEAR}"), format!("{congestion}, {FAR}"));
         let rates = (after(&near, OURS), after(&far, OURS));
         writeln!(
             out,
-            "| {congestion} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {congestion} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             page::with_interval(&rates.0),
             page::with_interval(&rates.1),
             page::with_interval(&whole(&far, OURS)),
@@ -310,6 +310,8 @@ fn tell(results: &Results) -> Result<String> {
             page::with_interval(&whole(&far, IPERF)),
             page::ratio(&rates.1, &rates.0),
             Goal::AtLeast(0.97).verdict(page::ratio_median(&rates.1, &rates.0)),
+            page::wire_cost(results, &near, OURS),
+            page::wire_cost(results, &far, OURS),
         )?;
     }
     let small = |rtt: &str, figure: fn(&Sample) -> f64| -> Series {
@@ -320,16 +322,22 @@ fn tell(results: &Results) -> Result<String> {
     writeln!(
         out,
         "\nSmall files of 4 KiB, pushed and durable: {} files/s at {SMALL_NEAR}, {} at {SMALL_FAR} ({} as a whole); far \
-         against near {}, {}.\n",
+         against near {}, {}. The path's own CPU-s/GB: {} near, {} far.\n",
         page::with_interval(&near),
         page::with_interval(&far),
         page::with_interval(&small(SMALL_FAR, Sample::gbit_per_s)),
         page::ratio(&far, &near),
         Goal::AtLeast(0.95).verdict(statistics::median(&statistics::ratios(&far, &near))),
+        page::wire_cost(results, &format!("small files, {SMALL_NEAR}"), OURS),
+        page::wire_cost(results, &format!("small files, {SMALL_FAR}"), OURS),
     )?;
-    writeln!(out, "With a loss of 10⁻⁴ at {LOSS_RTT}, cubic:\n\n| | Gbit/s |\n|---|---|")?;
+    writeln!(
+        out,
+        "With a loss of 10⁻⁴ at {LOSS_RTT}, cubic:\n\n| | Gbit/s | the path's own CPU-s/GB |\n|---|---|---|"
+    )?;
     for tool in results.tools(LOSS) {
-        writeln!(out, "| {tool} | {} |", page::with_interval(&whole(LOSS, tool)))?;
+        let rate = page::with_interval(&whole(LOSS, tool));
+        writeln!(out, "| {tool} | {rate} | {} |", page::wire_cost(results, LOSS, tool))?;
     }
     Ok(out)
 }
