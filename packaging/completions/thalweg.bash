@@ -154,6 +154,9 @@ _thalweg() {
             thalweg__subcmd__bench,path)
                 cmd="thalweg__subcmd__bench__subcmd__path"
                 ;;
+            thalweg__subcmd__bench,predict)
+                cmd="thalweg__subcmd__bench__subcmd__predict"
+                ;;
             thalweg__subcmd__bench,show)
                 cmd="thalweg__subcmd__bench__subcmd__show"
                 ;;
@@ -210,6 +213,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__bench__subcmd__help,path)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__path"
+                ;;
+            thalweg__subcmd__bench__subcmd__help,predict)
+                cmd="thalweg__subcmd__bench__subcmd__help__subcmd__predict"
                 ;;
             thalweg__subcmd__bench__subcmd__help,show)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__show"
@@ -426,6 +432,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help__subcmd__bench,path)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__path"
+                ;;
+            thalweg__subcmd__help__subcmd__bench,predict)
+                cmd="thalweg__subcmd__help__subcmd__bench__subcmd__predict"
                 ;;
             thalweg__subcmd__help__subcmd__bench,show)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__show"
@@ -759,7 +768,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench)
-            opts="-h --config --help sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots storage import show help"
+            opts="-h --config --help sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -777,7 +786,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__cca)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -824,6 +833,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -843,7 +856,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__concurrency)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -890,6 +903,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -909,7 +926,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__congest)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -956,6 +973,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -975,7 +996,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__faults)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1022,6 +1043,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1041,7 +1066,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__files)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1088,6 +1113,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1107,7 +1136,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__frames)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1157,6 +1186,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --stall)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --target)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -1173,7 +1206,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__help)
-            opts="sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots storage import show help"
+            opts="sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1382,6 +1415,20 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__bench__subcmd__help__subcmd__predict)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__bench__subcmd__help__subcmd__show)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
@@ -1481,7 +1528,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__hop)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1528,6 +1575,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1569,7 +1620,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__lag)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1616,6 +1667,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1635,7 +1690,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__latency)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1682,6 +1737,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1701,7 +1760,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__layout)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1748,6 +1807,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1767,7 +1830,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__order)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1814,6 +1877,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1833,7 +1900,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__path)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1880,6 +1947,80 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__bench__subcmd__predict)
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rtt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loss)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1917,7 +2058,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__slots)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1964,6 +2105,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1983,7 +2128,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__storage)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2030,6 +2175,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2049,7 +2198,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__streams)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2096,6 +2245,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2133,7 +2286,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__sweep__subcmd__bulk)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2180,6 +2333,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2255,7 +2412,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__sweep__subcmd__streaming)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2302,6 +2459,10 @@ _thalweg() {
                     return 0
                     ;;
                 --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3191,7 +3352,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__bench)
-            opts="sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots storage import show"
+            opts="sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3373,6 +3534,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__bench__subcmd__path)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__bench__subcmd__predict)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
