@@ -4,7 +4,7 @@ use crate::hint;
 use crate::receipt_file::{hex, totals};
 use serde_json::{Map, Value, json};
 use thalweg_mover::basin::{Evidence, Verdict, width};
-use thalweg_mover::model::prediction::{Compared, Prediction};
+use thalweg_mover::model::prediction::{Compared, Prediction, Term};
 use thalweg_mover::plan::{Chosen, Plan};
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_mover::run::flow::job::FlowReport;
@@ -206,9 +206,10 @@ pub fn compared(compared: &Compared) -> Map<String, Value> {
     }
 }
 
-/// Medians of the terms, in seconds.
+/// Medians of the terms, in seconds, and whether anything was measured of them.
 pub fn terms(prediction: &Prediction) -> Value {
-    prediction.terms.iter().map(|(term, seconds)| json!({"term": term, "seconds": seconds})).collect()
+    let of = |(term, seconds): &(Term, f64)| json!({"term": term, "seconds": seconds, "guessed": prediction.guessed.contains(term)});
+    prediction.terms.iter().map(of).collect()
 }
 
 /// What a copy goes by: each knob with its value and the reason.

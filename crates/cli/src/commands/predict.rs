@@ -134,14 +134,16 @@ impl Said<'_> {
                 Term::Verification => "reading back what was written".to_owned(),
                 Term::End => "after the last content".to_owned(),
             };
-            out::tell(&format!("  {:<14} {:>10}  {why}", term.name(), units::time(*seconds)));
+            let mark = if told.guessed.contains(term) { " (a usual value: not measured yet)" } else { "" };
+            out::tell(&format!("  {:<14} {:>10}  {why}{mark}", term.name(), units::time(*seconds)));
         }
         if self.args.verify == Verify::Written {
             out::tell("  verification   with the write: nothing extra");
         }
         let rests = match (self.told.known.count(), &self.told.known.probed) {
             (0, Some(_)) => "a probe; no transfer of this way is remembered yet".to_owned(),
-            (0, None) => "the rate limit that was asked for".to_owned(),
+            (0, None) if self.args.bwlimit.is_some() => "the rate limit that was asked for".to_owned(),
+            (0, None) => "nothing that was measured on this way".to_owned(),
             (1, _) => "1 earlier transfer of this way".to_owned(),
             (many, _) => format!("{many} earlier transfers of this way"),
         };

@@ -2,7 +2,8 @@
 //!
 //! Start and end are what was seen from outside: until the first content stood verified, and after the last. What is
 //! between is shared out between entries and bytes as the busiest stage that works on entries and the busiest that works on
-//! bytes would share it if they took turns.
+//! bytes would share it if they took turns. What the first content itself took, at the rate of the rest, is time of bytes
+//! and not of the start: otherwise who predicts by these terms would count it twice.
 
 use super::{Evidence, width};
 use crate::model::prediction::Taken;
@@ -44,10 +45,17 @@ pub fn taken(evidence: &Evidence, passage: &Passage) -> Taken {
     let share = if all > 0.0 { entries / all } else { 0.0 };
     let back_s = (back * evidence.seconds()).min(between);
     let left = between - back_s;
+    let bytes_s = left * (1.0 - share);
+    let rest_bytes = evidence.bytes.saturating_sub(passage.first_bytes);
+    let early_s = match rest_bytes {
+        // All of it was there at one look: nothing says at what rate it came.
+        0 => 0.0,
+        rest => (bytes_s * passage.first_bytes as f64 / rest as f64).min(first_s),
+    };
     Taken {
-        start_s: first_s,
+        start_s: first_s - early_s,
         entries_s: left * share,
-        bytes_s: left * (1.0 - share),
+        bytes_s: bytes_s + early_s,
         back_s,
         end_s: passage.seconds - last_s,
     }
@@ -78,6 +86,28 @@ mod tests {
         assert_eq!((taken.start_s, taken.end_s, taken.back_s), (1.0, 1.0, 0.0));
         assert!((taken.entries_s - 6.0).abs() < 1e-9 && (taken.bytes_s - 2.0).abs() < 1e-9);
         assert!((taken.seconds() - 10.0).abs() < 1e-9);
+    }
+
+    /// 0.5 s of a start and 3 MB at 1 MB/s, of which the first megabyte shows as a whole.
+    #[test]
+    fn what_the_first_content_took_on_the_way_is_time_of_bytes() {
+        let rows = vec![row(Stage::Write, 2)];
+        let evidence = Evidence {
+            elapsed_nanos: 3_600_000_000,
+            bytes: 3_000_000,
+            receiver: SideAccounts { stages: rows, ..SideAccounts::default() },
+            ..Evidence::default()
+        };
+        let passage = Passage { first_s: 1.5, first_bytes: 1_000_000, last_s: 3.5, seconds: 3.6 };
+        let seen = taken(&evidence, &passage);
+        assert!((seen.start_s - 0.5).abs() < 1e-9 && (seen.bytes_s - 3.0).abs() < 1e-9, "{seen:?}");
+        assert!((seen.seconds() - 3.6).abs() < 1e-9);
+        // Never more than there was.
+        let late = taken(&evidence, &Passage { first_bytes: 2_900_000, ..passage });
+        assert_eq!(late.start_s, 0.0);
+        assert!((late.seconds() - 3.6).abs() < 1e-9);
+        let at_once = taken(&evidence, &Passage { first_bytes: 3_000_000, ..passage });
+        assert_eq!(at_once.start_s, 1.5);
     }
 
     #[test]

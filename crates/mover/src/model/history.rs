@@ -57,8 +57,6 @@ impl Probed {
 pub struct Moved {
     /// Content bytes.
     pub bytes: f64,
-    /// Of them, what stood verified when the first of it did: it took no time of its own.
-    pub first_bytes: f64,
     /// Entries.
     pub entries: f64,
 }
@@ -66,7 +64,7 @@ pub struct Moved {
 impl Observed {
     /// From what it took for what it moved. `was_limited`: a rate limit was the bound.
     pub fn of(taken: &Taken, moved: &Moved, was_limited: bool) -> Observed {
-        let (bytes, entries) = ((moved.bytes - moved.first_bytes).max(0.0), moved.entries);
+        let (bytes, entries) = (moved.bytes, moved.entries);
         let says = |seconds: f64, amount: f64, least: f64, least_long: f64| {
             let is_enough = amount >= least || (amount >= least_long && seconds >= SECONDS_LONG);
             (is_enough && seconds >= SECONDS_MIN).then(|| seconds / amount)
@@ -78,7 +76,7 @@ impl Observed {
             byte_s: says(taken.bytes_s, bytes, BYTES_MIN, BYTES_LONG).filter(|_| !was_limited),
             back_s: says(taken.back_s, bytes, BYTES_MIN, BYTES_LONG),
             end_s: taken.end_s,
-            bytes_free: free(taken.bytes_s, moved.bytes),
+            bytes_free: free(taken.bytes_s, bytes),
             entries_free: free(taken.entries_s, entries),
         }
     }
@@ -261,7 +259,7 @@ mod tests {
     const TAKEN: Taken = Taken { start_s: 0.5, entries_s: 1.0, bytes_s: 10.0, back_s: 0.0, end_s: 0.25 };
 
     fn moved(bytes: f64, entries: f64) -> Moved {
-        Moved { bytes, entries, first_bytes: 0.0 }
+        Moved { bytes, entries }
     }
 
     #[test]
@@ -306,9 +304,7 @@ mod tests {
         let quick = Taken { bytes_s: 0.05, entries_s: 0.05, ..TAKEN };
         let mut history = History::new([7; 16]);
         for amount in [1e8, 1e9, 1e7] {
-            // Half of it was there with the first.
-            let moved = Moved { first_bytes: amount / 2.0, ..moved(amount, amount / 1e5) };
-            history.observe("x", Observed::of(&quick, &moved, false), None, 1);
+            history.observe("x", Observed::of(&quick, &moved(amount, amount / 1e5), false), None, 1);
         }
         let knowledge = history.of("x", 1).unwrap().knowledge();
         assert_eq!((knowledge.byte, knowledge.entry), (None, None));

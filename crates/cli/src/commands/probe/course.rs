@@ -223,8 +223,10 @@ impl Course<'_> {
         let most_s = self.share(hands, 4).unwrap_or_default().as_secs_f64();
         let slow_s = SLOW_WAY_SECONDS.min(most_s * SLOW_WAY_SHARE);
         let bytes = way_bytes(slowest, self.seconds * WAY, slow_s).min(self.whole_source(&parts.read));
-        // Those that cannot come to their ends are cut off: what they have by then is counted in small chunks.
-        let chunk_bytes = chunk_bytes.filter(|_| bytes as f64 * 8.0 / slowest > most_s);
+        // Those that cannot come to their ends are cut off: what they have by then is counted in small chunks; so it is where
+        // the wire was too slow to be measured at all.
+        let is_cut_off = wire.rate().is_none() || bytes as f64 * 8.0 / slowest > most_s;
+        let chunk_bytes = chunk_bytes.filter(|_| is_cut_off);
         let time = way_time(bytes, slowest, self.seconds * WAY);
         // In files as large as those of the source: what files cost at the destination is to be the same.
         let files = read.as_ref().map_or(1, |read| read.items.max(1));
