@@ -62,7 +62,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use yard::Yard;
 
 /// What a user can say about a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Wishes {
     /// This program, which is run.
     pub program: PathBuf,

@@ -205,7 +205,9 @@ fn laws(out: &mut String, results: &Results) {
 /// Unit, value with unit, value: the time of a case with many transfers or none, else its rate.
 fn figure(sample: &Sample) -> (&'static str, String, f64) {
     if let Some(worst) = sample.measured.get("worst").and_then(Quantity::value) {
-        return ("s (the worst)", format!("worst {worst:.3} s"), worst);
+        let score = sample.measured.get("speed_score").and_then(Quantity::value);
+        let score = score.map_or(String::new(), |score| format!(", speed score {score:.1}"));
+        return ("s (the worst)", format!("worst {worst:.3} s{score}"), worst);
     }
     if let Some(off) = sample.measured.get(path::OFF).and_then(Quantity::value) {
         return ("shares of the tolerance", format!("off by {off:.2} of the tolerance"), off);

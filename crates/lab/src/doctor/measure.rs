@@ -126,7 +126,8 @@ fn card(device: &str) -> Card {
     Card { rings: in_words(rings(device)), offloads: offloads.collect(), queue: in_words(queue::of(device)) }
 }
 
-fn kernel_tls() -> io::Result<()> {
+/// Whether the kernel takes over TLS: tried.
+pub fn kernel_tls() -> io::Result<()> {
     use socket::ktls::{self, Lacking};
     ktls::probe(ktls::Cipher::Aes128Gcm).map_err(|lacking| match lacking {
         Lacking::Ktls(error) | Lacking::Cipher(error) => error,

@@ -4,6 +4,7 @@ use super::{GBIT, MIB, Suite, VERIFIED, count, encrypted, of_copy, scaled, size}
 use crate::bench::network::{self, PathWish, Testbed, segment_bytes};
 use crate::bench::record::PathKind;
 use crate::bench::{Bench, Prepared, Wishes};
+use crate::doctor::measure::kernel_tls;
 use crate::testbed::spec::TUNED;
 use std::time::Duration;
 use thalweg_mover::failure::Result;
@@ -89,6 +90,12 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             continue;
         }
         cases.extend(losses.iter().map(|&loss| Case { control, loss }));
+    }
+    if let Err(why) = kernel_tls() {
+        bench.leave_out(
+            "kernel TLS (000 Fig 4)",
+            &format!("this kernel has none: {why}; records are sealed in user space"),
+        )?;
     }
     let daemon = bench.yard.daemon(Some(&testbed.right))?;
     let budget_bytes = bench.budget_bytes();

@@ -13,13 +13,17 @@ pub const SUITE: Suite = Suite {
     name: "concurrency",
     asks: "how many files at once, how many streams, how deep? (001 Figs 4 and 5)",
     runs: 3,
-    budget_bytes: 64 * MIB,
+    budget_bytes: 256 * MIB,
     prepare,
     run,
 };
 
-/// Files of the set.
+/// Files of the set,
 const FILES: u64 = 256;
+
+/// and the least that one has, if the budget has so much: what is no larger than a segment (1 MiB) travels in packs, whose
+/// number no concurrency bounds.
+const FILE_BYTES_MIN: u64 = 4 * MIB;
 
 const CONCURRENCY: [u32; 5] = [1, 2, 4, 8, 16];
 const STREAMS: [u32; 4] = [1, 2, 4, 8];
@@ -49,8 +53,9 @@ fn path(wishes: &Wishes) -> PathWish {
 }
 
 fn set(wishes: &Wishes) -> DatasetSpec {
-    let files = FILES.min(wishes.files_max);
-    let file_bytes = (SUITE.budget_bytes(wishes) / files).max(1);
+    let budget_bytes = SUITE.budget_bytes(wishes);
+    let files = FILES.min(wishes.files_max).min(budget_bytes / FILE_BYTES_MIN).max(1);
+    let file_bytes = (budget_bytes / files).max(1);
     DatasetSpec { files, sizes: vec![(file_bytes, 1)], seed: wishes.seed, ..DatasetSpec::default() }
 }
 
@@ -97,4 +102,20 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let sample = sample.with("concurrency", count(case.concurrency));
         Ok(Some(sample.with("streams", count(case.streams)).with("depth", count(case.depth))))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_mover::plan;
+
+    #[test]
+    fn files_are_such_that_their_number_at_once_counts() {
+        for budget_bytes in [None, Some(64 * MIB), Some(4 << 30)] {
+            let set = set(&Wishes { budget_bytes, files_max: 4096, ..Wishes::default() });
+            assert_eq!(plan::files_in_chunks(set.files, set.bytes(), MIB as u32), set.files);
+            assert!(set.files >= u64::from(CONCURRENCY[CONCURRENCY.len() - 1]), "{}", set.files);
+            assert_eq!(set.bytes(), budget_bytes.unwrap_or(SUITE.budget_bytes));
+        }
+    }
 }

@@ -63,20 +63,22 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         let cause = "a --budget of more than 2 GB would need a line of more than 100 Gbit/s";
         return Err(Failure::new(FailureKind::Usage, "measure", cause));
     }
+    let mut changes = vec![
+        scaled("data of a client", "0.5 GB (003 Table 2)", format!("{} MB", data_bytes as f64 / 1e6)),
+        scaled("line", "25 Gbit/s (003 Table 1)", {
+            format!(
+                "{:.3} Gbit/s, of which {:.3} are data",
+                path.rate_bits_per_s as f64 / 1e9,
+                path.payload_bits_per_s() / 1e9
+            )
+        }),
+    ];
+    changes.extend(super::shortened(wishes, TIME, "10 s (003 Table 2)"));
     Ok(Prepared {
         path: testbed_kind(&path),
         encryption: "none: plain TCP, as in 003".to_owned(),
         verification: "none: from memory to memory, as in 003".to_owned(),
-        changes: vec![
-            scaled("data of a client", "0.5 GB (003 Table 2)", format!("{} MB", data_bytes as f64 / 1e6)),
-            scaled("line", "25 Gbit/s (003 Table 1)", {
-                format!(
-                    "{:.3} Gbit/s, of which {:.3} are data",
-                    path.rate_bits_per_s as f64 / 1e9,
-                    path.payload_bits_per_s() / 1e9
-                )
-            }),
-        ],
+        changes,
     })
 }
 

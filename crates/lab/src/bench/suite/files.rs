@@ -35,16 +35,22 @@ fn path(wishes: &Wishes) -> PathWish {
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     Testbed::check()?;
     let (path, counts) = (path(wishes), counts(wishes.files_max));
+    let packed = counts.iter().find(|files| SUITE.budget_bytes(wishes) / **files <= MIB);
+    let mut changes = vec![
+        scaled("data", "1.2 TiB (001 section 5)", size(SUITE.budget_bytes(wishes))),
+        scaled("files", "128 to 8192, 64 to 128 at once", {
+            format!("{CONCURRENCY} to {}, {CONCURRENCY} at once", counts[counts.len() - 1])
+        }),
+    ];
+    if let Some(files) = packed {
+        let to = format!("from {files} files on, of 1 MiB and less, many in one piece");
+        changes.push(scaled("how files travel", "each by itself", to));
+    }
     Ok(Prepared {
         path: testbed_kind(&path),
         encryption: encrypted(),
         verification: format!("{VERIFIED}: beside the transfer, not behind it"),
-        changes: vec![
-            scaled("data", "1.2 TiB (001 section 5)", size(SUITE.budget_bytes(wishes))),
-            scaled("files", "128 to 8192, 64 to 128 at once", {
-                format!("{CONCURRENCY} to {}, {CONCURRENCY} at once", counts[counts.len() - 1])
-            }),
-        ],
+        changes,
     })
 }
 

@@ -120,6 +120,12 @@ fn scaled(what: &str, from: &str, to: String) -> Scaled {
     Scaled { what: what.to_owned(), from: from.to_owned(), to }
 }
 
+/// That a run is given another time than the paper's, if it is.
+fn shortened(wishes: &Wishes, usual: Duration, paper: &str) -> Option<Scaled> {
+    let time = wishes.time.filter(|time| *time != usual)?;
+    Some(scaled("time", paper, format!("{} s", time.as_secs_f64())))
+}
+
 /// A size in the largest binary unit of which it is a whole number.
 fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];

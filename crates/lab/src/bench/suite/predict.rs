@@ -21,7 +21,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 pub(super) const SUITE: Suite = Suite {
     name: "predict",
     asks: "does a copy take as long as was predicted, within the range? (`thalweg predict` before, the copy after)",
-    runs: 3,
+    runs: 5,
     budget_bytes: 256 * MIB,
     prepare,
     run,

@@ -92,19 +92,21 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     if path.rate_bits_per_s > 10 * GBIT {
         return usage("a --budget of more than 200 MB would need a line of more than 10 Gbit/s");
     }
+    let mut changes = vec![
+        scaled("data of a client", "0.5 GB (003 Table 2)", format!("{} MB", burst_bytes as f64 / 1e6)),
+        scaled("line", "25 Gbit/s (003 Table 1)", {
+            format!("{:.3} Gbit/s", path.rate_bits_per_s as f64 / 1e9)
+        }),
+        scaled("clients", "8 a second (003 Table 2)", {
+            "as many producers with a burst each second, over connections that stand".to_owned()
+        }),
+    ];
+    changes.extend(super::shortened(wishes, TIME, "10 s (003 Table 2)"));
     Ok(Prepared {
         path: testbed_kind(&path),
         encryption: encrypted(),
         verification: super::VERIFIED.to_owned(),
-        changes: vec![
-            scaled("data of a client", "0.5 GB (003 Table 2)", format!("{} MB", burst_bytes as f64 / 1e6)),
-            scaled("line", "25 Gbit/s (003 Table 1)", {
-                format!("{:.3} Gbit/s", path.rate_bits_per_s as f64 / 1e9)
-            }),
-            scaled("clients", "8 a second (003 Table 2)", {
-                "as many producers with a burst each second, over connections that stand".to_owned()
-            }),
-        ],
+        changes,
     })
 }
 
