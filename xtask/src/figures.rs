@@ -22,24 +22,25 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("sweep streaming", &["sweep-streaming-rate*", "sweep-streaming-end*"]),
     ("cca", &["cca-rate", "cca-beside-000-figs-4-to-6"]),
     ("storage", &["storage-rate-*", "storage-latency-*"]),
-    ("concurrency", &["concurrency-streams", "concurrency-files", "concurrency-beside-001-section-4"]),
+    (
+        "concurrency",
+        &[
+            "concurrency-streams",
+            "concurrency-files",
+            "concurrency-depth",
+            "concurrency-beside-001-section-4",
+        ],
+    ),
     ("faults", &["faults-rate", "faults-resent", "faults-rate-over-time", "faults-cpu-over-time"]),
     ("files", &["files-fit", "files-beside-001-fig-9"]),
     ("layout", &["layout-time", "layout-beside-002-table-ii"]),
     ("hop", &["hop-time", "hop-beside-002-table-i"]),
-    ("congest", &["congest-worst", "congest-beside-003-fig-2", "congest-shares"]),
+    ("congest", &["congest-worst", "congest-beside-003-fig-2", "congest-score", "congest-shares"]),
     ("slots", &["slots-worst", "slots-lag", "slots-shares"]),
     ("frames", &["frames-time-*", "frames-after-*", "frames-beside-003-fig-4"]),
     ("lag", &["lag-shares-*", "lag-p99"]),
     ("streams", &["streams-rate"]),
-    (
-        "order",
-        &[
-            "order-threads-reading-simulated-array",
-            "order-threads-writing-simulated-array",
-            "order-beside-004-section-iv-d",
-        ],
-    ),
+    ("order", &["order-threads-*", "order-requests-*", "order-beside-004-section-iv-d"]),
     ("path", &["path-rtt", "path-rate", "path-loss"]),
     ("predict", &["predict-off"]),
 ];
@@ -97,6 +98,10 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
 pub fn results() -> Result<Vec<(PathBuf, Results)>> {
     let mut all = Vec::new();
     for file in tools::files_below(&tools::root().join(RESULTS))? {
+        // What a run that was stopped had by then.
+        if file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")) {
+            continue;
+        }
         let Ok(results) = Results::read(&file) else { continue };
         let path = file.strip_prefix(tools::root()).unwrap_or(&file).to_owned();
         all.push((path, results));

@@ -65,9 +65,10 @@ fn source(results: &Results, path: &Path) -> String {
     let date = results.about.date.split('T').next().unwrap_or_default();
     let commit = figures::commit(&results.about);
     let machine = &results.about.machine;
-    let busy = page::busy(machine.load, machine.cores.into());
-    let busy = busy.map(|busy| format!("; weak: {busy}")).unwrap_or_default();
-    format!("{}, [{name}](../../{}), {date}{commit}{busy}", results.about.iterations, path.display())
+    let runs = results.about.iterations;
+    let weak = page::weak(runs as usize, machine.load, machine.cores.into());
+    let weak = weak.map(|why| format!("; weak: {why}")).unwrap_or_default();
+    format!("{runs}, [{name}](../../{}), {date}{commit}{weak}", path.display())
 }
 
 /// Samples that are looked at.

@@ -81,9 +81,14 @@ const RUNS_MIN: usize = 3;
 /// That line, of a result with so many runs from a machine with this load (mean number of runnable processes in the minute
 /// before) and so many cores; nothing where there is no reason.
 pub fn weakness(runs: usize, load: f64, cores: f64) -> Option<String> {
+    weak(runs, load, cores).map(|why| format!("{WEAK}{why}."))
+}
+
+/// The reasons alone.
+pub fn weak(runs: usize, load: f64, cores: f64) -> Option<String> {
     let few = (runs < RUNS_MIN).then(|| format!("{}, fewer than {RUNS_MIN}", runs_of(runs)));
     let reasons: Vec<String> = [few, busy(load, cores)].into_iter().flatten().collect();
-    (!reasons.is_empty()).then(|| format!("{WEAK}{}.", reasons.join("; ")))
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 /// That a machine had more to do than it has cores before a measurement began; nothing where it had not, or nobody knows.

@@ -217,7 +217,7 @@ fn lag(results: &Results) -> String {
         );
     }
     if results.samples.iter().all(|sample| measured(sample, "given").is_none()) {
-        out.push_str("\nConsumers that are too slow: not measured yet.\n");
+        out.push_str("\nConsumers that are too slow: Not measured yet.\n");
     }
     out
 }
@@ -243,9 +243,9 @@ fn accounted(case: &[&Sample]) -> String {
     let is_spilled = spilled.iter().all(|bytes| *bytes > 0.0);
     let verdict = match wrong {
         0 if counted == case.len() && is_spilled => "met".to_owned(),
-        0 if !is_spilled => "**void: nothing was spilled**".to_owned(),
-        0 => format!("**not counted in {} runs**", case.len() - counted),
-        _ => format!("**missed: {} not so, in {wrong} of {} runs**", sum(NOT_ACCOUNTED), case.len()),
+        0 if !is_spilled => "**missed by all: nothing was spilled**".to_owned(),
+        0 => format!("**missed by {} of {} runs, which were not counted**", case.len() - counted, case.len()),
+        _ => format!("**missed by {} frames, in {wrong} of {} runs**", sum(NOT_ACCOUNTED), case.len()),
     };
     format!("{words}: {verdict}")
 }
@@ -358,10 +358,10 @@ mod tests {
         let good = [("given", 2000.0), ("taken", 300.0), ("named_as_lost", 1700.0), (NOT_ACCOUNTED, 0.0)];
         let bad = [("given", 2000.0), ("taken", 300.0), ("named_as_lost", 1695.0), (NOT_ACCOUNTED, 5.0)];
         assert_eq!(of(&[run(&good), run(&good)]), "of 4000 taken 600, named 3400: met");
-        let missed = "of 4000 taken 600, named 3395: **missed: 5 not so, in 1 of 2 runs**";
+        let missed = "of 4000 taken 600, named 3395: **missed by 5 frames, in 1 of 2 runs**";
         assert_eq!(of(&[run(&good), run(&bad)]), missed);
         assert_eq!(of(&[run(&[]), run(&[])]), "all taken");
-        assert!(of(&[run(&good), run(&[])]).ends_with("**not counted in 1 runs**"));
+        assert!(of(&[run(&good), run(&[])]).ends_with("**missed by 1 of 2 runs, which were not counted**"));
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod tests {
             accounted(&[&run.with("stall", Quantity::number(30.0, "s"))])
         };
         assert_eq!(of(1e9), "after 30 s of rest, of 9 taken 9, named 0, spilled 954 MiB: met");
-        assert!(of(0.0).ends_with("**void: nothing was spilled**"), "{}", of(0.0));
+        assert!(of(0.0).ends_with("**missed by all: nothing was spilled**"), "{}", of(0.0));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub const SUITE: Suite = Suite {
            streams, chunk size and depth finds? Every combination runs once; the best five, those named below as found, then \
            run against the automatic ones in interleaved rounds, so that luck in the search does not count. Goal: at most \
            1.05 × the wall time of the best, on six shapes.",
-    takes: "about 30 minutes, 5 GB of disk; the long links need `thalweg testbed`",
+    takes: "about 40 minutes, 6 GB of disk; the long links need `thalweg testbed`",
     runs: 5,
     run,
     tell,
@@ -28,7 +28,7 @@ pub const SUITE: Suite = Suite {
 
 const AUTOMATIC: &str = "automatic";
 const FINALISTS: usize = 5;
-const STREAMS: [&str; 4] = ["1", "2", "4", "8"];
+const STREAMS: [&str; 5] = ["1", "2", "4", "8", "16"];
 const CHUNKS: [&str; 3] = ["1MiB", "4MiB", "16MiB"];
 /// The last: as many as the window takes, which is the default.
 const DEPTHS: [Option<&str>; 3] = [Some("2"), Some("8"), None];

@@ -136,5 +136,24 @@ fn tell(results: &Results) -> Result<String> {
             page::median_of(&series(Sample::gbit_per_s)),
         )?;
     }
+    out += &by_cores(results, &disk);
     Ok(out)
+}
+
+/// How fast the cores alone let a durable copy be: both sides run on them, and the disk does not wait for the link as it would
+/// on two machines.
+fn by_cores(results: &Results, disk: &Series) -> String {
+    let cores = page::busyness(&results.about).1;
+    let most =
+        |figure: Series| -> Series { figure.into_iter().map(|(run, cost)| (run, cores / cost)).collect() };
+    let most = most(results.series(SCENARIO, DURABLE, Sample::cpu_s_per_gb));
+    if !cores.is_finite() || most.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\nBoth sides share {cores} cores: at its CPU-s/GB a durable copy could pass {} GB/s there if no core ever waited, {} of \
+         the disk's own rate.\n",
+        page::with_interval(&most),
+        page::ratio(&most, disk),
+    )
 }
