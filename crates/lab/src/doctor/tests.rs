@@ -300,6 +300,44 @@ fn an_empty_machine_is_all_unseen_and_nothing_panics() {
         report
             .findings
             .iter()
+/// What limits a job, a user or a unit around it does not stand at its own group.
+#[test]
+fn of_a_group_and_those_around_it_the_tightest_limit_is_told() {
+    let told = |files: &[(&str, &str)]| {
+        let report = Tree::with(files).report(&Probes::default(), &[]);
+        let current = |name: &str| finding(&report, name).current.clone().expect("it is told");
+        (current("CPUs of the control group"), current("memory of the control group"))
+    };
+    let are = |cpus: &str, memory: &str| (cpus.to_owned(), memory.to_owned());
+    let around = [
+        ("proc/self/cgroup", "0::/a/b"),
+        ("sys/fs/cgroup/a/b/cpu.max", "max 100000"),
+        ("sys/fs/cgroup/a/b/memory.max", "max"),
+        ("sys/fs/cgroup/a/cpu.max", "200000 100000"),
+        ("sys/fs/cgroup/a/memory.max", "1073741824"),
+    ];
+    assert_eq!(told(&around), are("2.00", "1024 MiB"));
+    let own = [("sys/fs/cgroup/a/b/cpu.max", "50000 100000"), ("sys/fs/cgroup/a/b/memory.max", "536870912")];
+    assert_eq!(told(&[around.as_slice(), &own].concat()), are("0.50", "512 MiB"));
+    let version_1 = [
+        ("proc/self/cgroup", "5:memory:/slurm/job\n4:cpu,cpuacct:/slurm/job\n1:name=systemd:/\n0::/"),
+        ("sys/fs/cgroup/cpu,cpuacct/slurm/job/cpu.cfs_quota_us", "-1"),
+        ("sys/fs/cgroup/cpu,cpuacct/slurm/job/cpu.cfs_period_us", "100000"),
+        ("sys/fs/cgroup/cpu,cpuacct/slurm/cpu.cfs_quota_us", "300000"),
+        ("sys/fs/cgroup/cpu,cpuacct/slurm/cpu.cfs_period_us", "100000"),
+        ("sys/fs/cgroup/memory/slurm/job/memory.limit_in_bytes", "9223372036854771712"),
+        ("sys/fs/cgroup/memory/slurm/memory.limit_in_bytes", "2147483648"),
+    ];
+    assert_eq!(told(&version_1), are("3.00", "2048 MiB"));
+    // Of the host's path a container sees nothing but its own group, as the root.
+    let container = [
+        ("proc/self/cgroup", "4:cpu:/docker/0123\n0::/docker/0123"),
+        ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000"),
+        ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
+    ];
+    assert_eq!(told(&container), are("1.50", "no limit"));
+}
+
             .all(|finding| finding.verdict != Verdict::Change && finding.verdict != Verdict::Good)
     );
     assert!(report.beliefs.iter().all(|belief| belief.holds == Holds::Unknown));
