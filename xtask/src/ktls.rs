@@ -7,6 +7,8 @@
 //! 3. What `/proc/net/tls_stat` counted is the proof that the kernel did it, and nothing else.
 //!
 //! It says nothing about speed: the guest's kernel has no fast AES.
+//!
+//! Since a kernel that nobody else uses is there: what `thalweg doctor --apply` changes of one, `--undo` puts back.
 
 use crate::tools::{self, Scratch};
 use anyhow::{Context, Result, bail, ensure};
@@ -89,7 +91,7 @@ pub fn run(args: &Args) -> Result<()> {
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), PathBuf::from);
     let scratch = Scratch::new("ktls")?;
     let script = scratch.path("init");
-    std::fs::write(&script, init(&target.join("debug/thalweg"), &tests()?)?)?;
+    std::fs::write(&script, init(&target.join("debug/thalweg"), &tests("mover")?, &tests("lab")?)?)?;
     tools::run(Command::new("chmod").arg("+x").arg(&script))?;
     let output = Command::new("timeout")
         .args(["-k", "1", TIMEOUT, GUEST, "mem=768M", "rootfstype=hostfs", "rootflags=/", "ro", "quiet"])
@@ -106,15 +108,15 @@ pub fn run(args: &Args) -> Result<()> {
     judged
 }
 
-/// The program with the unit tests of the mover.
-fn tests() -> Result<PathBuf> {
+/// The program with the unit tests of a part.
+fn tests(part: &str) -> Result<PathBuf> {
     let output = Command::new(tools::cargo())
         .args([
             "test",
             "--quiet",
             "--no-run",
             "--package",
-            "thalweg-mover",
+            &format!("thalweg-{part}"),
             "--lib",
             "--message-format",
             "json",
@@ -126,16 +128,16 @@ fn tests() -> Result<PathBuf> {
     for line in output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let message: serde_json::Value = serde_json::from_slice(line)?;
         if let Some(program) =
-            message["executable"].as_str().filter(|_| message["target"]["name"] == "thalweg_mover")
+            message["executable"].as_str().filter(|_| message["target"]["name"] == format!("thalweg_{part}"))
         {
             found = Some(program.into());
         }
     }
-    found.context("the unit tests of the mover were not built")
+    found.with_context(|| format!("the unit tests of thalweg-{part} were not built"))
 }
 
 /// What the guest does, as its first process.
-fn init(program: &Path, tests: &Path) -> Result<String> {
+fn init(program: &Path, tests: &Path, lab: &Path) -> Result<String> {
     let mut script = format!(
         r#"#!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/mnt
@@ -143,8 +145,9 @@ mount -t proc proc /proc && mount -t tmpfs tmpfs /mnt && cd /mnt || echo FAILED 
 ip link set lo up
 mkdir lib && ln -s /usr/lib/uml/modules lib/modules
 # What the ciphers are made of the guest's kernel does not find by itself.
-for module in gcm ctr ghash-generic chacha20poly1305 chacha_generic poly1305_generic tls; do modprobe -d /mnt "$module" || echo "FAILED module $module"; done
+for module in gcm ctr ghash-generic chacha20poly1305 chacha_generic poly1305_generic tls sch_fq_codel; do modprobe -d /mnt "$module" || echo "FAILED module $module"; done
 TMPDIR=/mnt {tests} --nocapture --test-threads 1 link::ktls && echo TESTS passed
+TMPDIR=/mnt THALWEG_GUEST=1 {lab} --nocapture doctor::tests::what_a_kernel_of_its_own && echo SETTINGS passed
 head -c {FILE} /dev/urandom > file
 copies() {{ # name, options of the server, options of the client
     {program} serve --listen 127.0.0.1:8487 --state server --ticket-file ticket --export e=/mnt/there $2 > server.log 2>&1 &
@@ -168,6 +171,7 @@ copies() {{ # name, options of the server, options of the client
 mkdir there
 "#,
         tests = tests.display(),
+        lab = lab.display(),
         program = program.display(),
     );
     for case in CASES {
@@ -186,6 +190,7 @@ fn judge(said: &str) -> Result<()> {
         bail!("in the guest: {failed}");
     }
     ensure!(lines.contains(&"TESTS passed"), "the unit tests failed in the guest");
+    ensure!(lines.contains(&"SETTINGS passed"), "settings were not put back in the guest");
     ensure!(!said.contains("skipped:"), "the guest's kernel lacks what the unit tests need");
     for case in CASES {
         for way in ["push", "pull"] {

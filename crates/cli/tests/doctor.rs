@@ -1,13 +1,15 @@
-//! The doctor, as a user meets it. Settings are changed on a tree of files only, never on this machine.
+//! The doctor, as a user meets it. Settings are changed on a tree of files and in hosts of a testbed, never on this machine.
 
 mod support;
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::chance::{is_root, quick_or_torture, skipped};
 use support::job::{Running, Strace};
-use support::{Scratch, wait_until};
+use support::testbed::Testbed;
+use support::{Scratch, finish, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
@@ -114,6 +116,70 @@ fn what_was_applied_is_told_and_undone() {
     assert_eq!(facts(&scratch, "machine"), before);
     let again = Running::start(doctor(&scratch, "machine", "--undo")).end(LIMIT).expect(0);
     assert!(again.stdout.contains("nothing to put back"), "{}", again.stdout);
+}
+
+/// Real settings, of a host of a testbed alone: what the kernel has only once cannot be changed from there, and the files are in the
+/// scratch directory.
+#[test]
+fn what_was_applied_in_a_host_of_a_testbed_is_undone_exactly_and_nothing_else_changes() {
+    let wrong = [
+        ("tcp_rmem", "4096 87380 2147483647", "4096 67108864 2147483647"),
+        ("tcp_window_scaling", "0", "1"),
+        ("tcp_sack", "0", "1"),
+        ("tcp_moderate_rcvbuf", "0", "1"),
+    ];
+    let settings: Vec<String> =
+        wrong.iter().map(|(name, value, _)| format!("--sysctl=net.ipv4.{name}={value}")).collect();
+    let options = ["--rtt", "4ms", "--stock"].into_iter().chain(settings.iter().map(String::as_str));
+    let Some(testbed) = Testbed::up_bare("doctor --apply", &options.collect::<Vec<_>>()) else { return };
+    // Seen in the kernel's first network namespace only: nothing is changed if this should be that one.
+    testbed.run(&["left", "test", "!", "-e", "/proc/sys/net/core/netdev_max_backlog"]);
+    let file = testbed.scratch.path("machine/etc/sysctl.d/90-thalweg.conf");
+    std::fs::create_dir_all(file.parent().expect("a parent")).expect("make directories");
+    std::fs::write(&file, "# an administrator's\n").expect("write");
+    std::os::unix::fs::symlink("/proc", testbed.scratch.path("machine/proc")).expect("make a link");
+
+    let look = || {
+        let script =
+            "for file in /proc/sys/net/core/* /proc/sys/net/ipv4/tcp_*; do echo $file: $(cat $file); done";
+        let inside = settings_of(&testbed.run(&["left", "sh", "-c", script]));
+        let own = Command::new("sh").args(["-c", script]).output().expect("sh");
+        let own = settings_of(&String::from_utf8_lossy(&own.stdout));
+        (inside, own, facts(&testbed.scratch, "machine/etc"))
+    };
+    let doctor = |what: &str| -> Value {
+        let mut command = doctor(&testbed.scratch, "machine", what);
+        command.arg("--json");
+        let output = finish(testbed.enter("left", &command).spawn().expect("start"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("one line of JSON")
+    };
+    let before = look();
+    for (name, value, _) in wrong {
+        assert_eq!(before.0.get(name).map(String::as_str), Some(value), "{name} before");
+    }
+    let applied = doctor("--apply");
+    let changes = applied["changes"].as_array().expect("changes");
+    for what in changes.iter().filter_map(|change| change["what"].as_str()) {
+        assert!(what.starts_with("net.ipv4.tcp_") || what.contains("/machine/etc/"), "{applied:#}");
+    }
+    let between = look();
+    for (name, _, wanted) in wrong {
+        assert_eq!(between.0.get(name).map(String::as_str), Some(wanted), "{name} after --apply");
+    }
+    assert_ne!(between.2, before.2);
+    assert_eq!(between.1, before.1, "this machine's own");
+    doctor("--undo");
+    assert_eq!(look(), before);
+}
+
+/// From lines `PATH: VALUE`. What is available is of the kernel, and grows with the modules that others load.
+fn settings_of(lines: &str) -> BTreeMap<String, String> {
+    let settings = lines.lines().filter_map(|line| line.split_once(": "));
+    settings
+        .map(|(path, value)| (path.rsplit('/').next().unwrap_or(path).to_owned(), value.to_owned()))
+        .filter(|(name, _)| !name.contains("_available_") && !name.contains("_allowed_"))
+        .collect()
 }
 
 #[test]

@@ -44,7 +44,8 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit> {
         let exit = changed(args, "applied", &done, "nothing to change that may be changed from here")?;
         if !args.json && !done.is_empty() {
             out::line(&format!(
-                "activate the profile: tuned-adm profile {PROFILE}; take all of it back: thalweg doctor --undo"
+                "activate the profile: tuned-adm profile {PROFILE}; take all of it back: thalweg doctor --undo, after tuned has \
+                 let go of the profile"
             ))?;
             out::flush()?;
         }

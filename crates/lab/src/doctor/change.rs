@@ -1,18 +1,22 @@
 //! Writes settings, and takes them back.
 //!
-//! 1. What is there now is recorded in the state directory, durably, before anything is changed.
+//! 1. What is there now is recorded in the state directory, durably, before anything is changed; with a default congestion
+//!    control also who may choose what, which the kernel changes with it.
 //! 2. Kernel settings are written, then a file of sysctl.d with those that the kernel took, then a profile of tuned.
 //! 3. The record says that all of it was done.
 //!
 //! A kill between leaves a record that is at worst too long: [`undo`] puts back what it names, and what was not yet changed
 //! is put back as it is. Applied again, what was there at first stays recorded. Settings that somebody else changed since
 //! are left to them, and told.
+//!
+//! Not done: what tuned set by the profile. Only tuned knows what was there, so [`undo`] waits until it has let go of it.
 
+use super::congestion;
 use super::finding::{Report, Subject, Verdict};
 use super::measure::Probes;
 use super::network::wanted_rings;
-use super::roots::{Roots, spaced};
-use super::wanted::{SYSCTLS, Sysctl};
+use super::roots::{Roots, read, spaced};
+use super::wanted::{Rule, SYSCTLS, Sysctl};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -69,6 +73,9 @@ struct Record {
     /// Whether the last [`apply`] came to its end: then `after` is what was really there.
     is_complete: bool,
     changes: Vec<Change>,
+    /// The profile that tuned had active before the first [`apply`]; none without tuned, or if it had none.
+    #[serde(default)]
+    tuned_before: Option<String>,
 }
 
 /// Writes what the findings of `report` want, as far as `--apply` does it, and records in `state` what was there. Nothing to
@@ -79,7 +86,8 @@ struct Record {
 pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
     let mut record = load(state)?.unwrap_or_default();
-    let wanted: Vec<&Sysctl> = SYSCTLS.iter().filter(|sysctl| wants(report, sysctl)).collect();
+    let wanted: Vec<(&Sysctl, String)> =
+        SYSCTLS.iter().filter_map(|sysctl| Some((sysctl, wanted_value(roots, report, sysctl)?))).collect();
     let rings: Vec<(&String, (u32, u32))> = probes
         .cards
         .iter()
@@ -92,8 +100,15 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     }
     let sysctl_file = roots.etc.join("sysctl.d").join(SYSCTL_FILE);
     let profile = profile_directory(roots).join("tuned.conf");
-    for sysctl in &wanted {
-        let (path, after) = (roots.sysctl(sysctl.key), sysctl.value.into());
+    if record.changes.is_empty() {
+        record.tuned_before = active_profile(roots);
+    }
+    let is_new_default = wanted.iter().any(|(sysctl, _)| sysctl.key == congestion::DEFAULT);
+    if is_new_default {
+        keep_allowed(&mut record, roots)?;
+    }
+    for (sysctl, value) in &wanted {
+        let (path, after) = (roots.sysctl(sysctl.key), value.clone().into_bytes());
         keep(&mut record, What::Setting { key: sysctl.key.into() }, &path, after)?;
     }
     for path in [&sysctl_file, &profile] {
@@ -112,20 +127,25 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     save(state, &record)?;
 
     let mut done = Vec::new();
-    for sysctl in &wanted {
-        done.push(set(roots, sysctl.key, sysctl.value));
+    for (sysctl, value) in &wanted {
+        done.push(set(roots, sysctl.key, value));
     }
-    // Settings of an earlier time are in the record, and stay in the file.
+    if is_new_default {
+        done.extend(allowed_since(roots, &record));
+    }
+    // Settings of an earlier time are in the record, and stay in the file. Who may choose what is in no file: it follows.
     let settings: Vec<(String, String)> = record
         .changes
         .iter()
         .filter_map(|change| match &change.what {
-            What::Setting { key } => Some((key.clone(), roots.sysctl_value(key).ok()?)),
+            What::Setting { key } if key != congestion::ALLOWED => {
+                Some((key.clone(), roots.sysctl_value(key).ok()?))
+            }
             _ => None,
         })
         .filter(|(key, _)| !done.iter().any(|done| done.what == *key && done.trouble.is_some()))
         .collect();
-    let texts = [(&sysctl_file, sysctl_text(&settings)), (&profile, profile_text(&settings, &rings))];
+    let texts = [(&sysctl_file, sysctl_text(report, &settings)), (&profile, profile_text(&settings, &rings))];
     for (path, text) in &texts {
         done.push(told(
             path,
@@ -153,10 +173,12 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
 /// 3. The rest is put back, the last change first; what cannot be stays recorded.
 ///
 /// # Errors
-/// If the record cannot be read, written or removed.
+/// If the record cannot be read, written or removed. `Busy`, before anything is changed, while tuned has the profile active: it would
+/// write its settings again when it lets go of it, and would not find the profile when it starts.
 pub fn undo(roots: &Roots, state: &Path) -> Result<Vec<Done>> {
     let _lock = lock(state)?;
     let Some(mut record) = load(state)? else { return Ok(Vec::new()) };
+    check_let_go(roots, &record)?;
     let mut done = Vec::new();
     if record.is_complete {
         record.changes.retain(|change| match theirs(roots, change) {
@@ -172,7 +194,13 @@ pub fn undo(roots: &Roots, state: &Path) -> Result<Vec<Done>> {
     let mut left = Vec::new();
     for change in record.changes.drain(..).rev() {
         match put_back(roots, &change) {
-            Ok(told) => done.extend(told),
+            Ok(told) => {
+                done.extend(told);
+                // A default that is put back later allows itself once more.
+                if change.is_allowed() && left.iter().any(Change::is_default) {
+                    left.push(change);
+                }
+            }
             Err(told) => {
                 done.push(told);
                 left.push(change);
@@ -204,6 +232,16 @@ impl Change {
             What::Setting { key } => key.clone(),
             What::File { path } | What::Directory { path } => path.display().to_string(),
         }
+    }
+
+    /// Whether it is of who may choose which congestion control.
+    fn is_allowed(&self) -> bool {
+        matches!(&self.what, What::Setting { key } if key == congestion::ALLOWED)
+    }
+
+    /// Whether it is of what a program gets that chooses none.
+    fn is_default(&self) -> bool {
+        matches!(&self.what, What::Setting { key } if key == congestion::DEFAULT)
     }
 
     fn before(&self) -> Option<&[u8]> {
@@ -286,13 +324,68 @@ fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-fn wants(report: &Report, sysctl: &Sysctl) -> bool {
-    report.findings.iter().any(|finding| {
+/// What a setting is to be changed to, if it is. What somebody raised since it was looked at is not lowered either.
+fn wanted_value(roots: &Roots, report: &Report, sysctl: &Sysctl) -> Option<String> {
+    let finding = report.findings.iter().find(|finding| {
         finding.name == sysctl.key
             && finding.verdict == Verdict::Change
             && matches!(finding.subject, Subject::Network | Subject::Congestion)
             && finding.remedy.as_ref().is_some_and(|remedy| remedy.by_apply)
-    })
+    });
+    let wanted = finding?.wanted.clone()?;
+    match (sysctl.rule, roots.sysctl_value(sysctl.key)) {
+        (Rule::AtLeast, Ok(now)) => Some(sysctl.wanted_from(&now)),
+        _ => Some(wanted),
+    }
+}
+
+/// The profile that tuned has active, as it wrote it; several have a space between.
+fn active_profile(roots: &Roots) -> Option<String> {
+    read(&roots.etc.join("tuned/active_profile")).ok().filter(|names| !names.is_empty())
+}
+
+/// Whether tuned has our profile active, and had not before there was ours.
+fn check_let_go(roots: &Roots, record: &Record) -> Result<()> {
+    let is_ours = |names: &String| names.split_whitespace().any(|name| name == PROFILE);
+    if !active_profile(roots).is_some_and(|now| is_ours(&now))
+        || record.tuned_before.as_ref().is_some_and(is_ours)
+    {
+        return Ok(());
+    }
+    let first = match &record.tuned_before {
+        Some(before) => format!("tuned-adm profile {before}"),
+        None => "tuned-adm off".to_owned(),
+    };
+    let cause = format!(
+        "tuned has the profile {PROFILE} active, and only tuned puts back what it set by it (rings, governor): `{first}` first, then \
+         `thalweg doctor --undo` again"
+    );
+    Err(Failure::new(FailureKind::Busy, "put settings back", cause))
+}
+
+/// Notes who may choose what: what is made the default is allowed to everybody from then on (`tcp_set_default_congestion_control` in
+/// net/ipv4/tcp_cong.c). First in the record, so that it is put back after the default. Where the list may not be written, in
+/// network namespaces, no default changes it.
+fn keep_allowed(record: &mut Record, roots: &Roots) -> Result<()> {
+    let path = roots.sysctl(congestion::ALLOWED);
+    let may_be_written = fs::metadata(&path).is_ok_and(|about| about.mode() & 0o200 != 0);
+    if !may_be_written {
+        return Ok(());
+    }
+    let now =
+        fs::read(&path).map_err(|error| of(&path, "read what is there before it is changed", &error))?;
+    keep(record, What::Setting { key: congestion::ALLOWED.into() }, &path, now)?;
+    record.changes.sort_by_key(|change| !change.is_allowed());
+    Ok(())
+}
+
+/// Tells what the kernel made of who may choose what.
+fn allowed_since(roots: &Roots, record: &Record) -> Option<Done> {
+    let kept = record.changes.iter().find(|change| change.is_allowed())?;
+    let before = spaced(&String::from_utf8_lossy(kept.before()?));
+    let now = roots.sysctl_value(congestion::ALLOWED).ok()?;
+    let what = congestion::ALLOWED.into();
+    (now != before).then(|| Done { what, now: format!("= {now} (was {before})"), trouble: None })
 }
 
 /// Notes what is there, unless that is noted from an earlier time.
@@ -402,11 +495,13 @@ fn profile_directory(roots: &Roots) -> PathBuf {
 
 const HEAD: &str = "# Written by `thalweg doctor --apply`; `thalweg doctor --undo` takes it back.\n";
 
-fn sysctl_text(settings: &[(String, String)]) -> String {
+fn sysctl_text(report: &Report, settings: &[(String, String)]) -> String {
     let mut text = HEAD.to_owned();
     for (key, value) in settings {
-        let source = SYSCTLS.iter().find(|sysctl| sysctl.key == key).map_or("", |sysctl| sysctl.source);
-        text.push_str(&format!("# {source}\n{key} = {value}\n"));
+        let finding = report.findings.iter().find(|finding| finding.name == *key);
+        let source = finding.and_then(|finding| finding.source.as_ref());
+        text.push_str(&source.map_or(String::new(), |source| format!("# {source}\n")));
+        text.push_str(&format!("{key} = {value}\n"));
     }
     text
 }

@@ -13,6 +13,9 @@ use thalweg_mover::model::loss::{self, CongestionControl};
 /// What a program gets that chooses none.
 pub const DEFAULT: &str = "net.ipv4.tcp_congestion_control";
 
+/// What a program may choose without `CAP_NET_ADMIN`. What is made the default is in it from then on.
+pub const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
+
 const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
 
 /// Segments below which a share of loss means nothing: fewer, and one lost is more than [`LOSS_TYPICAL`].
@@ -42,7 +45,7 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
     };
     found.push(list(AVAILABLE, "what the kernel has loaded"));
     found.push(list(
-        "net.ipv4.tcp_allowed_congestion_control",
+        ALLOWED,
         "what a program may choose for its sockets without CAP_NET_ADMIN; thalweg takes cubic on short paths if it is here",
     ));
     found

@@ -3,9 +3,9 @@
 use super::finding::{Finding, Subject};
 use super::machine::Machine;
 use super::measure::Probes;
-use super::roots::{Roots, read};
+use super::roots::{Roots, number, read};
 use super::wanted::{LOCKED_BYTES, OPEN_FILES};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Everything about it.
 pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Finding> {
@@ -92,47 +92,50 @@ fn limit(text: &str, label: &str, name: &str, least: u64, item: &str, why: &str)
     )
 }
 
-/// What the control group allows; version 2, else version 1.
+/// What the control group and those above it allow: each may limit (a job's, a user's), and the tightest one does.
 fn groups(roots: &Roots) -> Vec<Finding> {
-    let root = roots.sys.join("fs/cgroup");
     let lines = read(&roots.proc.join("self/cgroup")).unwrap_or_default();
-    // A container with a namespace of groups sees its own as the root, others see the host's path.
-    let file = |controller: &str, name: &str| -> Option<String> {
-        let path_of = |wanted: &str| {
-            lines.lines().find_map(|line| {
-                let mut parts = line.splitn(3, ':').skip(1);
-                let controllers = parts.next()?;
-                let path = parts.next()?;
-                controllers
-                    .split(',')
-                    .any(|one| one == wanted)
-                    .then(|| path.trim_start_matches('/').to_owned())
-            })
-        };
-        let top: PathBuf = if controller.is_empty() { root.clone() } else { root.join(controller) };
-        let below = path_of(controller).unwrap_or_default();
-        [top.join(below), top].iter().find_map(|directory| read(&directory.join(name)).ok())
-    };
-    let cpu = file("", "cpu.max").and_then(|text| {
+    let of = |controller: &str| group_and_above(roots, &lines, controller).into_iter();
+    let cpu_v2 = of("").filter_map(|group| {
+        let text = read(&group.join("cpu.max")).ok()?;
         let (quota, period) = text.split_once(' ')?;
         share(quota.parse().ok()?, period.parse().ok()?)
     });
-    let cpu = cpu.or_else(|| {
-        let number = |name: &str| file("cpu", name).and_then(|text| text.parse::<i64>().ok());
-        share(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
+    let cpu_v1 = of("cpu").filter_map(|group| {
+        share(number(&group.join("cpu.cfs_quota_us"))?, number(&group.join("cpu.cfs_period_us"))?)
     });
-    let memory = file("", "memory.max").or_else(|| file("memory", "memory.limit_in_bytes"));
+    let cpu = cpu_v2.chain(cpu_v1).reduce(f64::min);
+    let memory_v2 = of("").filter_map(|group| number::<u64>(&group.join("memory.max")));
+    let memory_v1 = of("memory").filter_map(|group| number::<u64>(&group.join("memory.limit_in_bytes")));
     // Version 1 says "no limit" with a number near the largest.
-    let memory = memory.and_then(|text| text.parse::<u64>().ok()).filter(|bytes| *bytes < 1 << 62);
+    let memory = memory_v2.chain(memory_v1).filter(|bytes| *bytes < 1 << 62).min();
     let said = |name: &str, value: Option<String>| {
         let current = value.unwrap_or_else(|| "no limit".into());
-        Finding::told(Subject::Limits, name, current, "of the control group; what is above it is taken away")
+        let why = "of the control group or one around it; what is above it is taken away";
+        Finding::told(Subject::Limits, name, current, why)
             .scoped("whoever started this: container, job, unit")
     };
     vec![
         said("CPUs of the control group", cpu.map(|cpus| format!("{cpus:.2}"))),
         said("memory of the control group", memory.map(|bytes| format!("{} MiB", bytes >> 20))),
     ]
+}
+
+/// Directories of the group that this process is in, by `controller` (none is version 2), and of all above it. A container with a
+/// namespace of groups sees its own as the root; others see the host's path, of which only the root is there.
+fn group_and_above(roots: &Roots, lines: &str, controller: &str) -> Vec<PathBuf> {
+    let line = lines.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let is_it = controllers.split(',').any(|one| one == controller);
+        is_it.then_some((controllers, path.trim_start_matches('/')))
+    });
+    let (together, path) = line.unwrap_or((controller, ""));
+    // Controllers of version 1 that share a hierarchy have a directory of all their names, and mostly links of each.
+    let tops = [together, controller].map(|name| roots.sys.join("fs/cgroup").join(name));
+    let Some(top) = tops.into_iter().find(|top| top.is_dir()) else { return Vec::new() };
+    let group = top.join(path);
+    group.ancestors().take_while(|group| group.starts_with(&top)).map(Path::to_owned).collect()
 }
 
 fn share(quota: i64, period: i64) -> Option<f64> {

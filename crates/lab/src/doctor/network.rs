@@ -5,7 +5,7 @@ use super::machine::{Machine, nodes};
 use super::measure::{Probes, Tried};
 use super::queue;
 use super::roots::{Roots, names, number, numbers_of_list, read};
-use super::wanted::{JUMBO_MTU_BYTES, JUMBO_RATE_BITS_PER_S, RING_SLOTS, SYSCTLS};
+use super::wanted::{JUMBO_MTU_BYTES, JUMBO_RATE_BITS_PER_S, RING_SLOTS, Reach, SYSCTLS};
 use std::collections::BTreeSet;
 use std::path::Path;
 use thalweg_sys::card::Rings;
@@ -33,6 +33,10 @@ fn rate(card: &Path) -> Option<u64> {
 /// Everything about the network.
 pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Finding> {
     let mut found = sysctls(roots, machine, Subject::Network);
+    if let Some(default) = found.iter_mut().find(|finding| finding.name == queue::DEFAULT) {
+        let control = roots.sysctl_value(super::congestion::DEFAULT).ok();
+        queue::weigh_default(default, control.as_deref(), machine.reach(Reach::Kernel).is_ok());
+    }
     for device in devices(roots) {
         card(roots, machine, probes, &device, &mut found);
     }
@@ -58,12 +62,14 @@ pub fn sysctls(roots: &Roots, machine: &Machine, subject: Subject) -> Vec<Findin
                     return finding;
                 }
             };
+            let is_good = sysctl.is_met_by(&current);
+            let wanted = if is_good { sysctl.value.into() } else { sysctl.wanted_from(&current) };
             let mut finding = Finding::told(subject, sysctl.key, &current, sysctl.why)
-                .wanted(sysctl.value, sysctl.is_met_by(&current), sysctl.source)
+                .wanted(&wanted, is_good, sysctl.source)
                 .scoped(scope);
             if finding.verdict == Verdict::Change && reach.is_ok() {
                 finding.remedy = Some(Remedy {
-                    apply: format!("sysctl -w {}='{}'", sysctl.key, sysctl.value),
+                    apply: format!("sysctl -w {}='{wanted}'", sysctl.key),
                     undo: format!("sysctl -w {}='{current}'", sysctl.key),
                     by_apply: true,
                 });

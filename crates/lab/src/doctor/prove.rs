@@ -98,29 +98,32 @@ pub fn prove(
         .collect();
     let mut trials = Vec::new();
     for group in GROUPS {
-        let proposed: Vec<&'static str> =
-            group.iter().copied().filter(|key| is_proposed(report, key)).collect();
+        let proposed: Vec<(&'static str, String)> =
+            group.iter().filter_map(|key| Some((*key, proposal(report, key)?.to_owned()))).collect();
         if proposed.is_empty() {
             continue;
         }
         let mut changed = today.clone();
-        for sysctl in SYSCTLS.iter().filter(|sysctl| proposed.contains(&sysctl.key)) {
-            changed.retain(|(key, _)| key != sysctl.key);
-            changed.push((sysctl.key.to_owned(), sysctl.value.to_owned()));
+        for (name, value) in &proposed {
+            changed.retain(|(key, _)| key != name);
+            changed.push(((*name).to_owned(), value.clone()));
         }
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             before.push(run(path, &today, place, wire()?)?);
             after.push(run(path, &changed, place, wire()?)?);
         }
-        trials.push(Trial::new(proposed, before, after));
+        let names = proposed.iter().map(|(name, _)| *name).collect();
+        trials.push(Trial::new(names, before, after));
     }
     judge(report, &trials);
     Ok(trials)
 }
 
-fn is_proposed(report: &Report, key: &str) -> bool {
-    report.findings.iter().any(|finding| finding.name == key && may_be_tried(finding))
+/// What a setting would be changed to.
+fn proposal<'a>(report: &'a Report, key: &str) -> Option<&'a str> {
+    let finding = report.findings.iter().find(|finding| finding.name == key && may_be_tried(finding));
+    finding?.wanted.as_deref()
 }
 
 /// What `--apply` does by itself, and what depends on the path if it is for paths that lose nothing, as a testbed's.
@@ -213,7 +216,7 @@ mod tests {
         let mut report = Report { findings: names.map(proposed).to_vec(), beliefs: Vec::new() };
         let trial = |name, after| Trial::new(vec![name], vec![1e8; 3], vec![after; 3]);
         judge(&mut report, &[trial(names[0], 9e8), trial(names[1], 1e8)]);
-        let left: Vec<bool> = names.iter().map(|name| is_proposed(&report, name)).collect();
+        let left: Vec<bool> = names.iter().map(|name| proposal(&report, name).is_some()).collect();
         assert_eq!(left, [true, false, false]);
         let verdicts: Vec<Verdict> = report.findings.iter().map(|finding| finding.verdict).collect();
         assert_eq!(verdicts, [Verdict::Change, Verdict::Told, Verdict::Change]);
@@ -240,6 +243,7 @@ mod tests {
         assert_eq!(tried(9e8), (Verdict::Change, Some(true)));
         assert_eq!(tried(1e8), (Verdict::Told, None));
         // A testbed's path loses nothing, so it cannot show what bbr is for.
-        assert!(is_proposed(&advised("cubic"), NAME) && !is_proposed(&advised("bbr"), NAME));
+        assert_eq!(proposal(&advised("cubic"), NAME), Some("cubic"));
+        assert_eq!(proposal(&advised("bbr"), NAME), None);
     }
 }

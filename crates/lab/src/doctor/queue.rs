@@ -4,7 +4,7 @@
 //! `net.core.default_qdisc` is what a device gets when it comes up, and no device that is up follows a change of it: what
 //! packets really wait in is told by the device alone.
 
-use super::finding::{Finding, Subject};
+use super::finding::{Finding, Remedy, Subject, Verdict};
 use crate::testbed::netlink::{
     ATTRIBUTE_HEADER_BYTES, NLA_TYPE_MASK, NLM_F_REQUEST, NLMSG_ERROR, next_message,
 };
@@ -170,10 +170,74 @@ fn ability(kind: &str) -> Ability {
 
 const NO_QUEUE: &str = "noqueue";
 
+/// What a device gets when it comes up.
+pub const DEFAULT: &str = "net.core.default_qdisc";
+
 /// Where it is told what the kernel does for bbr.
 const BBR_SOURCE: &str = "kernel: net/ipv4/tcp_bbr.c; tc-fq(8)";
 
 const PACED_BY_TIMERS: &str = "bbr sends at a pace, and `fq` alone keeps it: elsewhere the kernel sets a timer for each stream, which costs CPU";
+
+/// What is to be thought of a queue, and what is wanted instead, by whose word.
+struct Judgement {
+    verdict: Verdict,
+    why: String,
+    /// The kind that is wanted.
+    kind: &'static str,
+    source: &'static str,
+}
+
+/// The one rule, for what devices have and for what they get when they come up: what keeps streams apart is good, but where bbr is
+/// the default `fq` alone paces it.
+fn judge(ability: Ability, control: Option<&str>) -> Judgement {
+    let uses_bbr = control.is_some_and(|control| control.starts_with("bbr"));
+    let (kind, source) = if uses_bbr { ("fq", BBR_SOURCE) } else { ("fq_codel", "000 Table III") };
+    let (verdict, why) = match ability {
+        Ability::Other => {
+            (Verdict::Told, "not judged: whoever chose it had a purpose, such as a limit of the rate".into())
+        }
+        Ability::OneLine if uses_bbr => (
+            Verdict::Change,
+            format!(
+                "{PACED_BY_TIMERS}; and here all streams wait in one line. In a kernel without sch_fq: fq_codel"
+            ),
+        ),
+        Ability::OneLine => (
+            Verdict::Change,
+            "all streams wait in one line, where a burst of one delays the others; a fair queue keeps them apart"
+                .into(),
+        ),
+        Ability::Fair if uses_bbr => (Verdict::Depends, PACED_BY_TIMERS.into()),
+        Ability::Fair | Ability::Paced => (
+            Verdict::Good,
+            "streams are kept apart, so that a burst of one does not delay the others".into(),
+        ),
+    };
+    Judgement { verdict, why, kind, source }
+}
+
+/// Weighs the finding of [`DEFAULT`] as the queue of a device is judged. `control` as for [`finding`]; `may_change`: whether it may
+/// be changed from here.
+pub fn weigh_default(finding: &mut Finding, control: Option<&str>, may_change: bool) {
+    let Some(current) = finding.current.clone() else {
+        let Judgement { kind, source, .. } = judge(Ability::OneLine, control);
+        (finding.wanted, finding.source) = (Some(kind.into()), Some(source.into()));
+        return;
+    };
+    let Judgement { verdict, why, kind, source } = judge(ability(&current), control);
+    finding.why = format!("{why}; {DEFAULT} holds for devices that come up after a change");
+    finding.verdict = verdict;
+    let is_told = verdict == Verdict::Told;
+    let wanted = if verdict == Verdict::Good { current.as_str() } else { kind };
+    finding.wanted = (!is_told).then(|| wanted.to_owned());
+    finding.source = (!is_told).then(|| source.to_owned());
+    let may_be_better = matches!(verdict, Verdict::Change | Verdict::Depends);
+    finding.remedy = (may_be_better && may_change).then(|| Remedy {
+        apply: format!("sysctl -w {DEFAULT}={kind}"),
+        undo: format!("sysctl -w {DEFAULT}={current}"),
+        by_apply: verdict == Verdict::Change,
+    });
+}
 
 /// What is to be thought of the queue of a device. `is_hardware`: there is a card behind it; `control`: the congestion control
 /// that a program gets which chooses none, if it could be seen; `scope`: where a change takes effect.
@@ -184,35 +248,26 @@ pub fn finding(
     control: Option<&str>,
     scope: &str,
 ) -> Finding {
-    let uses_bbr = control.is_some_and(|control| control.starts_with("bbr"));
     let told = |why: &str| {
         Finding::told(Subject::Network, format!("{device} queue"), queue, why).scoped(format!(
-            "{scope}; it holds until the device comes up anew: net.core.default_qdisc says what it gets then"
+            "{scope}; it holds until the device comes up anew: {DEFAULT} says what it gets then"
         ))
     };
     let least = queue.each.iter().map(|kind| ability(kind)).min();
-    let kind = if uses_bbr { "fq" } else { "fq_codel" };
-    let wanted = if queue.each.is_empty() { kind.to_owned() } else { format!("{} of {kind}", queue.root) };
-    let source = if uses_bbr { BBR_SOURCE } else { "000 Table III" };
-    let (apply, undo) = remedy(device, queue, kind);
-    match least.unwrap_or_else(|| ability(&queue.root)) {
-        Ability::OneLine if queue.root == NO_QUEUE && !is_hardware => told(
+    let ability = least.unwrap_or_else(|| ability(&queue.root));
+    if queue.root == NO_QUEUE && !is_hardware {
+        return told(
             "no packet waits at a device without hardware: it goes on at once, and waits at the card behind, if there is one",
-        ),
-        Ability::Other => told("not judged: whoever chose it had a purpose, such as a limit of the rate"),
-        Ability::OneLine if uses_bbr => told(&format!(
-            "{PACED_BY_TIMERS}; and here all streams wait in one line. In a kernel without sch_fq: fq_codel"
-        ))
-        .wanted(wanted, false, source)
-        .remedied(apply, undo),
-        Ability::OneLine => told("all streams wait in one line, where a burst of one delays the others; a fair queue keeps them apart")
-            .wanted(wanted, false, source)
-            .remedied(apply, undo),
-        Ability::Fair if uses_bbr => told(PACED_BY_TIMERS).depends(wanted, source).remedied(apply, undo),
-        Ability::Fair | Ability::Paced => {
-            let fair = "streams are kept apart, so that a burst of one does not delay the others";
-            told(fair).wanted(queue, true, source)
-        }
+        );
+    }
+    let Judgement { verdict, why, kind, source } = judge(ability, control);
+    let wanted = if queue.each.is_empty() { kind.to_owned() } else { format!("{} of {kind}", queue.root) };
+    let (apply, undo) = remedy(device, queue, kind);
+    match verdict {
+        Verdict::Change => told(&why).wanted(wanted, false, source).remedied(apply, undo),
+        Verdict::Depends => told(&why).depends(wanted, source).remedied(apply, undo),
+        Verdict::Good => told(&why).wanted(queue, true, source),
+        Verdict::Told | Verdict::Unseen => told(&why),
     }
 }
 
@@ -226,8 +281,8 @@ fn remedy(device: &str, queue: &Queue, kind: &str) -> (String, String) {
         (true, _) => (replace("root", kind), format!("{}, {parameters}", replace("root", now))),
         // The kernel gives each of the card's queues the default when it makes the root anew.
         (false, 0) => (
-            format!("sysctl -w net.core.default_qdisc={kind}, then {}", replace("root", &queue.root)),
-            format!("sysctl -w net.core.default_qdisc={now}, then tc qdisc del dev {device} root"),
+            format!("sysctl -w {DEFAULT}={kind}, then {}", replace("root", &queue.root)),
+            format!("sysctl -w {DEFAULT}={now}, then tc qdisc del dev {device} root"),
         ),
         (false, number) => {
             let at = format!("parent {number:x}:N");
@@ -240,7 +295,6 @@ fn remedy(device: &str, queue: &Queue, kind: &str) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::Verdict;
     use proptest::prelude::*;
     use std::process::Command;
     use thalweg_sys::namespace::NetworkNamespace;
@@ -334,6 +388,32 @@ mod tests {
         assert_eq!(judged(&none, true, "bbr").verdict, Verdict::Change);
         let purpose = judged(&queue("tbf", 0x8003, &[]), true, "bbr");
         assert!(purpose.verdict == Verdict::Told && purpose.remedy.is_none(), "{purpose:?}");
+    }
+
+    /// Else one would be told `fq` of the card and `fq_codel` of what the card gets next.
+    #[test]
+    fn the_default_of_new_devices_is_judged_by_the_rule_of_those_that_are_up() {
+        let kinds = ["pfifo_fast", "fq_codel", "cake", "fq", "codel", "hhf"];
+        for (kind, control) in kinds.iter().flat_map(|kind| [(*kind, "bbr"), (*kind, "cubic")]) {
+            let device = judged(&queue(kind, 0, &[]), true, control);
+            let mut default = Finding::told(Subject::Network, DEFAULT, kind, "why");
+            weigh_default(&mut default, Some(control), true);
+            assert_eq!(
+                (default.verdict, &default.wanted),
+                (device.verdict, &device.wanted),
+                "{kind} {control}"
+            );
+            assert_eq!(default.source, device.source, "{kind} {control}");
+            let by_apply = default.remedy.as_ref().map(|remedy| remedy.by_apply);
+            let expected = match default.verdict {
+                Verdict::Change => Some(true),
+                Verdict::Depends => Some(false),
+                _ => None,
+            };
+            assert_eq!(by_apply, expected, "{kind} {control}");
+            weigh_default(&mut default, Some(control), false);
+            assert_eq!(default.remedy, None, "{kind} {control}");
+        }
     }
 
     /// A pair of devices in a namespace of its own: what is asked there is what was set there.

@@ -1,6 +1,7 @@
 //! Machines made of files: nothing of the machine that runs the tests is read or changed.
 
 use super::change::{Done, apply, undo};
+use super::congestion::DEFAULT;
 use super::measure::{Card, DiskSpeed, Probes, Way};
 use super::queue::Queue;
 use super::*;
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 use thalweg_sys::card::{Offload, Rings};
+use thalweg_sys::namespace::NetworkNamespace;
 
 struct Tree(TempDir);
 
@@ -178,7 +180,12 @@ fn a_node_with_a_fast_card_is_told_what_stands_in_its_way() {
     assert!(
         interrupts.current.as_deref().is_some_and(|text| text.contains("2 of these CPUs are at another"))
     );
-    assert_eq!(finding(&report, "net.core.default_qdisc").verdict, Verdict::Good);
+    let default = finding(&report, "net.core.default_qdisc");
+    assert_eq!(
+        (default.verdict, default.wanted.as_deref()),
+        (Verdict::Depends, Some("fq")),
+        "bbr is the default"
+    );
     assert_eq!(finding(&report, "/data read").verdict, Verdict::Good);
     assert_eq!(finding(&report, "VAES").current.as_deref(), Some("yes"));
     let remedy = finding(&report, "ens1f0 rings").remedy.clone().expect("a remedy");
@@ -293,6 +300,44 @@ fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
     assert!(!tree.0.path().join("etc").exists());
 }
 
+/// What limits a job, a user or a unit around it does not stand at its own group.
+#[test]
+fn of_a_group_and_those_around_it_the_tightest_limit_is_told() {
+    let told = |files: &[(&str, &str)]| {
+        let report = Tree::with(files).report(&Probes::default(), &[]);
+        let current = |name: &str| finding(&report, name).current.clone().expect("it is told");
+        (current("CPUs of the control group"), current("memory of the control group"))
+    };
+    let are = |cpus: &str, memory: &str| (cpus.to_owned(), memory.to_owned());
+    let around = [
+        ("proc/self/cgroup", "0::/a/b"),
+        ("sys/fs/cgroup/a/b/cpu.max", "max 100000"),
+        ("sys/fs/cgroup/a/b/memory.max", "max"),
+        ("sys/fs/cgroup/a/cpu.max", "200000 100000"),
+        ("sys/fs/cgroup/a/memory.max", "1073741824"),
+    ];
+    assert_eq!(told(&around), are("2.00", "1024 MiB"));
+    let own = [("sys/fs/cgroup/a/b/cpu.max", "50000 100000"), ("sys/fs/cgroup/a/b/memory.max", "536870912")];
+    assert_eq!(told(&[around.as_slice(), &own].concat()), are("0.50", "512 MiB"));
+    let version_1 = [
+        ("proc/self/cgroup", "5:memory:/slurm/job\n4:cpu,cpuacct:/slurm/job\n1:name=systemd:/\n0::/"),
+        ("sys/fs/cgroup/cpu,cpuacct/slurm/job/cpu.cfs_quota_us", "-1"),
+        ("sys/fs/cgroup/cpu,cpuacct/slurm/job/cpu.cfs_period_us", "100000"),
+        ("sys/fs/cgroup/cpu,cpuacct/slurm/cpu.cfs_quota_us", "300000"),
+        ("sys/fs/cgroup/cpu,cpuacct/slurm/cpu.cfs_period_us", "100000"),
+        ("sys/fs/cgroup/memory/slurm/job/memory.limit_in_bytes", "9223372036854771712"),
+        ("sys/fs/cgroup/memory/slurm/memory.limit_in_bytes", "2147483648"),
+    ];
+    assert_eq!(told(&version_1), are("3.00", "2048 MiB"));
+    // Of the host's path a container sees nothing but its own group, as the root.
+    let container = [
+        ("proc/self/cgroup", "4:cpu:/docker/0123\n0::/docker/0123"),
+        ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000"),
+        ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
+    ];
+    assert_eq!(told(&container), are("1.50", "no limit"));
+}
+
 #[test]
 fn an_empty_machine_is_all_unseen_and_nothing_panics() {
     let report = Tree::with(&[]).report(&Probes::default(), &["/data"]);
@@ -338,6 +383,223 @@ fn what_was_applied_is_undone_exactly_also_when_applied_twice() {
     assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
     assert_eq!(tree.files(), before);
     assert!(undo(&tree.roots(), &tree.state()).expect("undo again").is_empty());
+}
+
+/// It is to be changed for its middle number; its last one is more than 000 has.
+#[test]
+fn what_is_larger_than_wanted_is_never_lowered() {
+    let tree = dtn();
+    tree.put("proc/sys/net/ipv4/tcp_rmem", "4096 87380 2147483647");
+    let before = tree.files();
+    let probes = Probes::default();
+    let mut report = tree.report(&probes, &[]);
+    let wanted = "4096 67108864 2147483647";
+    let found = finding(&report, "net.ipv4.tcp_rmem");
+    assert_eq!((found.verdict, found.wanted.as_deref()), (Verdict::Change, Some(wanted)));
+    let remedy = found.remedy.clone().expect("a remedy");
+    assert_eq!(remedy.apply, format!("sysctl -w net.ipv4.tcp_rmem='{wanted}'"));
+    // Somebody raises one between the look and the change.
+    tree.put("proc/sys/net/ipv4/tcp_wmem", "4096 16384 2000000000");
+    let done = apply(&tree.roots(), &report, &probes, &tree.state()).expect("apply");
+    assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
+    let now = |key: &str| tree.roots().sysctl_value(key).expect("a setting");
+    assert_eq!(now("net.ipv4.tcp_rmem"), wanted);
+    assert_eq!(now("net.ipv4.tcp_wmem"), "4096 67108864 2000000000");
+    let text = fs::read_to_string(tree.0.path().join("etc/sysctl.d/90-thalweg.conf")).expect("the file");
+    assert!(text.contains(&format!("net.ipv4.tcp_rmem = {wanted}\n")), "{text}");
+    report = tree.report(&probes, &[]);
+    assert_eq!(finding(&report, "net.ipv4.tcp_rmem").verdict, Verdict::Good);
+    undo(&tree.roots(), &tree.state()).expect("undo");
+    tree.put("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304");
+    assert_eq!(tree.files(), before);
+}
+
+#[test]
+fn new_devices_get_what_paces_bbr_where_that_is_the_default() {
+    for (control, queue, source) in
+        [("bbr", "fq", "kernel: net/ipv4/tcp_bbr.c; tc-fq(8)"), ("cubic", "fq_codel", "000 Table III")]
+    {
+        let tree = dtn();
+        tree.put("proc/sys/net/ipv4/tcp_congestion_control", control);
+        tree.put("proc/sys/net/core/default_qdisc", "pfifo_fast");
+        let probes = dtn_probes();
+        let report = tree.report(&probes, &[]);
+        let card = finding(&report, "ens1f0 queue").wanted.clone();
+        assert_eq!(card, Some(format!("mq of {queue}")));
+        assert_eq!(finding(&report, "net.core.default_qdisc").wanted.as_deref(), Some(queue));
+        apply(&tree.roots(), &report, &probes, &tree.state()).expect("apply");
+        assert_eq!(tree.roots().sysctl_value("net.core.default_qdisc").as_deref(), Ok(queue));
+        let text = fs::read_to_string(tree.0.path().join("etc/sysctl.d/90-thalweg.conf")).expect("the file");
+        assert!(text.contains(&format!("# {source}\nnet.core.default_qdisc = {queue}\n")), "{text}");
+    }
+}
+
+/// As a trial (`--prove`) leaves the finding of a congestion control that helped.
+fn with_proven_default(mut report: Report) -> Report {
+    let found = report.findings.iter_mut().find(|finding| finding.name == DEFAULT).expect("a default");
+    (found.verdict, found.wanted) = (Verdict::Change, Some("cubic".into()));
+    found.remedy = Some(Remedy { apply: "do".into(), undo: "undo".into(), by_apply: true });
+    report
+}
+
+/// The kernel allows to everybody for good what was the default once (net/ipv4/tcp_cong.c).
+#[test]
+fn who_may_choose_which_congestion_control_is_as_it_was_after_another_default() {
+    let tree = dtn();
+    let list = tree.roots().sysctl("net.ipv4.tcp_allowed_congestion_control");
+    let before = tree.files();
+    let probes = Probes::default();
+    let change = || {
+        let report = with_proven_default(tree.report(&probes, &[]));
+        apply(&tree.roots(), &report, &probes, &tree.state()).expect("apply")
+    };
+    change();
+    fs::write(&list, "reno bbr cubic\n").expect("what the kernel does then");
+    // What is there after the second is taken for ours, as after the first on a real kernel.
+    let done = change();
+    assert_eq!(
+        value(&done, "net.ipv4.tcp_allowed_congestion_control").now,
+        "= reno bbr cubic (was reno bbr)"
+    );
+    let text = fs::read_to_string(tree.0.path().join("etc/sysctl.d/90-thalweg.conf")).expect("the file");
+    assert!(text.contains("tcp_congestion_control = cubic") && !text.contains("tcp_allowed"), "{text}");
+    let done = undo(&tree.roots(), &tree.state()).expect("undo");
+    assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
+    assert_eq!(tree.files(), before);
+    // The default first: putting it back allows it.
+    let place = |what: &str| done.iter().position(|done| done.what == what).expect("it was put back");
+    assert!(place(DEFAULT) < place("net.ipv4.tcp_allowed_congestion_control"), "{done:?}");
+}
+
+/// It would write its settings again when it lets go of the profile, and rings and governor would stay.
+#[test]
+fn while_tuned_has_the_profile_active_undo_says_what_to_do_first_and_changes_nothing() {
+    for (before, first) in
+        [("virtual-guest\n", "`tuned-adm profile virtual-guest` first"), ("", "`tuned-adm off` first")]
+    {
+        let tree = dtn();
+        tree.put("etc/tuned/active_profile", before.trim());
+        let untouched = tree.files();
+        let probes = dtn_probes();
+        apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply");
+        tree.put("etc/tuned/active_profile", "thalweg-dtn");
+        // Applied again, what was active at first stays recorded.
+        tree.put("proc/sys/net/ipv4/tcp_mtu_probing", "0");
+        apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply again");
+        let applied = tree.files();
+        let refused = undo(&tree.roots(), &tree.state()).expect_err("refused");
+        assert!(refused.to_string().contains(first), "{refused}");
+        assert_eq!(tree.files(), applied);
+        tree.put("etc/tuned/active_profile", before.trim());
+        let done = undo(&tree.roots(), &tree.state()).expect("undo");
+        assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
+        assert_eq!(tree.files(), untouched);
+    }
+}
+
+/// Settings of TCP as nobody wants them, with a larger maximum than wanted.
+const WRONG: [(&str, &str); 7] = [
+    ("tcp_rmem", "8192 65536 2147483647"),
+    ("tcp_wmem", "4096 16384 4194304"),
+    ("tcp_congestion_control", "reno"),
+    ("tcp_mtu_probing", "0"),
+    ("tcp_window_scaling", "0"),
+    ("tcp_sack", "0"),
+    ("tcp_moderate_rcvbuf", "0"),
+];
+
+/// What the kernel makes of what is written: in a network namespace of its own, whose settings are all that is changed.
+#[test]
+fn what_a_kernel_took_is_undone_exactly() {
+    let skipped = |why: &str| println!("skipped: settings of a network namespace: {why}");
+    if thalweg_sys::usage::effective_uid() != 0 {
+        return skipped("they need root");
+    }
+    let space = match NetworkNamespace::new() {
+        Ok(space) => space,
+        Err(error) => return skipped(&error.to_string()),
+    };
+    let looks = space.inside(|| {
+        let machine = Machine::of(&Roots::below(Path::new("/")));
+        if machine.is_first_namespace || !machine.is_privileged {
+            return Ok(None);
+        }
+        apply_and_undo_here().map(Some)
+    });
+    let Some(looks) = looks.expect("work inside") else {
+        return skipped("this one is shown as the kernel's first, or none may be changed");
+    };
+    // Modules that others load add to it.
+    let [before, between, after] = looks.map(|mut settings| {
+        settings.remove("tcp_allowed_congestion_control");
+        settings
+    });
+    assert_eq!(between["tcp_rmem"], "8192 67108864 2147483647");
+    for (name, value) in WRONG.iter().filter(|(name, _)| *name != "tcp_congestion_control") {
+        assert_ne!(&between[*name], value, "{name}");
+    }
+    assert_eq!(after, before);
+}
+
+/// In a kernel that nobody else uses also what it has only once, and who may choose what.
+#[test]
+fn what_a_kernel_of_its_own_took_is_undone_exactly() {
+    let is_guest = fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| text.contains("User Mode Linux"));
+    if std::env::var_os("THALWEG_GUEST").is_none() || !is_guest {
+        println!("skipped: settings of a kernel: `cargo xtask ktls` has one to change");
+        return;
+    }
+    let [before, between, after] = apply_and_undo_here().expect("settings");
+    assert_eq!(before["tcp_allowed_congestion_control"], "reno");
+    assert_eq!(between["tcp_allowed_congestion_control"], "reno cubic");
+    assert_eq!(between["tcp_congestion_control"], "cubic");
+    assert_eq!(between["rmem_max"], "2147483647");
+    assert_eq!(between["default_qdisc"], "fq_codel");
+    assert_eq!(after, before);
+}
+
+/// Changes the settings that the calling thread is shown, as if cubic had been proved to help, and takes that back: what they were
+/// before, between and after.
+fn apply_and_undo_here() -> std::io::Result<[BTreeMap<String, String>; 3]> {
+    let tree = Tree::with(&[]);
+    std::os::unix::fs::symlink("/proc", tree.0.path().join("proc"))?;
+    let roots = tree.roots();
+    for (name, value) in WRONG {
+        fs::write(roots.sysctl(&format!("net.ipv4.{name}")), value)?;
+    }
+    let allowed = "net.ipv4.tcp_allowed_congestion_control";
+    if Machine::of(&roots).is_first_namespace {
+        fs::write(roots.sysctl(allowed), "reno")?;
+        fs::write(roots.sysctl("net.core.default_qdisc"), "pfifo_fast")?;
+    }
+    let probes = Probes::default();
+    let mut report = examine(&roots, &probes, &[]);
+    // In a namespace nothing else can be made the default.
+    let is_allowed =
+        roots.sysctl_value(allowed).is_ok_and(|list| list.split(' ').any(|name| name == "cubic"));
+    if is_allowed || Machine::of(&roots).is_first_namespace {
+        report = with_proven_default(report);
+    }
+    let before = settings_here();
+    let applied = apply(&roots, &report, &probes, &tree.state()).expect("apply");
+    let between = settings_here();
+    let undone = undo(&roots, &tree.state()).expect("undo");
+    assert!(applied.iter().chain(&undone).all(|done| done.trouble.is_none()), "{applied:?} {undone:?}");
+    assert!(!tree.0.path().join("etc").exists());
+    Ok([before, between, settings_here()])
+}
+
+/// Those of the calling thread's network namespace, with those of the kernel that it shows.
+fn settings_here() -> BTreeMap<String, String> {
+    let list = |directory: &str| fs::read_dir(directory).expect("settings").flatten();
+    let tcp =
+        list("/proc/sys/net/ipv4").filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"tcp_"));
+    list("/proc/sys/net/core")
+        .chain(tcp)
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, fs::read(entry.path()).ok()?)))
+        .filter(|(name, _)| !name.contains("_available_"))
+        .map(|(name, bytes)| (name, roots::spaced(&String::from_utf8_lossy(&bytes))))
+        .collect()
 }
 
 /// It could not be put back: who made it wants the file elsewhere, or not at all.

@@ -6,10 +6,12 @@ use crate::testbed::spec::TUNED;
 /// When a value is as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Each number of it is at least the wanted one.
+    /// Each number of it is at least the wanted one: what is larger stays, none is ever lowered.
     AtLeast,
     /// It is the wanted value, or one of these.
     OneOf(&'static [&'static str]),
+    /// What is wanted depends on more than the value itself: it is weighed where it is shown.
+    Weighed,
 }
 
 /// What a kernel setting is of (`ip-sysctl.rst`, `sysctl/net.rst` of the kernel).
@@ -93,16 +95,16 @@ pub const SYSCTLS: &[Sysctl] = &[
     Sysctl {
         key: "net.core.default_qdisc",
         value: "fq_codel",
-        rule: Rule::OneOf(&["fq"]),
+        rule: Rule::Weighed,
         reach: Reach::Kernel,
         subject: Subject::Network,
-        why: "a fair queue keeps one stream from delaying the others; holds for devices that come up after the change",
+        why: "what a device's packets wait in, from when it comes up",
         source: TABLE_III,
     },
     Sysctl {
         key: "net.ipv4.tcp_congestion_control",
         value: tuned("net.ipv4.tcp_congestion_control"),
-        rule: Rule::OneOf(&[]),
+        rule: Rule::Weighed,
         reach: Reach::Namespace,
         subject: Subject::Congestion,
         why: "which is better depends on what the paths lose; thalweg chooses for each socket, other programs do not",
@@ -197,8 +199,32 @@ impl Sysctl {
         match self.rule {
             Rule::AtLeast => is_at_least(current, self.value),
             Rule::OneOf(others) => current == self.value || others.contains(&current),
+            Rule::Weighed => current == self.value,
         }
     }
+
+    /// What is to be made of `current`: the wanted value, of which each number gives way to a larger one that is there already.
+    pub fn wanted_from(&self, current: &str) -> String {
+        match self.rule {
+            Rule::AtLeast => larger_of_each(current, self.value),
+            Rule::OneOf(_) | Rule::Weighed => self.value.to_owned(),
+        }
+    }
+}
+
+/// Number by number the larger one; `wanted` where `current` has not as many.
+fn larger_of_each(current: &str, wanted: &str) -> String {
+    let (have, want): (Vec<&str>, Vec<&str>) =
+        (current.split_whitespace().collect(), wanted.split_whitespace().collect());
+    if have.len() != want.len() {
+        return wanted.to_owned();
+    }
+    let number = |word: &str| word.parse::<u64>().ok();
+    let larger = have.iter().zip(&want).map(|(have, want)| {
+        let is_more = number(have).zip(number(want)).is_some_and(|(have, want)| have > want);
+        if is_more { *have } else { *want }
+    });
+    larger.collect::<Vec<_>>().join(" ")
 }
 
 /// Whether `current` has as many numbers as `wanted`, each at least as large.
@@ -238,5 +264,19 @@ mod tests {
         assert!(!is_at_least("4096 131072 1073741824", "4096 67108864 1073741824"));
         assert!(!is_at_least("4096", "4096 67108864 1073741824"));
         assert!(!is_at_least("many", "1"));
+    }
+
+    #[test]
+    fn of_a_value_that_is_too_small_in_one_number_the_larger_ones_stay() {
+        let wanted = |key: &str, current: &str| {
+            SYSCTLS.iter().find(|sysctl| sysctl.key == key).expect("it is there").wanted_from(current)
+        };
+        let buffers = |current: &str| wanted("net.ipv4.tcp_rmem", current);
+        assert_eq!(buffers("4096 87380 2147483647"), "4096 67108864 2147483647");
+        assert_eq!(buffers("8192\t131072\t6291456"), "8192 67108864 1073741824");
+        assert_eq!(buffers("4096"), "4096 67108864 1073741824");
+        assert_eq!(buffers("many of them"), "4096 67108864 1073741824");
+        assert_eq!(wanted("net.core.netdev_max_backlog", "1000"), "8192");
+        assert_eq!(wanted("net.ipv4.tcp_mtu_probing", "0"), "1");
     }
 }
