@@ -7,7 +7,7 @@ use super::deliver::Deliver;
 use super::hub_end::HubEnd;
 use super::ingest::Ingest;
 use super::store::{Heard, Job, Store, StorePlace};
-use super::windows::{Lease, Windows};
+use super::windows::{Asks, Lease, Windows};
 use super::{FramesLink, new_link, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::hub::{Action, Channel, ConsumerKey, Record};
@@ -256,11 +256,15 @@ impl HubChannel {
             return Err(Failure::new(FailureKind::Connection, "open a channel", "the hub is shutting down"));
         }
         let owner = Owner::of(&frames.role);
-        let is_producer = matches!(owner, Owner::Producer(_));
+        let asks = match &frames.role {
+            FrameRole::Produce { first: None, .. } => Asks::New,
+            FrameRole::Produce { first: Some(_), .. } => Asks::Again,
+            FrameRole::Consume(_) => Asks::Consumer,
+        };
         // What its older link has: it is given back when this one stands.
         let mut older = state.links.values().filter(|linked| linked.owner == owner);
         let had = older.find_map(|linked| linked.lease.as_ref()).map_or(0, Lease::bytes);
-        let lease = self.windows.take(frames.window_bytes, had, is_producer)?;
+        let lease = self.windows.take(frames.window_bytes, had, asks)?;
         let window = Window { bytes: lease.bytes(), items: frames.window_items };
         let attached = match &frames.role {
             FrameRole::Produce { producer, first, level } => {
