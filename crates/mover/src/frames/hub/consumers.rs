@@ -6,8 +6,8 @@ use super::source::Over;
 use super::subscription::{Handed, Member, Subscription};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::{Window, cost_of};
-use crate::frames::protocol;
 use crate::frames::spill::Location;
+use crate::frames::{JOIN, TAKE_NAME, protocol};
 use std::sync::Arc;
 use thalweg_wire::limits;
 use thalweg_wire::message::{Consume, FrameFrom, FramePolicy, FramesMessage, Item, LossReason, LostRange};
@@ -116,7 +116,7 @@ impl Channel {
             if one.members.is_empty() {
                 self.subscriptions.remove(&key);
             }
-            return refuse(FailureKind::Busy, "it has too many consumers");
+            return Err(Failure::new(FailureKind::Busy, JOIN, "it has too many consumers"));
         }
         let instances = &mut self.instances;
         let is_new_member = !one.members.contains_key(&consume.consumer);
@@ -126,7 +126,7 @@ impl Channel {
             Member::new(window, *instances, reports)
         });
         if !member.is_lost && member.link.is_some_and(|other| other != link) {
-            return refuse(FailureKind::Busy, "this consumer has another link");
+            return Err(Failure::new(FailureKind::Busy, TAKE_NAME, "this consumer has another link"));
         }
         (member.link, member.last_link, member.is_lost) = (Some(link), link, false);
         member.lane.unlink();
