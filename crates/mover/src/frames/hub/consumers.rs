@@ -445,7 +445,7 @@ impl Channel {
     /// Whether all producers are over, and as many as this consumer waits for.
     fn is_over(&self, key: &ConsumerKey) -> bool {
         let wanted = self.subscriptions.get(key).map_or(1, |one| u64::from(one.producers));
-        let known = self.sources.len() as u64 + self.retired.count();
+        let known = self.sources.len() as u64 + self.retired.away();
         known >= wanted && self.sources.values().all(|source| source.over != Over::No)
     }
 }

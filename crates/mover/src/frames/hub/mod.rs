@@ -704,6 +704,16 @@ impl Channel {
         self.log.memory_bytes()
     }
 
+    /// Whether there is a frame that can be had.
+    pub fn has_frames(&self) -> bool {
+        self.places_there().next().is_some()
+    }
+
+    /// Why the log cannot be written for now, if it cannot.
+    pub fn spill_trouble(&self) -> Option<&str> {
+        self.spill_trouble.as_deref()
+    }
+
     /// Whether no producer was ever here.
     pub fn has_no_producers(&self) -> bool {
         self.sources.is_empty()
@@ -715,7 +725,7 @@ impl Channel {
         ChannelStatus {
             memory_bytes: self.log.memory_bytes(),
             memory_bytes_max: self.memory_bytes_max,
-            frames: self.frames_there(),
+            frames: self.places_there().count() as u64,
             spill_bytes: self.files.bytes(),
             spill_bytes_max: self.spill.map_or(0, |spill| spill.bytes_max),
             spill_trouble: self.spill_trouble.clone(),

@@ -161,6 +161,13 @@ impl Hub {
         channel.map(|channel| channel.lock().machine.status())
     }
 
+    /// Why the log of a channel cannot be written for now, if it cannot; `None` also without that channel.
+    pub fn spill_trouble(&self, key: &ChannelKey) -> Option<String> {
+        let channel = self.lock().get(key).cloned()?;
+        let state = channel.lock();
+        state.machine.spill_trouble().map(str::to_owned)
+    }
+
     /// Closes channels that nobody used for so long. A recorded log stays.
     pub fn reap(&self, patience: Duration) {
         let channels: Vec<_> = self.lock().values().cloned().collect();
@@ -174,10 +181,10 @@ impl Hub {
                 if !state.machine.is_idle() {
                     state.idle_since = Instant::now();
                 }
+                let idle = state.idle_since.elapsed();
                 // What is held for nobody goes only after the patience; what is empty at once.
-                let status = state.machine.status();
-                let patience = if status.frames == 0 { EMPTY_PATIENCE.min(patience) } else { patience };
-                state.idle_since.elapsed() >= patience && Arc::strong_count(channel) == 1
+                let is_due = idle >= patience || idle >= EMPTY_PATIENCE && !state.machine.has_frames();
+                is_due && Arc::strong_count(channel) == 1
             };
             let keys: Vec<ChannelKey> =
                 channels.iter().filter(|(_, channel)| is_gone(channel)).map(|(key, _)| key.clone()).collect();
