@@ -130,6 +130,8 @@ impl Channel {
         }
         (member.link, member.last_link, member.is_lost) = (Some(link), link, false);
         member.lane.unlink();
+        member.lane.set_window(window);
+        member.is_narrow = false;
         if !is_new_member && consume.instance != Some(member.instance) {
             *instances += 1;
             member.instance = *instances;
@@ -137,6 +139,14 @@ impl Channel {
             self.actions.push_back(super::Action::Tell(link, FramesMessage::GoesOn));
         }
         Ok(Subscribed { instance: member.instance })
+    }
+
+    /// This consumer has a smaller window than it asked for: it is told, so that it says often enough what it took.
+    pub fn tell_window(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        let Some(member) = self.member(link, key, who) else { return };
+        member.is_narrow = true;
+        let bytes = member.lane.window().bytes;
+        self.actions.push_back(super::Action::Tell(link, FramesMessage::WindowIs { bytes }));
     }
 
     /// A consumer said something.
@@ -185,9 +195,12 @@ impl Channel {
 
     /// The link of a consumer was replaced: nothing is sent before it stands anew.
     pub fn pause_consumer(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
-        if let Some(member) = self.member(link, key, who) {
-            member.is_lost = false;
-            member.lane.unlink();
+        let Some(member) = self.member(link, key, who) else { return };
+        member.is_lost = false;
+        member.lane.unlink();
+        if member.is_narrow {
+            // What was said of it may not have been heard.
+            self.tell_window(link, key, who);
         }
     }
 

@@ -283,8 +283,11 @@ impl HubChannel {
             }
             FrameRole::Consume(consume) => {
                 let subscribed = state.machine.subscribe(link, consume, window)?;
-                state.link(link, Linked::new((number, outbox), (true, false), owner, lease));
                 let key = ConsumerKey::of(consume);
+                if window.bytes < frames.window_bytes {
+                    state.machine.tell_window(link, &key, &consume.consumer);
+                }
+                state.link(link, Linked::new((number, outbox), (true, false), owner, lease));
                 let end = HubEnd::new(self.clone(), link, (number, terms), true);
                 let deliver = Deliver::new(end, key, consume.consumer);
                 Attached::Consumer(Arc::new(deliver), subscribed.instance)
