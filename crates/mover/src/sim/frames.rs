@@ -253,7 +253,7 @@ impl World {
         let memory_max = random.pick(&[3_000u64, 10_000, 100_000]);
         let mut world = World {
             class,
-            is_narrow: seed / CLASSES % 3 == 0,
+            is_narrow: (seed / CLASSES).is_multiple_of(3),
             hub: Channel::new(&wishes, memory_max, 0),
             wishes,
             memory_max,
