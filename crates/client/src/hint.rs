@@ -1,5 +1,7 @@
 use crate::elsewhere;
 use thalweg_mover::failure::NO_MEMORY;
+use thalweg_mover::frames;
+use thalweg_mover::run::frames::windows;
 use thalweg_wire::message::{Failure, FailureKind};
 
 /// What a person may do about it, in one sentence; not for every failure there is something.
@@ -14,6 +16,31 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Space, operation) if operation.starts_with(NO_MEMORY) => {
             "ask for less (fewer --streams, a smaller --request), allow more where it is short (--memory, there `serve \
              --memory`), or wait until others are done: the same command resumes"
+        }
+        // A sender of frames that was let in before says `Connection` where it is not let in again.
+        (FailureKind::Busy | FailureKind::Connection, windows::OPERATION) => {
+            "ask for less (a smaller --window), have the daemon give more (`serve --frames-memory`), or wait until others are done"
+        }
+        (FailureKind::Busy | FailureKind::Connection, frames::TAKE_NAME) => {
+            "end the other one, or take another name: --producer, or --name of a consumer"
+        }
+        (FailureKind::Busy | FailureKind::Connection, frames::JOIN) => {
+            "have consumers take what is there and end who is not needed (`thalweg frames status` tells who is there), or use \
+             another channel"
+        }
+        (FailureKind::Busy | FailureKind::Connection, "declare a set")
+        | (FailureKind::Busy, "push a frame" | "finish") => {
+            "its consumers are slower than its producers, or away: `thalweg frames status` tells who is how far behind"
+        }
+        (FailureKind::Busy, "open a channel") => {
+            "the hub has no room for one more channel: wait until one is not used any more, open the others with less (--memory), or \
+             have the daemon give more (`serve --frames-memory`)"
+        }
+        (FailureKind::Busy, "open the spill log") => {
+            "another daemon, or a `frames pull --hub`, serves the same directory: end it, or use another channel"
+        }
+        (FailureKind::Busy, "take the hub's directory") => {
+            "end the other `frames pull --hub`, or choose another directory: each hub has its own"
         }
         (FailureKind::Space, _) => {
             "make room (or make it writable), then run the same command again: it resumes"
@@ -49,4 +76,38 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Stopped, _) => "run the same command again: it resumes",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy(operation: &str) -> &'static str {
+        of(&Failure::new(FailureKind::Busy, operation, "")).expect("a hint")
+    }
+
+    #[test]
+    fn a_hub_without_room_and_a_name_that_another_has_are_no_other_transfer_to_wait_for() {
+        let general = busy("write");
+        let wanted = [
+            (windows::OPERATION, "--window"),
+            (frames::TAKE_NAME, "--producer"),
+            (frames::JOIN, "another channel"),
+            ("open a channel", "--frames-memory"),
+            ("open the spill log", "same directory"),
+            ("take the hub's directory", "another directory"),
+            ("push a frame", "thalweg frames status"),
+            ("finish", "thalweg frames status"),
+            ("declare a set", "thalweg frames status"),
+        ];
+        for (operation, word) in wanted {
+            let hint = busy(operation);
+            assert!(hint != general && hint.contains(word), "{operation}: {hint}");
+        }
+        // Who was let in before, and is not again, can do the same about it.
+        for operation in [windows::OPERATION, frames::TAKE_NAME, frames::JOIN] {
+            let lost = Failure::new(FailureKind::Connection, operation, "");
+            assert_eq!(of(&lost), Some(busy(operation)));
+        }
+    }
 }

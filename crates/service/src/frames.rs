@@ -85,7 +85,7 @@ impl Host {
         let (session, number) = (session.clone(), open.transfer);
         let link = attached.link();
         let watched = attached.clone();
-        in_thread("frames", move || {
+        let watches = in_thread("frames", move || {
             let is_here =
                 || !session.is_closed() && session.lost_since().is_none_or(|at| at.elapsed() <= keep);
             while !watched.is_over() && is_here() {
@@ -103,7 +103,9 @@ impl Host {
                 true => watched.give_up(),
                 false => watched.forget(),
             }
-        })?;
+        });
+        // Nobody would see it go, and its window would stay taken.
+        watches.inspect_err(|_| attached.give_up())?;
         tracing::info!(is_producer, "frames");
         Ok(attached)
     }
@@ -124,6 +126,12 @@ impl Host {
         let channel = self.hub.channel(&key, &kept, store)?;
         let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
         job::consume_within(channel, wishes, (window_bytes, kept), terms)
+    }
+
+    /// Why the spill log of a channel cannot be written for now, if it cannot; `None` also for a channel that nobody opened.
+    pub fn spill_trouble(&self, place: &Place) -> Option<String> {
+        let (key, _) = channel_at(&self.exports, place, false).ok()?;
+        self.hub.spill_trouble(&key)
     }
 
     /// How a channel stands.

@@ -4,15 +4,19 @@ use crate::support::chance::{Random, strikes};
 use crate::support::count::Count;
 use crate::support::job::{Running, with};
 use crate::support::proxy::Proxy;
-use crate::support::{noise, wait_until};
-use crate::{LIMIT, Tally, by, command, drain, frame, push_all, receiver, sender, stand, status, told};
+use crate::support::{Scratch, noise, wait_until};
+use crate::{
+    LIMIT, Tally, by, command, drain, frame, push_all, receiver, sender, small, stand, status, told,
+};
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_client::frames::{
     ChannelWishes, Delivery, FramePolicy, HeldLevel, NewFrame, ReceiverWishes, Sender, SenderWishes,
 };
+use thalweg_mover::failure::FailureKind;
+use thalweg_mover::run::client::LinkSettings;
 
 const BYTES: usize = 20_000;
 
@@ -242,6 +246,68 @@ fn a_new_hub_knows_the_sets_that_were_declared_to_the_one_that_was_killed() {
     let set = &got.sets[0];
     assert_eq!((set.set, set.frames, set.delivered, &set.missing[..]), (9, 50, 20, &[(20, 50)][..]));
     maker.abort();
+}
+
+#[test]
+fn producers_whose_windows_fill_their_hub_all_come_back_to_the_next_one() {
+    const MAKERS: u32 = 16;
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let serve = |address: &str| {
+        let memory = ["--frames-memory", "16MiB"];
+        scratch.daemon_at(address, &[("data", &export)], &memory, |command| command)
+    };
+    let daemon = serve("127.0.0.1:0");
+    let (address, place) = (daemon.address(), daemon.place("data", "x"));
+    let channel = small(1 << 20);
+    let taker =
+        receiver(&scratch, &place, ReceiverWishes { producers: MAKERS, channel, ..by(FramePolicy::Block) });
+    let makers: Vec<(String, Sender)> = (0..MAKERS)
+        .map(|number| {
+            // Each gets what there is: fewer and fewer.
+            let wishes = SenderWishes { window_bytes: 2 << 20, channel, ..SenderWishes::default() };
+            let name = format!("m{number}");
+            let maker = sender(&scratch, &place, &name, wishes);
+            (name, maker)
+        })
+        .collect();
+    makers.iter().for_each(|(name, maker)| push_all(maker, name, 0, 2, 1000));
+    daemon.kill();
+    let _daemon = serve(&address);
+    for (name, maker) in &makers {
+        push_all(maker, name, 2, 5, 1000);
+        maker.finish(Some(LIMIT)).expect("an end");
+    }
+    let got = drain(&taker, 1000);
+    assert_eq!((got.next.len(), got.next.values().min()), (makers.len(), Some(&5)), "{:?}", got.next);
+}
+
+#[test]
+fn a_producer_for_which_the_next_hub_has_no_room_fails_and_waits_no_longer_than_its_patience() {
+    let (scratch, daemon) = stand();
+    let (address, export) = (daemon.address(), scratch.path("export"));
+    let link = LinkSettings { patience: Duration::from_secs(2), ..LinkSettings::default() };
+    let maker =
+        sender(&scratch, &daemon.place("data", "x"), "m", SenderWishes { link, ..SenderWishes::default() });
+    push_all(&maker, "m", 0, 5, 1000);
+    daemon.kill();
+    // A window of the usual size is more than it has.
+    let memory = ["--frames-memory", "16MiB"];
+    let _daemon = scratch.daemon_at(&address, &[("data", &export)], &memory, |command| command);
+    let until = Instant::now() + LIMIT;
+    let failure = loop {
+        // As who pushes does that wants to hear a signal.
+        match maker.push(frame("m", 5, 1000), Some(Duration::from_millis(50))) {
+            Err(failure) if failure.kind != FailureKind::Busy => break failure,
+            // There is room for some before there is a link again.
+            _ => std::thread::sleep(Duration::from_millis(20)),
+        }
+        assert!(Instant::now() < until, "it does not end");
+    };
+    assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
+    assert!(failure.cause.contains("--frames-memory"), "{failure}");
+    assert_eq!(maker.finish(None).unwrap_err(), failure);
 }
 
 #[test]

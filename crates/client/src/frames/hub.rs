@@ -20,7 +20,8 @@ pub struct HubWishes {
     pub listen: Vec<String>,
     /// Where spill logs go, and what is served as the export `hub`.
     pub directory: PathBuf,
-    /// Bytes that one channel may hold in memory at most. Default: 1 GiB.
+    /// Bytes that all channels together may hold in memory at most; as much again is for what is under way from producers and to
+    /// consumers. Default: 1 GiB.
     pub memory_bytes_max: u64,
     /// What clients need is written here, readable by this user only.
     pub ticket: PathBuf,
@@ -98,7 +99,7 @@ impl Hub {
     /// Why the spill log of a channel cannot be written for now, if it cannot: then its producers are held up.
     pub fn spill_trouble(&self, channel: &str) -> Option<String> {
         let place = Place { export: Some(EXPORT.to_owned()), path: channel.as_bytes().to_vec() };
-        here(&self.server)?.channel_status(&place).ok()?.spill_trouble
+        here(&self.server)?.spill_trouble(&place)
     }
 
     /// Ends it in order. What it held in memory is gone; recorded channels stay in the directory.

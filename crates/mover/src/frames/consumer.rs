@@ -43,6 +43,8 @@ pub struct Consumer {
     /// Of these nothing came since they finished: one that says so again, after an outage, counts once.
     silent: BTreeSet<ProducerId>,
     gone: BTreeSet<ProducerId>,
+    /// Of these nothing came since they went away either, and they are no longer told by name.
+    unnamed: BTreeSet<ProducerId>,
     /// Those that are over, in the order in which that was told; some gave frames since.
     over: VecDeque<ProducerId>,
     /// Some of them were forgotten: of who is not known, the hub alone can tell what is missing.
@@ -82,6 +84,7 @@ impl Consumer {
             finished: 0,
             silent: BTreeSet::new(),
             gone: BTreeSet::new(),
+            unnamed: BTreeSet::new(),
             over: VecDeque::new(),
             has_forgotten: false,
             ended: false,
@@ -109,7 +112,7 @@ impl Consumer {
 
     /// Whether nothing came of a producer since it was told to be over.
     fn is_over(&self, producer: &ProducerId) -> bool {
-        self.silent.contains(producer) || self.gone.contains(producer)
+        [&self.silent, &self.gone, &self.unnamed].iter().any(|over| over.contains(producer))
     }
 
     /// A producer is over: the one that was so first of too many is forgotten.
@@ -121,6 +124,7 @@ impl Consumer {
             if self.is_over(&first) {
                 self.expect.remove(&first);
                 self.silent.remove(&first);
+                self.unnamed.remove(&first);
                 self.has_forgotten = true;
             }
         }
@@ -141,7 +145,14 @@ impl Consumer {
         if self.instance.replace(instance) != Some(instance) {
             self.lane = Incoming::resumed(self.window, 0, self.lane.epoch());
         }
+        // A smaller window would be told.
+        self.lane.set_sends(self.window.bytes);
         self.link_up();
+    }
+
+    /// The hub has less than our window for us.
+    pub fn window_is(&mut self, bytes: u64) {
+        self.lane.set_sends(bytes);
     }
 
     /// A link stands.
@@ -220,10 +231,13 @@ impl Consumer {
             Item::GroupSet(set) if self.is_group => self.set_over(SetReport::of_group(set), out),
             Item::SetOver(_) | Item::GroupSet(_) | Item::SetBegun { .. } => {}
             Item::ProducerOver { producer, is_gone, .. } => {
-                if is_gone && self.gone.len() < GONE_MAX {
-                    self.gone.insert(producer.clone());
-                } else if !is_gone {
+                if is_gone {
+                    let has_room = self.gone.len() < GONE_MAX || self.gone.contains(&producer);
+                    let over = if has_room { &mut self.gone } else { &mut self.unnamed };
+                    over.insert(producer.clone());
+                } else {
                     self.gone.remove(&producer);
+                    self.unnamed.remove(&producer);
                     self.finished += u64::from(self.silent.insert(producer.clone()));
                 }
                 self.remember(producer);
@@ -262,8 +276,9 @@ impl Consumer {
             self.name_lost(&producer, expected, sequence, LossReason::HubRestart, out);
             self.expect.insert(producer.clone(), sequence + 1);
         }
-        self.gone.remove(&producer);
-        self.silent.remove(&producer);
+        for over in [&mut self.gone, &mut self.unnamed, &mut self.silent] {
+            over.remove(&producer);
+        }
         if let Some((set, index)) = head.set
             && !self.is_group
             && !self.closed.contains(&set)
@@ -421,6 +436,7 @@ impl Consumer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frames::lane::{Outgoing, cost};
     use thalweg_wire::Digest;
     use thalweg_wire::message::HubStamp;
 
@@ -458,6 +474,81 @@ mod tests {
             });
             assert_eq!(ranges.collect::<Vec<_>>(), named);
         }
+    }
+
+    #[test]
+    fn of_producers_that_went_away_too_many_to_be_named_are_forgotten_after_a_bound_too() {
+        let mut consumer = Consumer::new(Window { bytes: 1 << 20, items: 16 }, FrameFrom::Start, false);
+        consumer.subscribed(1);
+        let id = |number: usize| ProducerId::new(&format!("p{number}")).unwrap();
+        let all = GONE_MAX + OVER_MAX + 5;
+        for number in 0..all {
+            let producer = id(number);
+            let lost =
+                LostRange { producer: producer.clone(), first: 0, end: 7, reason: LossReason::Forgotten };
+            let over = Item::ProducerOver { producer, frames: 7, is_gone: true };
+            for (number, item) in (2 * number as u64..).zip([Item::Lost(lost), over]) {
+                assert!(consumer.begin(1, number, &item).unwrap());
+                consumer.arrived(1, number, item, Payload::default(), 0).unwrap();
+                while consumer.take_next().is_some() {}
+            }
+        }
+        assert_eq!(consumer.report().producers_gone.len(), GONE_MAX);
+        assert!(consumer.expect.len() <= OVER_MAX && consumer.unnamed.len() <= OVER_MAX);
+        let has = consumer.has();
+        assert_eq!(
+            (has.len(), &has[0]),
+            (limits::PRODUCERS_MAX, &(id(all - 1), 7)),
+            "those that were over last"
+        );
+    }
+
+    #[test]
+    fn a_hub_with_a_smaller_window_hears_what_was_taken_before_it_stands_still() {
+        let (items, payload_bytes) = (1 << 10, 4 << 10);
+        let mut consumer = Consumer::new(Window { bytes: 64 << 20, items }, FrameFrom::Start, false);
+        let mut hub = Outgoing::new(Window { bytes: 64 << 10, items }, 0);
+        consumer.subscribed(1);
+        consumer.window_is(64 << 10);
+        let (mut sequences, mut crossed, mut told) = (0.., 0, 0);
+        // Without a tick.
+        while crossed < 1000 {
+            while let Some(message) = consumer.take_message() {
+                match message {
+                    FramesMessage::Stand { epoch, next } => hub.stand(epoch, next).unwrap(),
+                    FramesMessage::Taken { next } => told += hub.taken(next).unwrap().len().min(1),
+                    other => panic!("{other:?}"),
+                }
+            }
+            while hub.has_room(cost(payload_bytes, 0)) {
+                hub.push(frame(sequences.next().unwrap(), payload_bytes), cost(payload_bytes, 0));
+            }
+            let Some((number, epoch)) = hub.next(0) else { panic!("it stands still after {crossed} frames") };
+            let item = hub.item(number).unwrap().clone();
+            assert!(consumer.begin(epoch, number, &item).unwrap());
+            consumer.arrived(epoch, number, item, Payload::default(), 0).unwrap();
+            assert!(matches!(consumer.take_next(), Some(Delivery::Frame(_))));
+            crossed += 1;
+        }
+        // Two frames are more than an eighth of the window; the last two are told of after the loop.
+        assert_eq!(told, 499);
+    }
+
+    fn frame(sequence: u64, payload_bytes: u64) -> Item {
+        let exact = ClockOffset { offset_ns: 0, bound_ns: 0 };
+        Item::Frame(Box::new(FrameHead {
+            producer: ProducerId::new("cam").unwrap(),
+            sequence,
+            set: None,
+            time_ns: 0,
+            deadline_ns: None,
+            dtype: String::new(),
+            shape: Vec::new(),
+            metadata: Vec::new(),
+            payload_bytes,
+            digest: Digest::default(),
+            stamp: Some(HubStamp { taken_ns: 0, clock: exact }),
+        }))
     }
 
     #[test]

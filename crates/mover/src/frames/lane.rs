@@ -58,6 +58,8 @@ pub struct Outgoing<T> {
     first: u64,
     unsent: BTreeSet<u64>,
     kept_bytes: u64,
+    /// Of all items that were ever pushed.
+    pushed_bytes: u64,
     again: u64,
 }
 
@@ -65,6 +67,8 @@ pub struct Outgoing<T> {
 struct Entry<T> {
     item: T,
     bytes: u64,
+    /// Bytes of all that was pushed before.
+    at: u64,
     /// The stream that it was sent on last.
     stream: Option<u16>,
     /// It went out, maybe on a stream that broke.
@@ -82,8 +86,19 @@ impl<T> Outgoing<T> {
             first,
             unsent: BTreeSet::new(),
             kept_bytes: 0,
+            pushed_bytes: 0,
             again: 0,
         }
+    }
+
+    /// From now on so much may be under way. What is kept beyond waits until what is before it was taken.
+    pub fn set_window(&mut self, window: Window) {
+        self.window = window;
+    }
+
+    /// What may be under way.
+    pub fn window(&self) -> Window {
+        self.window
     }
 
     /// Whether one more item of this cost may be kept.
@@ -96,7 +111,9 @@ impl<T> Outgoing<T> {
     pub fn push(&mut self, item: T, bytes: u64) -> u64 {
         let number = self.end();
         self.kept_bytes += bytes;
-        self.items.push_back(Entry { item, bytes, stream: None, was_sent: false, damaged: 0 });
+        let at = self.pushed_bytes;
+        self.pushed_bytes += bytes;
+        self.items.push_back(Entry { item, bytes, at, stream: None, was_sent: false, damaged: 0 });
         self.unsent.insert(number);
         number
     }
@@ -104,12 +121,24 @@ impl<T> Outgoing<T> {
     /// The next item for a stream, once the other end stands: number and epoch. It counts as sent.
     pub fn next(&mut self, stream: u16) -> Option<(u64, u16)> {
         let epoch = self.epoch?;
-        let number = self.unsent.pop_first()?;
+        let number = *self.unsent.first()?;
+        if !self.is_in_window(number) {
+            return None;
+        }
+        self.unsent.remove(&number);
         if let Some(entry) = self.entry_mut(number) {
             entry.stream = Some(stream);
             entry.was_sent = true;
         }
         Some((number, epoch))
+    }
+
+    /// Whether an item and all before it that are kept may be under way together; the first may always.
+    fn is_in_window(&self, number: u64) -> bool {
+        let place = usize::try_from(number - self.first).unwrap_or(usize::MAX);
+        let (Some(first), Some(last)) = (self.items.front(), self.items.get(place)) else { return false };
+        let bytes = last.at + last.bytes - first.at;
+        place == 0 || (bytes <= self.window.bytes && place < self.window.items as usize)
     }
 
     /// Takes back that it was sent: it could not be had yet.
@@ -262,6 +291,8 @@ impl<T> Outgoing<T> {
 #[derive(Debug)]
 pub struct Incoming<P> {
     window: Window,
+    /// The other end has no more than this under way.
+    sends_bytes: u64,
     epoch: u16,
     /// The first that did not come in order.
     next: u64,
@@ -283,6 +314,7 @@ impl<P> Incoming<P> {
     pub fn new(window: Window, next: u64) -> Self {
         Incoming {
             window,
+            sends_bytes: window.bytes,
             epoch: 0,
             next,
             ready: BTreeMap::new(),
@@ -311,6 +343,16 @@ impl<P> Incoming<P> {
         self.ready.clear();
         self.begun.clear();
         (self.epoch, self.next)
+    }
+
+    /// The other end has a smaller window: by that it is told what was taken, or it would wait for the word with nothing under way.
+    pub fn set_sends(&mut self, bytes: u64) {
+        self.sends_bytes = bytes.min(self.window.bytes);
+    }
+
+    /// What the other end has under way at most.
+    pub fn sends_bytes(&self) -> u64 {
+        self.sends_bytes
     }
 
     /// The first bytes of an item came: whether the rest is wanted.
@@ -386,7 +428,7 @@ impl<P> Incoming<P> {
     pub fn tell(&mut self, whatever: bool) -> Option<u64> {
         let untold = self.taken - self.told;
         let is_due = untold >= u64::from(self.window.items / 4).clamp(1, UNTOLD_ITEMS_MAX)
-            || self.untold_bytes >= self.window.bytes / 8;
+            || self.untold_bytes >= self.sends_bytes / 8;
         if untold == 0 || !(is_due || whatever) {
             return None;
         }
@@ -524,6 +566,28 @@ mod tests {
             assert!(incoming.begin(1, number, &Item::End).unwrap());
         }
         assert_eq!(incoming.begin(1, 4, &Item::End).unwrap_err().kind, FailureKind::Protocol);
+    }
+
+    #[test]
+    fn a_window_that_became_smaller_holds_for_what_was_kept_before() {
+        let (mut outgoing, _) = lane();
+        for item in 0..4 {
+            outgoing.push(item, 500);
+        }
+        // Another process, that asks for less.
+        let window = Window { bytes: 1000, items: 4 };
+        let mut incoming = Incoming::new(window, 0);
+        outgoing.restart();
+        outgoing.set_window(window);
+        stand(&mut outgoing, &mut incoming);
+        let mut sent = Vec::new();
+        for taken in 1..=3 {
+            sent.extend(std::iter::from_fn(|| outgoing.next(0).map(|(number, _)| number)));
+            assert_eq!(sent, (0..=taken).collect::<Vec<_>>(), "two at a time");
+            assert!(!outgoing.has_room(500));
+            outgoing.taken(taken).unwrap();
+        }
+        assert!(outgoing.has_room(500));
     }
 
     #[test]

@@ -51,6 +51,10 @@ pub use thalweg_wire::message::{
 
 use crate::failure::{Failure, FailureKind};
 
+/// What fails where another producer or consumer has the name.
+pub const TAKE_NAME: &str = "come to a channel by this name";
+/// What fails where a channel has as many producers or consumers as it may have.
+pub const JOIN: &str = "join a channel";
 /// Times that one item may come damaged before its lane is given up.
 pub const DAMAGED_MAX: u32 = 8;
 

@@ -2,10 +2,10 @@
 //! each step.
 //!
 //! One seed is one story: some producers that push frames of any size, of sets some of them; some consumers, alone or in a
-//! group, each by a policy; a channel with little memory, maybe with a spill log that is small too; and faults, by
-//! `seed % 7`: none; consumers that stall; streams that break; links that break, with whatever was on its way; kills of
-//! producers and consumers; restarts of the hub, which takes what was in memory with it, and of the log what was not
-//! synced; all of these.
+//! group, each by a policy, and each with the window that it asks for or, in a third of the stories, with less; a channel with
+//! little memory, maybe with a spill log that is small too; and faults, by `seed % 7`: none; consumers that stall; streams that
+//! break; links that break, with whatever was on its way; kills of producers and consumers; restarts of the hub, which takes what
+//! was in memory with it, and of the log what was not synced; all of these.
 //!
 //! # What is checked
 //! 1. Each consumer is delivered the frames of a producer in order, none twice, each as it was pushed.
@@ -50,6 +50,8 @@ const FAULTY_STEPS: u64 = 700;
 const STEPS_MAX: u64 = 100_000;
 /// Classes of faults.
 const CLASSES: u64 = 7;
+/// A hub that has less for a consumer has this part of what it asks for.
+const NARROW: u64 = 5;
 /// Records of a simulated file.
 const FILE_BYTES: u64 = 4_000;
 
@@ -99,6 +101,8 @@ struct Taker {
 struct World {
     random: Random,
     class: u64,
+    /// The hub has less for consumers than they ask for.
+    is_narrow: bool,
     hub: Channel,
     wishes: ChannelWishes,
     memory_max: u64,
@@ -122,6 +126,7 @@ struct World {
     spilled: u64,
     read_back: u64,
     retired: u64,
+    narrowed: u64,
 }
 
 /// What happened in a story: who runs many sees whether there was anything to be checked.
@@ -139,6 +144,8 @@ pub struct Told {
     pub read_back: u64,
     /// Producers that the hub forgot while consumers were there.
     pub retired: u64,
+    /// Consumers that were told that their window is smaller than they asked for.
+    pub narrowed: u64,
 }
 
 impl Told {
@@ -148,6 +155,7 @@ impl Told {
         self.spilled += other.spilled;
         self.read_back += other.read_back;
         self.retired += other.retired;
+        self.narrowed += other.narrowed;
         for (sums, more) in [(&mut self.lost, &other.lost), (&mut self.lost_in_groups, &other.lost_in_groups)]
         {
             more.iter().for_each(|(reason, count)| *sums.entry(*reason).or_default() += count);
@@ -245,6 +253,7 @@ impl World {
         let memory_max = random.pick(&[3_000u64, 10_000, 100_000]);
         let mut world = World {
             class,
+            is_narrow: (seed / CLASSES).is_multiple_of(3),
             hub: Channel::new(&wishes, memory_max, 0),
             wishes,
             memory_max,
@@ -266,6 +275,7 @@ impl World {
             spilled: 0,
             read_back: 0,
             retired: 0,
+            narrowed: 0,
             random,
         };
         let consumers = world.random.within(1, 3);
@@ -331,6 +341,7 @@ impl World {
             spilled: self.spilled,
             read_back: self.read_back,
             retired: self.retired,
+            narrowed: self.narrowed,
             ..Told::default()
         };
         for taker in &self.takers {
@@ -374,8 +385,14 @@ impl World {
         taker.machine.unlink();
         let asks =
             Consume { instance: taker.machine.instance(), has: taker.machine.has(), ..taker.asks.clone() };
-        let subscribed = self.hub.subscribe(link, &asks, taker.window).map_err(|error| error.to_string())?;
-        self.takers[index].machine.subscribed(subscribed.instance);
+        let asked = taker.window;
+        let window = Window { bytes: asked.bytes / if self.is_narrow { NARROW } else { 1 }, ..asked };
+        let subscribed = self.hub.subscribe(link, &asks, window).map_err(|error| error.to_string())?;
+        let taker = &mut self.takers[index];
+        taker.machine.subscribed(subscribed.instance);
+        if window.bytes < asked.bytes {
+            self.hub.tell_window(link, &taker.key, &asks.consumer);
+        }
         self.pump()
     }
 
@@ -536,6 +553,15 @@ impl World {
 
     fn taker_hears(&mut self, index: usize) -> Result<(), String> {
         let taker = &mut self.takers[index];
+        match taker.wire.from_hub.pop_front() {
+            Some(FramesMessage::GoesOn) => taker.machine.goes_on(),
+            Some(FramesMessage::WindowIs { bytes }) => {
+                self.narrowed += 1;
+                taker.machine.window_is(bytes);
+            }
+            Some(other) => return Err(format!("a consumer does not hear this: {other:?}")),
+            None => {}
+        }
         let stream = self.random.below(STREAMS.into()) as usize;
         let Some((epoch, number, item, payload)) = taker.wire.streams[stream].pop_front() else {
             return Ok(());
@@ -636,7 +662,7 @@ impl World {
         }
         let at = Location { file: self.at.0, offset: self.at.1, bytes };
         self.at.1 += bytes;
-        self.written_through = place + 1;
+        self.written_through = self.written_through.max(place + 1);
         self.stored.push_back((place, record.clone(), at));
         self.hub.written(place, at, &record, self.now);
     }
@@ -648,6 +674,11 @@ impl World {
                     let to = self.makers.iter_mut().find(|maker| maker.wire.link == link && maker.wire.up);
                     if let Some(maker) = to {
                         maker.wire.from_hub.push_back(message);
+                        continue;
+                    }
+                    let to = self.takers.iter_mut().find(|taker| taker.wire.link == link && taker.wire.up);
+                    if let Some(taker) = to {
+                        taker.wire.from_hub.push_back(message);
                     }
                 }
                 Action::Wake => {}
@@ -730,5 +761,6 @@ mod tests {
         }
         assert!(alone.contains_key(&LossReason::Forgotten), "{told:?}");
         assert!(told.faults > 0 && told.spilled > 0 && told.read_back > 0 && told.retired > 0, "{told:?}");
+        assert!(told.narrowed > 0, "{told:?}");
     }
 }

@@ -81,6 +81,8 @@ class ReceiverOptions(ChannelOptions, total=False):
     keep_s: float
     #: It ends when so many have finished, and all that are known. Default: 1.
     producers: int
+    #: What the link could carry, in bits a second: :attr:`Latency.speed_score` is reckoned with it. Default: no score.
+    link_bits_per_s: int | None
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ class Latency:
     max_ns: int
     #: Each figure is wrong by at most this, because clocks are.
     bound_ns: int
-    #: Streaming Speed Score (003 Eq 11): the longest over the ideal. ``None`` below a second of frames.
+    #: Streaming Speed Score (003 Eq 11): the longest over what a frame of the mean size takes at the rate of the link. 1 is ideal;
+    #: ``None`` without ``link_bits_per_s``.
     speed_score: float | None
 
 
@@ -400,7 +403,8 @@ class Sender:
         should be with its consumers. ``metadata``: at most 32 KiB.
 
         Waits for room at most ``timeout_s`` seconds (``None``: as long as it takes); raises :class:`~thalweg.BusyError` then,
-        and the frame was not taken.
+        and the frame was not taken. A hub that does not let this sender back in, for as long as its patience, is a
+        :class:`~thalweg.ConnectionFailedError`: it is over.
         """
         payload, head = prepared(data, set, time_ns, deadline_s, metadata)
         return self._native.push(payload, head, timeout_s)
@@ -478,6 +482,7 @@ class Receiver:
             "name": options.get("name"),
             "producers": options.get("producers", 1),
             "keep_s": options.get("keep_s", 30.0),
+            "link_bits_per_s": options.get("link_bits_per_s"),
             **_kept(options),
         }
         #: What it got, once all producers have finished or it was closed.
@@ -542,7 +547,8 @@ class Hub:
 
     ``directory``: where spill logs go, and what is served as the export ``hub``. ``ticket``: what clients need is written
     there, readable by this user only. ``listen``: one address with its port or several; port 0: the kernel chooses.
-    ``memory_bytes_max``: what one channel may hold in memory. Default: 1 GiB.
+    ``memory_bytes_max``: what all channels together may hold in memory; as much again is for what is under way from producers and
+    to consumers. Default: 1 GiB.
     """
 
     def __init__(

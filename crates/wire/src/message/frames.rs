@@ -357,6 +357,11 @@ pub enum FramesMessage {
     },
     /// Producer: its clock against the hub's.
     ClockIs(ClockOffset),
+    /// Hub: this consumer's window is smaller than it asked for. Said before anything is handed out, and again on a new link.
+    WindowIs {
+        /// What may be under way.
+        bytes: u64,
+    },
 }
 
 /// What a hub tells of a channel.

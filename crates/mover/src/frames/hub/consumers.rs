@@ -6,8 +6,8 @@ use super::source::Over;
 use super::subscription::{Handed, Member, Subscription};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::{Window, cost_of};
-use crate::frames::protocol;
 use crate::frames::spill::Location;
+use crate::frames::{JOIN, TAKE_NAME, protocol};
 use std::sync::Arc;
 use thalweg_wire::limits;
 use thalweg_wire::message::{Consume, FrameFrom, FramePolicy, FramesMessage, Item, LossReason, LostRange};
@@ -116,7 +116,7 @@ impl Channel {
             if one.members.is_empty() {
                 self.subscriptions.remove(&key);
             }
-            return refuse(FailureKind::Busy, "it has too many consumers");
+            return Err(Failure::new(FailureKind::Busy, JOIN, "it has too many consumers"));
         }
         let instances = &mut self.instances;
         let is_new_member = !one.members.contains_key(&consume.consumer);
@@ -126,10 +126,12 @@ impl Channel {
             Member::new(window, *instances, reports)
         });
         if !member.is_lost && member.link.is_some_and(|other| other != link) {
-            return refuse(FailureKind::Busy, "this consumer has another link");
+            return Err(Failure::new(FailureKind::Busy, TAKE_NAME, "this consumer has another link"));
         }
         (member.link, member.last_link, member.is_lost) = (Some(link), link, false);
         member.lane.unlink();
+        member.lane.set_window(window);
+        member.is_narrow = false;
         if !is_new_member && consume.instance != Some(member.instance) {
             *instances += 1;
             member.instance = *instances;
@@ -137,6 +139,14 @@ impl Channel {
             self.actions.push_back(super::Action::Tell(link, FramesMessage::GoesOn));
         }
         Ok(Subscribed { instance: member.instance })
+    }
+
+    /// This consumer has a smaller window than it asked for: it is told, so that it says often enough what it took.
+    pub fn tell_window(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        let Some(member) = self.member(link, key, who) else { return };
+        member.is_narrow = true;
+        let bytes = member.lane.window().bytes;
+        self.actions.push_back(super::Action::Tell(link, FramesMessage::WindowIs { bytes }));
     }
 
     /// A consumer said something.
@@ -185,9 +195,12 @@ impl Channel {
 
     /// The link of a consumer was replaced: nothing is sent before it stands anew.
     pub fn pause_consumer(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
-        if let Some(member) = self.member(link, key, who) {
-            member.is_lost = false;
-            member.lane.unlink();
+        let Some(member) = self.member(link, key, who) else { return };
+        member.is_lost = false;
+        member.lane.unlink();
+        if member.is_narrow {
+            // What was said of it may not have been heard.
+            self.tell_window(link, key, who);
         }
     }
 
@@ -445,7 +458,7 @@ impl Channel {
     /// Whether all producers are over, and as many as this consumer waits for.
     fn is_over(&self, key: &ConsumerKey) -> bool {
         let wanted = self.subscriptions.get(key).map_or(1, |one| u64::from(one.producers));
-        let known = self.sources.len() as u64 + self.retired.count();
+        let known = self.sources.len() as u64 + self.retired.away();
         known >= wanted && self.sources.values().all(|source| source.over != Over::No)
     }
 }

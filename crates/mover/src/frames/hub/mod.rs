@@ -31,6 +31,7 @@ use super::lane::{Window, cost, cost_of};
 use super::protocol;
 use super::sets::OpenSets;
 use super::spill::{Files, Location, SpillTerms};
+use super::{JOIN, TAKE_NAME};
 use crate::failure::{Failure, FailureKind, Result};
 use log::{Disk, Kind, Log, Slot};
 use retired::{Before, Retired};
@@ -235,7 +236,7 @@ impl Channel {
         let known = self.sources.get(id);
         if known.is_some_and(|source| !source.is_lost && source.link.is_some_and(|other| other != link)) {
             let cause = format!("the producer {id} has another link");
-            return Err(Failure::new(FailureKind::Busy, "open a channel", cause));
+            return Err(Failure::new(FailureKind::Busy, TAKE_NAME, cause));
         }
         let is_known = known.is_some();
         if !is_known && self.sources.len() >= limits::PRODUCERS_MAX && !self.retire_one() {
@@ -243,7 +244,7 @@ impl Channel {
                 "it has {} producers that are not over, or whose frames were not taken: more than a channel knows",
                 self.sources.len()
             );
-            return Err(Failure::new(FailureKind::Busy, "open a channel", cause));
+            return Err(Failure::new(FailureKind::Busy, JOIN, cause));
         }
         let before = if is_known { None } else { self.retired.take(id) };
         // A new process under a name that consumers know from an earlier hub: what it makes is not what they have.
@@ -703,6 +704,16 @@ impl Channel {
         self.log.memory_bytes()
     }
 
+    /// Whether there is a frame that can be had.
+    pub fn has_frames(&self) -> bool {
+        self.places_there().next().is_some()
+    }
+
+    /// Why the log cannot be written for now, if it cannot.
+    pub fn spill_trouble(&self) -> Option<&str> {
+        self.spill_trouble.as_deref()
+    }
+
     /// Whether no producer was ever here.
     pub fn has_no_producers(&self) -> bool {
         self.sources.is_empty()
@@ -714,7 +725,7 @@ impl Channel {
         ChannelStatus {
             memory_bytes: self.log.memory_bytes(),
             memory_bytes_max: self.memory_bytes_max,
-            frames: self.frames_there(),
+            frames: self.places_there().count() as u64,
             spill_bytes: self.files.bytes(),
             spill_bytes_max: self.spill.map_or(0, |spill| spill.bytes_max),
             spill_trouble: self.spill_trouble.clone(),

@@ -25,6 +25,8 @@ pub(super) struct Retired {
     /// In the order in which they were forgotten; some came again since.
     order: VecDeque<(u64, ProducerId)>,
     count: u64,
+    /// Of these it is not known that they came again.
+    away: u64,
 }
 
 impl Retired {
@@ -35,6 +37,7 @@ impl Retired {
         self.order.push_back((self.count, id.clone()));
         self.known.insert(id, before);
         self.count += 1;
+        self.away += 1;
         while self.order.len() > RETIRED_MAX
             && let Some((number, id)) = self.order.pop_front()
         {
@@ -46,12 +49,20 @@ impl Retired {
 
     /// It comes again.
     pub fn take(&mut self, id: &ProducerId) -> Option<Before> {
-        self.known.remove(id)
+        let before = self.known.remove(id);
+        self.away -= u64::from(before.is_some());
+        before
     }
 
-    /// How many were ever forgotten.
+    /// How often one was forgotten.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// How many are forgotten, each counted once however often it came and went; but for one that was no longer remembered when it
+    /// came again.
+    pub fn away(&self) -> u64 {
+        self.away
     }
 
     /// Those that are remembered and were forgotten before there were so many.
@@ -80,5 +91,19 @@ mod tests {
         assert_eq!(retired.take(&id(9)), None);
         assert_eq!(retired.take(&id(10)).map(|before| before.next), Some(10));
         assert_eq!(retired.take(&id(10)), None);
+        // As many as there are names, but for the two that came again and are here.
+        assert_eq!(retired.away(), RETIRED_MAX as u64 + 10 - 2);
+    }
+
+    #[test]
+    fn a_name_that_comes_and_goes_counts_once() {
+        let mut retired = Retired::default();
+        let id = ProducerId::new("cam").unwrap();
+        for round in 0..3 {
+            retired.add(&Source::new(Arc::new(id.clone()), round));
+            assert_eq!((retired.away(), retired.count()), (1, round + 1));
+            assert_eq!(retired.take(&id).map(|before| before.next), Some(round));
+            assert_eq!(retired.away(), 0);
+        }
     }
 }

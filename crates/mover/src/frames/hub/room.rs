@@ -193,13 +193,13 @@ impl Channel {
         }
     }
 
-    /// Frames that can be had.
-    pub(super) fn frames_there(&self) -> u64 {
+    /// Places of frames that can be had.
+    pub(super) fn places_there(&self) -> impl Iterator<Item = u64> {
         let is_frame = |place: &u64| {
             self.log
                 .get(*place)
                 .is_some_and(|slot| slot.is_there() && matches!(slot.kind, Kind::Frame { .. }))
         };
-        (self.log.base()..self.log.end()).filter(is_frame).count() as u64
+        (self.log.base()..self.log.end()).filter(is_frame)
     }
 }

@@ -64,6 +64,8 @@ pub(super) struct Member {
     pub is_lost: bool,
     /// The link that it had last.
     pub last_link: u64,
+    /// Its window is smaller than it asked for.
+    pub is_narrow: bool,
     /// The end was handed out.
     pub ended: bool,
     /// Number of its lane.
@@ -79,6 +81,7 @@ impl Member {
             link: None,
             is_lost: false,
             last_link: 0,
+            is_narrow: false,
             ended: false,
             instance,
             report,

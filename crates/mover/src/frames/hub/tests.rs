@@ -539,3 +539,42 @@ fn what_a_consumer_did_not_get_of_a_producer_that_is_forgotten_is_named_to_it() 
     assert_eq!(late_named.len() as u64, MOST + 1);
     assert!(late_named.iter().all(|(_, first, end)| *first == 0 && (*end == 3 || *end == 1)));
 }
+
+#[test]
+fn a_producer_that_was_forgotten_and_comes_again_counts_once_for_who_waits_for_several() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let asks = Consume { producers: 2, ..asks(1, None, FramePolicy::Block) };
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    let mut next = 0;
+    for round in 0..3 {
+        assert_eq!(comes_and_goes(&mut channel, 7, 1).unwrap(), round);
+        let [came, ..] = takes(&mut channel, 11, &asks, &mut next);
+        assert_eq!((came.len(), channel.has_ended(&key, &asks.consumer)), (1, false), "it is one alone");
+        assert!(channel.retire_one());
+    }
+    comes_and_goes(&mut channel, 8, 1).unwrap();
+    takes(&mut channel, 11, &asks, &mut next);
+    assert!(channel.has_ended(&key, &asks.consumer));
+}
+
+#[test]
+fn a_consumer_with_a_smaller_window_than_it_asked_for_is_told_on_each_link() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let asks = asks(1, None, FramePolicy::Block);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    channel.tell_window(11, &key, &asks.consumer);
+    channel.pause_consumer(11, &key, &asks.consumer);
+    // On the next it has all that it asks for.
+    channel.consumer_link_lost(11, &key, &asks.consumer);
+    let wide = Window { bytes: 2 * WINDOW.bytes, ..WINDOW };
+    channel.subscribe(12, &asks, wide).unwrap();
+    channel.pause_consumer(12, &key, &asks.consumer);
+    let told = |action| match action {
+        Action::Tell(link, FramesMessage::WindowIs { bytes }) => Some((link, bytes)),
+        _ => None,
+    };
+    let told: Vec<_> = std::iter::from_fn(|| channel.take_action()).filter_map(told).collect();
+    assert_eq!(told, [(11, WINDOW.bytes); 2]);
+    let lane = &channel.subscriptions[&key].members[&asks.consumer].lane;
+    assert_eq!(lane.window(), wide);
+}

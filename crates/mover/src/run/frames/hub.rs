@@ -7,7 +7,7 @@ use super::deliver::Deliver;
 use super::hub_end::HubEnd;
 use super::ingest::Ingest;
 use super::store::{Heard, Job, Store, StorePlace};
-use super::windows::{Lease, Windows};
+use super::windows::{Asks, Lease, Windows};
 use super::{FramesLink, new_link, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::hub::{Action, Channel, ConsumerKey, Record};
@@ -161,6 +161,13 @@ impl Hub {
         channel.map(|channel| channel.lock().machine.status())
     }
 
+    /// Why the log of a channel cannot be written for now, if it cannot; `None` also without that channel.
+    pub fn spill_trouble(&self, key: &ChannelKey) -> Option<String> {
+        let channel = self.lock().get(key).cloned()?;
+        let state = channel.lock();
+        state.machine.spill_trouble().map(str::to_owned)
+    }
+
     /// Closes channels that nobody used for so long. A recorded log stays.
     pub fn reap(&self, patience: Duration) {
         let channels: Vec<_> = self.lock().values().cloned().collect();
@@ -174,10 +181,10 @@ impl Hub {
                 if !state.machine.is_idle() {
                     state.idle_since = Instant::now();
                 }
+                let idle = state.idle_since.elapsed();
                 // What is held for nobody goes only after the patience; what is empty at once.
-                let status = state.machine.status();
-                let patience = if status.frames == 0 { EMPTY_PATIENCE.min(patience) } else { patience };
-                state.idle_since.elapsed() >= patience && Arc::strong_count(channel) == 1
+                let is_due = idle >= patience || idle >= EMPTY_PATIENCE && !state.machine.has_frames();
+                is_due && Arc::strong_count(channel) == 1
             };
             let keys: Vec<ChannelKey> =
                 channels.iter().filter(|(_, channel)| is_gone(channel)).map(|(key, _)| key.clone()).collect();
@@ -256,11 +263,15 @@ impl HubChannel {
             return Err(Failure::new(FailureKind::Connection, "open a channel", "the hub is shutting down"));
         }
         let owner = Owner::of(&frames.role);
-        let is_producer = matches!(owner, Owner::Producer(_));
+        let asks = match &frames.role {
+            FrameRole::Produce { first: None, .. } => Asks::New,
+            FrameRole::Produce { first: Some(_), .. } => Asks::Again,
+            FrameRole::Consume(_) => Asks::Consumer,
+        };
         // What its older link has: it is given back when this one stands.
         let mut older = state.links.values().filter(|linked| linked.owner == owner);
         let had = older.find_map(|linked| linked.lease.as_ref()).map_or(0, Lease::bytes);
-        let lease = self.windows.take(frames.window_bytes, had, is_producer)?;
+        let lease = self.windows.take(frames.window_bytes, had, asks)?;
         let window = Window { bytes: lease.bytes(), items: frames.window_items };
         let attached = match &frames.role {
             FrameRole::Produce { producer, first, level } => {
@@ -272,8 +283,11 @@ impl HubChannel {
             }
             FrameRole::Consume(consume) => {
                 let subscribed = state.machine.subscribe(link, consume, window)?;
-                state.link(link, Linked::new((number, outbox), (true, false), owner, lease));
                 let key = ConsumerKey::of(consume);
+                if window.bytes < frames.window_bytes {
+                    state.machine.tell_window(link, &key, &consume.consumer);
+                }
+                state.link(link, Linked::new((number, outbox), (true, false), owner, lease));
                 let end = HubEnd::new(self.clone(), link, (number, terms), true);
                 let deliver = Deliver::new(end, key, consume.consumer);
                 Attached::Consumer(Arc::new(deliver), subscribed.instance)

@@ -104,7 +104,8 @@ impl ProduceRun {
     /// Gives a frame, and returns its sequence. Waits for room at most so long.
     ///
     /// # Errors
-    /// `Busy` without room in time, or why it failed as a whole.
+    /// `Busy` without room in time, and for nothing else: it may be tried again. Else why it failed as a whole: `Connection` where
+    /// the hub did not let it back in.
     pub fn push(&self, made: Made, timeout: Option<Duration>) -> Result<u64> {
         let Made { head, payload } = made;
         let (payload_bytes, metadata_bytes) = (head.payload_bytes, head.metadata.len());
@@ -118,9 +119,7 @@ impl ProduceRun {
             state = self.end.wait(state, left);
         }
         state.beside.blocked += began.elapsed();
-        if let Some(failure) = &state.failed {
-            return Err(failure.clone());
-        }
+        state.check()?;
         if !state.machine.has_room(payload_bytes, metadata_bytes) {
             let cause = "the hub takes no more at the moment: its consumers are slower";
             return Err(Failure::new(FailureKind::Busy, "push a frame", cause));
@@ -138,9 +137,7 @@ impl ProduceRun {
     /// `Usage`, or why it failed as a whole.
     pub fn declare(&self, set: u64, frames: u32) -> Result<()> {
         let mut state = self.end.lock();
-        if let Some(failure) = &state.failed {
-            return Err(failure.clone());
-        }
+        state.check()?;
         state.machine.declare(set, frames)?;
         self.pump(&mut state);
         Ok(())
@@ -149,7 +146,7 @@ impl ProduceRun {
     /// Says that no more will come, and waits until the hub has everything.
     ///
     /// # Errors
-    /// `Busy` if that took longer; why it failed as a whole.
+    /// `Busy` if that took longer, and for nothing else; why it failed as a whole, as [`ProduceRun::push`].
     pub fn finish(&self, timeout: Option<Duration>) -> Result<ProducerReport> {
         let began = Instant::now();
         let mut state = self.end.lock();
@@ -160,9 +157,7 @@ impl ProduceRun {
                 state.is_over = true;
                 break;
             }
-            if let Some(failure) = &state.failed {
-                return Err(failure.clone());
-            }
+            state.check()?;
             let left = timeout.map(|most| most.saturating_sub(began.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
                 let cause = "the hub has not everything yet";
@@ -200,11 +195,6 @@ impl ProduceRun {
         self.end.is_over()
     }
 
-    /// Why it failed, if it did.
-    pub fn failure(&self) -> Option<Failure> {
-        self.end.lock().failed.clone()
-    }
-
     /// Whether the hub stood already.
     pub fn is_standing(&self) -> bool {
         self.end.lock().machine.epoch().is_some()
@@ -229,6 +219,20 @@ impl ProduceRun {
     fn pump(&self, state: &mut State<Producer, Counts>) {
         self.end.pump(state);
         state.work();
+    }
+}
+
+impl State<Producer, Counts> {
+    /// Why it failed for good, if it did. A hub that is `Busy` when a producer comes back has no more of it than one that cannot be
+    /// reached; and `Busy` is what who waits for room is told, and goes on.
+    fn check(&self) -> Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(failure) if failure.kind == FailureKind::Busy => {
+                Err(Failure { kind: FailureKind::Connection, ..failure.clone() })
+            }
+            Some(failure) => Err(failure.clone()),
+        }
     }
 }
 
@@ -306,5 +310,27 @@ impl FramesLink for ProduceLink {
 
     fn awaits_peer(&self) -> bool {
         self.run.end.current(self.id).is_some_and(|state| state.machine.waiting().0 > 0 && !state.is_over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hub_that_does_not_let_a_producer_back_in_ends_it_and_is_not_waited_for() {
+        let window = Window { bytes: 1 << 20, items: 4 };
+        let run = ProduceRun::new(ProducerId::new("cam").unwrap(), window);
+        let made = || run.prepare(NewFrame { payload: vec![1; 10].into(), ..NewFrame::default() }).unwrap();
+        let short = Some(Duration::from_millis(1));
+        // No hub yet: that may pass.
+        assert_eq!(run.push(made(), short).unwrap_err().kind, FailureKind::Busy);
+        assert_eq!(run.finish(short).unwrap_err().kind, FailureKind::Busy);
+        let why = Failure::new(FailureKind::Busy, "get a window of the hub", "others have it");
+        run.fail(why.clone());
+        let over = Failure { kind: FailureKind::Connection, ..why };
+        assert_eq!(run.push(made(), None).unwrap_err(), over);
+        assert_eq!(run.declare(1, 1).unwrap_err(), over);
+        assert_eq!(run.finish(None).unwrap_err(), over);
     }
 }

@@ -409,7 +409,8 @@ impl Writer {
         loop {
             let error = match self.try_write(place, record) {
                 Ok(Ok(at)) => {
-                    self.place = place + 1;
+                    // What is spilled for want of memory may stand before what was recorded already.
+                    self.place = self.place.max(place + 1);
                     self.dirty += at.bytes;
                     if let Some(heard) = self.heard.upgrade() {
                         heard.written(place, at, record);
@@ -491,3 +492,6 @@ impl Writer {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

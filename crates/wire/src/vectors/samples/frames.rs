@@ -86,6 +86,7 @@ pub(super) fn messages() -> Vec<Sample<FramesMessage>> {
         F::ClockAsk { .. } => "clock ask": F::ClockAsk { asked_ns: 1 << 60 };
         F::ClockTell { .. } => "clock tell": F::ClockTell { asked_ns: 1 << 60, hub_ns: 1 << 61 };
         F::ClockIs(_) => "clock is": F::ClockIs(clock());
+        F::WindowIs { .. } => "window is": F::WindowIs { bytes: 4 << 20 };
     }
 }
 
