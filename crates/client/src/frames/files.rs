@@ -44,7 +44,7 @@ struct Open {
     bytes: u64,
     /// Bytes since they were last flushed.
     unflushed: u64,
-    /// Not all of it is synced.
+    /// Not all frames of it are synced. For what says that frames were lost nobody waits: there may be far more of it.
     is_dirty: bool,
     /// Its names in the directory are synced.
     is_entered: bool,
@@ -278,7 +278,8 @@ impl FrameFiles {
         flushed.map_err(|error| at("write frames", &self.directory, &error))
     }
 
-    /// What was written so far is durable: who writes here next gives it its name, if this process is killed.
+    /// The frames that were written so far are durable: who writes here next gives them their name, if this process is killed.
+    /// What was lost is [flushed](FrameFiles::flush).
     ///
     /// # Errors
     /// As [`FrameFiles::frame`].
@@ -327,7 +328,6 @@ impl FrameFiles {
     fn note(&mut self, line: &Value) -> Result<()> {
         let directory = self.directory.clone();
         let open = self.open()?;
-        open.is_dirty = true;
         writeln!(open.index, "{line}").map_err(|error| at("write frames", &directory, &error))
     }
 

@@ -413,7 +413,7 @@ fn tell_end(teller: Teller, report: &ConsumerReport, to: &To, took: Duration, ex
 
 /// Where frames go.
 enum To {
-    Files(FrameFiles, u64),
+    Files(Box<FrameFiles>, u64),
     Pipe(std::io::Stdout, u64),
     Null(u64),
 }
@@ -426,7 +426,8 @@ impl To {
         if args.directory == OsStr::new("null:") {
             return Ok(To::Null(0));
         }
-        Ok(To::Files(FrameFiles::new(Path::new(&args.directory), &args.file_name, args.every)?, 0))
+        let files = FrameFiles::new(Path::new(&args.directory), &args.file_name, args.every)?;
+        Ok(To::Files(Box::new(files), 0))
     }
 
     fn frame(&mut self, frame: &Frame) -> Result<()> {
