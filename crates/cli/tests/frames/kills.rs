@@ -156,6 +156,10 @@ fn a_consumer_killed_at_any_moment_goes_on_and_misses_no_more_than_it_had_in_han
 #[test]
 fn a_consumer_killed_in_the_middle_of_a_file_of_frames_has_all_of_them_once() {
     kill_consumers("frames consumer files", "frames, the consumer of files of 100", "100");
+}
+
+#[test]
+fn a_consumer_killed_with_all_frames_in_one_file_has_all_of_them_once() {
     kill_consumers("frames consumer file", "frames, the consumer of one file", "0");
 }
 
