@@ -120,6 +120,9 @@ impl FrameFiles {
 
     fn recover_one(&self, number: u64) -> Result<Option<Recovered>> {
         let (raw, index) = (Left::open(self.part(number, "raw"))?, Left::open(self.part(number, "jsonl"))?);
+        if raw.is_none() && index.is_none() {
+            return Ok(None);
+        }
         let name = self.stem(number);
         let recovered = match std::fs::symlink_metadata(self.path(number, "jsonl")).is_ok() {
             // Both were whole and synced before the index got its name.
@@ -427,6 +430,14 @@ fn give_name(part: &Path, name: &Path) -> Result<()> {
     std::fs::remove_file(part).map_err(failed)
 }
 
+/// Whether this file still is what has that name.
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let named = std::fs::symlink_metadata(path).map(|named| (named.dev(), named.ino()));
+    let open = file.metadata().map(|open| (open.dev(), open.ino()));
+    named.is_ok_and(|named| open.is_ok_and(|open| open == named))
+}
+
 /// Has the file as long as it is open.
 fn lock(file: &File, path: &Path) -> Result<()> {
     match file.try_lock() {
@@ -450,19 +461,18 @@ struct Left {
 }
 
 impl Left {
+    /// `None`: there is none, or not any more: its writer gave it its name.
     fn open(path: PathBuf) -> Result<Option<Left>> {
-        match File::options().read(true).write(true).open(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(at("read what was left", &path, &error)),
-            Ok(file) => {
-                let since = Instant::now();
-                while let Err(failure) = lock(&file, &path) {
-                    if since.elapsed() >= GOES {
-                        return Err(failure);
-                    }
-                    std::thread::sleep(LOOK_AGAIN);
-                }
-                Ok(Some(Left { file, path }))
+        let since = Instant::now();
+        loop {
+            let file = match File::options().read(true).write(true).open(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+                opened => opened.map_err(|error| at("read what was left", &path, &error))?,
+            };
+            match lock(&file, &path) {
+                Err(failure) if since.elapsed() >= GOES => return Err(failure),
+                Ok(()) if is_at(&file, &path) => return Ok(Some(Left { file, path })),
+                _ => std::thread::sleep(LOOK_AGAIN),
             }
         }
     }
@@ -864,7 +874,13 @@ mod tests {
         assert_eq!(other.frame(&frame(1, b"second")).unwrap_err().kind, FailureKind::Conflict);
         let mut third = FrameFiles::new(directory.path(), "frames", 0).unwrap();
         assert_eq!(third.recover().unwrap_err().kind, FailureKind::Busy);
-        files.close().unwrap();
+        // Who waited, and saw it come to its end, finds nothing that was left.
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| third.recover());
+            std::thread::sleep(LOOK_AGAIN);
+            files.close().unwrap();
+            assert_eq!(waits.join().unwrap().unwrap(), []);
+        });
         assert_eq!(named(&directory.path().join("frames-000000.jsonl")), [b"first"]);
     }
 
