@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const SUITES: [&str; 8] = ["crash", "disk", "frames", "network", "races", "names", "stream", "watch"];
 
 /// What strikes at random moments: producers, consumers, movers at both sides, watches and the keepers of what they run, links.
-const KILLS: [(&str, &str); 13] = [
+const KILLS: [(&str, &str); 15] = [
     ("stream", "a_growing_file_outlives_kills_of_either_side_and_cuts_of_the_link"),
     ("stream", "a_file_that_grows_far_away_outlives_kills_of_either_side_and_cuts_of_the_link"),
     ("stream", "a_pipe_outlives_cuts_and_restarts_of_the_daemon"),
@@ -34,6 +34,8 @@ const KILLS: [(&str, &str); 13] = [
     ("frames", "cuts_of_the_link_lose_nothing_and_double_nothing"),
     ("frames", "a_producer_killed_at_any_moment_leaves_whole_frames_and_goes_on_in_turn"),
     ("frames", "a_consumer_killed_at_any_moment_goes_on_and_misses_no_more_than_it_had_in_hand"),
+    ("frames", "a_consumer_killed_in_the_middle_of_a_file_of_frames_has_all_of_them_once"),
+    ("frames", "a_consumer_killed_with_all_frames_in_one_file_has_all_of_them_once"),
     ("watch", "killed_at_any_moment_nothing_is_lost_and_nothing_analysed_twice"),
     (
         "watch",

@@ -170,7 +170,7 @@ pub struct FramesPullArgs {
     /// End after so many frames
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
-    /// A name to come back under: who was killed goes on behind what it took, within --keep
+    /// A name to come back under: who was killed goes on behind what it had put away, within --keep
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// For so long the hub keeps the place of a consumer whose link is gone

@@ -3,11 +3,12 @@
 use crate::support::chance::{Random, quick_or_torture, say};
 use crate::support::logdisk::{LogDisk, Told, look_at};
 use crate::support::{Scratch, wait_until};
-use crate::{Got, LIMIT, by, push_all, receiver, sender, status};
+use crate::{Got, LIMIT, by, frame, push_all, receiver, sender, status};
 use std::fs::File;
 use std::process::Command;
 use std::time::Duration;
-use thalweg_client::frames::{ChannelWishes, FramePolicy, HeldLevel, SenderWishes};
+use thalweg_client::frames::{ChannelWishes, Delivery, FramePolicy, HeldLevel, SenderWishes};
+use thalweg_mover::failure::FailureKind;
 
 const BYTES: usize = 20_000;
 
@@ -176,6 +177,61 @@ fn a_disk_that_is_gone_under_a_hub_holds_its_producer_up_is_told_and_stops_nobod
     second.finish(Some(LIMIT)).expect("an end");
     assert_eq!(Got::default().to_the_end(&taker, BYTES).count("n"), 10);
     assert!(daemon.is_alive(), "{}", scratch.server_log());
+    drop(maker);
+    daemon.kill();
+}
+
+#[test]
+fn a_disk_that_is_gone_under_a_recorded_channel_ends_a_producer_that_waits_for_no_sync() {
+    let row = "frames gone and not durable";
+    let scratch = Scratch::new();
+    let Some(mut disk) = LogDisk::new(row, scratch.root(), "disk", "ext4", 64) else { return };
+    let export = disk.path.join("export");
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let place = daemon.place("data", "x");
+    let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+    // The hub has a frame when it has it in memory: what is written is nobody's concern until memory is full.
+    let wishes = SenderWishes { level: HeldLevel::Memory, ..durable() };
+    let maker = sender(&scratch, &place, "m", wishes);
+    push_all(&maker, "m", 0, 10, BYTES);
+    // A file that stands there takes more, as far as the page cache goes.
+    let log = export.join("x.frames/0000000000000000.spill");
+    let is_written = || std::fs::metadata(&log).is_ok_and(|log| log.len() >= 10 * BYTES as u64);
+    assert!(wait_until(LIMIT, is_written), "the log has all of it");
+    disk.take_away();
+    let mut pushed = 10;
+    let mut failed = None;
+    assert!(
+        wait_until(LIMIT, || {
+            match maker.push(frame("m", pushed, BYTES), Some(Duration::from_millis(50))) {
+                Ok(_) => pushed += 1,
+                Err(failure) if failure.kind == FailureKind::Busy => {}
+                Err(failure) => failed = Some(failure),
+            }
+            failed.is_some()
+        }),
+        "it is not told that nothing is recorded any more: {}",
+        scratch.server_log()
+    );
+    let failed = failed.unwrap().to_string();
+    assert!(failed.starts_with("sync the spill log failed on `x.frames/"), "{failed}");
+    // What the hub had its consumer gets, and then that its producer is gone.
+    let mut got = 0;
+    loop {
+        match taker.next(Some(LIMIT)).unwrap().expect("an end") {
+            Delivery::Frame(frame) => {
+                assert_eq!(frame.sequence, got);
+                got += 1;
+            }
+            Delivery::End(report) => {
+                assert_eq!(report.producers_gone, ["m"]);
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((10..=pushed).contains(&got), "{got} of {pushed}");
     drop(maker);
     daemon.kill();
 }

@@ -4,6 +4,7 @@
 use crate::support::chance::{Random, strikes};
 use crate::support::count::Count;
 use crate::support::job::{Running, with};
+use crate::support::volume::{self, Volume};
 use crate::support::{noise, wait_until};
 use crate::{LIMIT, by, command, content, push_all, receiver, sender, stand};
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,9 +131,11 @@ impl PutAway {
                 continue;
             }
             let text = std::fs::read_to_string(&index).unwrap();
+            let payloads = std::fs::read(&payload).unwrap();
             let rows = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-            for sequence in rows.filter_map(|row| row["sequence"].as_u64()) {
-                let is_it = std::fs::read(&payload).unwrap() == content("m", sequence, BYTES);
+            for (sequence, row) in rows.filter_map(|row| Some((row["sequence"].as_u64()?, row))) {
+                let at = row["offset"].as_u64().unwrap() as usize;
+                let is_it = payloads.get(at..at + BYTES) == Some(&content("m", sequence, BYTES)[..]);
                 self.foreign += u64::from(!is_it);
                 let times = self.times.entry(sequence).or_default();
                 *times += 1;
@@ -147,34 +150,51 @@ impl PutAway {
 
 #[test]
 fn a_consumer_killed_at_any_moment_goes_on_and_misses_no_more_than_it_had_in_hand() {
-    let mut random = Random::new("frames consumer");
+    kill_consumers("frames consumer", "frames, the consumer", "1");
+}
+
+#[test]
+fn a_consumer_killed_in_the_middle_of_a_file_of_frames_has_all_of_them_once() {
+    kill_consumers("frames consumer files", "frames, the consumer of files of 100", "100");
+}
+
+#[test]
+fn a_consumer_killed_with_all_frames_in_one_file_has_all_of_them_once() {
+    kill_consumers("frames consumer file", "frames, the consumer of one file", "0");
+}
+
+/// Kills a pull into files of `every` frames again and again, and begins it again under its name. What it had in hand and had not
+/// put away comes again; what it had put away and not told the hub of is known.
+fn kill_consumers(seed: &str, kind: &'static str, every: &str) {
+    let mut random = Random::new(seed);
     let (scratch, daemon) = stand();
     let place = daemon.place("data", "x");
     let got = scratch.path("got");
     let pull = || {
-        let job = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--every", "1"]);
+        let job = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--every", every]);
         Running::start(with(job, ["--name", "calib", "--keep", "300s"]))
     };
     let strikes = strikes(5);
-    let mut count = Count::of("frames, the consumer", "frames");
-    // What it took and had not put away when it was killed is gone with it: one frame. What it had put away and not told the hub
-    // of comes again: it tells of 64 frames at once at most.
-    (count.in_hand_at_most, count.twice_at_most) = (strikes, 64 * strikes);
+    let mut count = Count::of(kind, "frames");
     let first = pull();
     let maker = sender(&scratch, &place, "m", SenderWishes::default());
-    let (is_over, mut away) = (AtomicBool::new(false), PutAway::default());
+    let (is_over, pushed, mut away) = (AtomicBool::new(false), AtomicU64::new(0), PutAway::default());
     let (frames, code) = std::thread::scope(|scope| {
-        let pushed = scope.spawn(|| {
+        let pushes = scope.spawn(|| {
             let mut next = 0;
             while !is_over.load(Ordering::Acquire) {
                 push_all(&maker, "m", next, next + 1, BYTES);
                 next += 1;
+                pushed.store(next, Ordering::Release);
                 std::thread::sleep(Duration::from_millis(5));
             }
             next
         });
         let mut job = first;
         for _ in 0..strikes {
+            // Some of them are on their way.
+            let some = pushed.load(Ordering::Acquire) + 20;
+            assert!(wait_until(LIMIT, || pushed.load(Ordering::Acquire) >= some), "nothing is pushed");
             std::thread::sleep(Duration::from_millis(random.below(500)));
             let is_under_way = !job.is_over();
             job.kill();
@@ -184,7 +204,7 @@ fn a_consumer_killed_at_any_moment_goes_on_and_misses_no_more_than_it_had_in_han
             job = pull();
         }
         is_over.store(true, Ordering::Release);
-        let frames = pushed.join().expect("no panic");
+        let frames = pushes.join().expect("no panic");
         maker.finish(Some(LIMIT)).expect("an end");
         (frames, job.end(LIMIT).code)
     });
@@ -193,4 +213,37 @@ fn a_consumer_killed_at_any_moment_goes_on_and_misses_no_more_than_it_had_in_han
     count.numbered(frames, &away.times, &BTreeMap::new());
     count.over();
     assert_eq!(code, Some(0));
+    let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
+    let litter =
+        std::fs::read_dir(&got).unwrap().filter(|entry| hidden(&entry.as_ref().unwrap().file_name()));
+    assert_eq!(litter.count(), 0, "what was begun has its name in the end");
+}
+
+#[test]
+fn a_pull_whose_disk_is_full_leaves_at_the_hub_what_it_could_not_put_away() {
+    if !volume::can_mount("a pull onto a full disk") {
+        return;
+    }
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let volume = Volume::in_memory(scratch.root(), "full", "size=8m");
+    let (got, ballast) = (volume.path.join("got"), volume.path.join("ballast"));
+    std::fs::write(&ballast, vec![1; 6 << 20]).unwrap();
+    let frames = 2000;
+    let maker = sender(&scratch, &place, "m", SenderWishes::default());
+    push_all(&maker, "m", 0, frames, BYTES);
+    maker.finish(Some(LIMIT)).expect("an end");
+    let pull = || {
+        let job = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "--every", "300"]);
+        Running::start(with(job, ["--name", "calib", "--keep", "300s"])).end(LIMIT)
+    };
+    let full = pull();
+    assert_eq!(full.code, Some(6), "{}", full.stderr);
+    std::fs::remove_file(&ballast).unwrap();
+    let again = pull();
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    let mut away = PutAway::default();
+    away.look(&got);
+    let once: Vec<u64> = away.times.iter().filter(|(_, times)| **times == 1).map(|(of, _)| *of).collect();
+    assert_eq!((once, away.foreign), ((0..frames).collect(), 0), "{}", again.stderr);
 }

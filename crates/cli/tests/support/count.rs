@@ -30,6 +30,8 @@ pub struct Count {
     /// So much may have been in a killed consumer's hands, and so much may come more than once: what the kills may cost.
     pub in_hand_at_most: u64,
     pub twice_at_most: u64,
+    /// What was struck had it all in its hands: who comes after it begins with the first.
+    pub may_begin_anew: bool,
     end: Option<End>,
     is_told: bool,
 }
@@ -72,6 +74,7 @@ impl Count {
             foreign: 0,
             in_hand_at_most: 0,
             twice_at_most: 0,
+            may_begin_anew: false,
             end: None,
             is_told: false,
         }
@@ -183,9 +186,10 @@ impl Count {
         assert_eq!(self.end, Some(End::Whole), "{}", self.kind);
     }
 
-    /// Strikes after which it stood before what it had.
+    /// Strikes after which it stood before what it had. At the very beginning only where it may begin anew.
     fn back_at_strikes(&self) -> u64 {
-        let is_back = |strike: &&Strike| strike.from.is_some_and(|from| 0 < from && from < strike.had);
+        let is_anew = |from| from == 0 && self.may_begin_anew;
+        let is_back = |strike: &&Strike| strike.from.is_some_and(|from| from < strike.had && !is_anew(from));
         self.strikes.iter().filter(is_back).count() as u64
     }
 
@@ -309,4 +313,29 @@ pub fn stands(said: &[(Instant, String)]) -> Vec<(Instant, u64)> {
         (event["event"] == "stands").then_some((*at, event["bytes"].as_u64()?))
     };
     said.iter().filter_map(stand).collect()
+}
+
+#[test]
+fn a_mark_that_falls_to_nothing_is_back_but_where_a_story_may_begin_anew() {
+    // Where it stood after it had 5: nothing is known, behind, where it was, before that, and at its beginning.
+    for (from, may_begin_anew, back) in [
+        (None, false, 0),
+        (Some(7), false, 0),
+        (Some(5), false, 0),
+        (Some(4), false, 1),
+        (Some(0), false, 1),
+        (Some(4), true, 1),
+        (Some(0), true, 0),
+    ] {
+        let mut count = Count::of("a story", "bytes");
+        count.may_begin_anew = may_begin_anew;
+        // One before that had nothing yet.
+        for (had, from) in [(0, Some(0)), (5, from)] {
+            count.strike("it", true, had);
+            from.into_iter().for_each(|from| count.stood(Instant::now(), from));
+        }
+        assert_eq!(count.back_at_strikes(), back, "{from:?}, {may_begin_anew}");
+        // It is no story of a run: nothing of it is told.
+        count.is_told = true;
+    }
 }

@@ -1,15 +1,21 @@
 //! Frames in files: raw bytes one behind the other, and an index beside them.
 //!
 //! `NAME-000000.raw` has the payloads; `NAME-000000.jsonl` has one JSON object on a line for each: `file`, `offset`, `bytes`,
-//! `producer`, `sequence`, `set`, `time_ns`, `dtype`, `shape`, `metadata` (hexadecimal), `digest` (BLAKE3); and for what was
-//! lost or over in between, `lost` and `set_over`. A file has its name when it is whole and synced, the index first; before,
-//! it is `.NAME-000000.raw.part`, which the next writer in the directory may overwrite.
+//! `producer`, `sequence`, `set`, `time_ns`, `deadline_ns`, `dtype`, `shape`, `metadata` (hexadecimal), `digest` (BLAKE3); and
+//! for what was lost or over in between, `lost` and `set_over`. A file has its name when it is whole and synced, the index
+//! first; before, it is `.NAME-000000.raw.part`, which its writer has locked.
+//!
+//! What a writer that was killed left is never written over. The next one gives it its name: the frames that are whole, by
+//! their digests, and the lines of the index that name them. What is behind them, and no line names, is kept beside it as
+//! `NAME-000000.torn`.
 
 use super::{Frame, LostRange, NewFrame, Payload, SetReport};
 use serde_json::{Value, json};
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs::{File, TryLockError};
 use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_wire::limits;
 use thalweg_wire::path::Escaped;
@@ -23,6 +29,11 @@ pub struct FrameFiles {
     number: u64,
     open: Option<Open>,
     finished: u64,
+    /// Numbers of what was left without a name.
+    left: BTreeSet<u64>,
+    /// Frames that stand here already, and may come again: of each producer when they were made, and their digests.
+    standing: BTreeMap<String, BTreeMap<u64, (u64, String)>>,
+    stood: u64,
 }
 
 /// The file that is written.
@@ -31,27 +42,53 @@ struct Open {
     index: BufWriter<File>,
     frames: u64,
     bytes: u64,
+    /// Bytes since they were last flushed.
+    unflushed: u64,
+    /// Not all frames of it are synced. For what says that frames were lost nobody waits: there may be far more of it.
+    is_dirty: bool,
+    /// Its names in the directory are synced.
+    is_entered: bool,
+}
+
+/// What a writer that was killed had left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    /// `NAME-NNNNNN`.
+    pub name: String,
+    /// Whole frames, which are in `NAME-NNNNNN.raw` now.
+    pub frames: u64,
+    /// Bytes that no line of the index names, which are in `NAME-NNNNNN.torn` now.
+    pub torn_bytes: u64,
 }
 
 /// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 1 << 20;
 /// The longest line of an index: what the longest head can be, written as JSON.
 const LINE_BYTES_MAX: u64 = 4 * limits::ITEM_HEAD_BYTES_MAX as u64;
+/// Of so many frames that stand here it is known whether they come again: as many as a hub may not have heard of.
+const STANDING_MAX: usize = limits::LANE_ITEMS_MAX as usize;
+/// Files in which those are looked for.
+const STANDING_FILES_MAX: u64 = 1024;
 
 impl FrameFiles {
-    /// In this directory, which is made if need be; files are `NAME-NNNNNN`, numbered behind those that stand there.
+    /// In this directory, which is made if need be; files are `NAME-NNNNNN`, numbered behind those that stand there or were left.
     ///
     /// # Errors
     /// If the directory cannot be made or read.
     pub fn new(directory: &Path, name: &str, every: u64) -> Result<FrameFiles> {
         std::fs::create_dir_all(directory).map_err(|error| at("make a directory", directory, &error))?;
-        let mut number = 0;
+        let (mut number, mut left) = (0, BTreeSet::new());
         for entry in
             std::fs::read_dir(directory).map_err(|error| at("read a directory", directory, &error))?
         {
             let entry = entry.map_err(|error| at("read a directory", directory, &error))?;
-            let known = entry.file_name().to_str().and_then(|file| number_of(file, name));
-            number = known.map_or(number, |known| number.max(known + 1));
+            let file = entry.file_name();
+            let Some(file) = file.to_str() else { continue };
+            let part = file.strip_prefix('.').and_then(|file| file.strip_suffix(PART));
+            if let Some(known) = number_of(part.unwrap_or(file), name) {
+                number = number.max(known + 1);
+                left.extend(part.map(|_| known));
+            }
         }
         Ok(FrameFiles {
             directory: directory.to_owned(),
@@ -60,27 +97,212 @@ impl FrameFiles {
             number,
             open: None,
             finished: 0,
+            left,
+            standing: BTreeMap::new(),
+            stood: 0,
         })
+    }
+
+    /// Gives what writers that were killed left its name, frame by frame held against their digests: that takes as long as
+    /// reading it.
+    ///
+    /// # Errors
+    /// `Busy` if one of them is at work; `Conflict` if somebody else made a file of that name; when it cannot be read, synced or
+    /// named.
+    pub fn recover(&mut self) -> Result<Vec<Recovered>> {
+        let mut all = Vec::new();
+        while let Some(&number) = self.left.first() {
+            all.extend(self.recover_one(number)?);
+            self.left.remove(&number);
+        }
+        Ok(all)
+    }
+
+    fn recover_one(&self, number: u64) -> Result<Option<Recovered>> {
+        let (raw, index) = (Left::open(self.part(number, "raw"))?, Left::open(self.part(number, "jsonl"))?);
+        if raw.is_none() && index.is_none() {
+            return Ok(None);
+        }
+        let name = self.stem(number);
+        let recovered = match std::fs::symlink_metadata(self.path(number, "jsonl")).is_ok() {
+            // Both were whole and synced before the index got its name.
+            true => {
+                let frames = count_indexed([self.path(number, "jsonl").as_path()])?.unwrap_or(0);
+                Recovered { name, frames, torn_bytes: 0 }
+            }
+            false => {
+                let (whole, torn_bytes) = self.cut_torn(number, raw.as_ref(), index.as_ref())?;
+                if whole.index_bytes == 0 {
+                    for left in [index, raw].into_iter().flatten() {
+                        let removed = std::fs::remove_file(&left.path);
+                        removed.map_err(|error| at("remove an empty file", &left.path, &error))?;
+                    }
+                    return Ok((torn_bytes > 0).then_some(Recovered { name, frames: 0, torn_bytes }));
+                }
+                Recovered { name, frames: whole.frames, torn_bytes }
+            }
+        };
+        for (left, kind) in [(index, "jsonl"), (raw, "raw")] {
+            if let Some(left) = left {
+                give_name(&left.path, &self.path(number, kind))?;
+            }
+        }
+        self.sync_directory()?;
+        Ok(Some(recovered))
+    }
+
+    /// Cuts off what is not whole, and keeps of it what no line names: so many bytes.
+    fn cut_torn(&self, number: u64, raw: Option<&Left>, index: Option<&Left>) -> Result<(Whole, u64)> {
+        let whole = match (raw, index) {
+            (Some(raw), Some(index)) => Whole::read(index, raw, &self.file_name(number, "raw"))?,
+            _ => Whole::default(),
+        };
+        let mut torn_bytes = 0;
+        if let Some(raw) = raw {
+            torn_bytes = raw.bytes()?.saturating_sub(whole.raw_bytes);
+            if torn_bytes > 0 {
+                self.keep_torn(number, raw, whole.raw_bytes)?;
+            }
+            raw.cut(whole.raw_bytes)?;
+        }
+        if let Some(index) = index {
+            index.cut(whole.index_bytes)?;
+        }
+        Ok((whole, torn_bytes))
+    }
+
+    /// Keeps what is behind the last whole frame, before it is cut off.
+    fn keep_torn(&self, number: u64, raw: &Left, from: u64) -> Result<()> {
+        let path = self.path(number, "torn");
+        let kept = || -> std::io::Result<()> {
+            let mut kept = File::create(&path)?;
+            let mut raw = &raw.file;
+            raw.seek(SeekFrom::Start(from))?;
+            std::io::copy(&mut raw, &mut kept)?;
+            kept.sync_all()
+        };
+        kept().map_err(|error| at("keep what is torn", &path, &error))?;
+        self.sync_directory()
+    }
+
+    /// Frames that stand in the last files here and come again are not written again: for who goes on where a writer was killed
+    /// that may have put away more than it could tell. A producer's count as new from the first on that does not stand here.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn expect_again(&mut self) -> Result<()> {
+        let mut known = VecDeque::new();
+        for number in (0..self.number).rev().take(STANDING_FILES_MAX as usize) {
+            let mut rows = VecDeque::new();
+            let read = each_row(&self.path(number, "jsonl"), &mut |_, row| {
+                if let Some(((producer, sequence), time_ns)) = row.made.zip(row.frame.time_ns) {
+                    rows.push_back((producer, sequence, time_ns, row.digest));
+                }
+                if rows.len() > STANDING_MAX {
+                    rows.pop_front();
+                }
+                Ok(())
+            });
+            match read {
+                Err(failure) if !matches!(failure.kind, FailureKind::NotFound | FailureKind::Usage) => {
+                    return Err(failure);
+                }
+                // What has no index, or one that is not ours, is not ours.
+                _ => {}
+            }
+            rows.append(&mut known);
+            known = rows;
+            if known.len() >= STANDING_MAX {
+                break;
+            }
+        }
+        for (producer, sequence, time_ns, digest) in known {
+            self.standing.entry(producer).or_default().insert(sequence, (time_ns, digest));
+        }
+        Ok(())
+    }
+
+    /// Frames that came again and stood here already.
+    pub fn stood(&self) -> u64 {
+        self.stood
+    }
+
+    fn stands(&mut self, frame: &Frame) -> bool {
+        let Some(known) = self.standing.get(&frame.producer) else { return false };
+        let is_it = known
+            .get(&frame.sequence)
+            .is_some_and(|(made, digest)| *made == frame.time_ns && *digest == frame.digest.to_string());
+        if !is_it {
+            self.standing.remove(&frame.producer);
+        }
+        is_it
     }
 
     /// Appends a frame. A file that is full with it gets its name.
     ///
     /// # Errors
-    /// When it cannot be written, synced or named.
+    /// When it cannot be written, synced or named; `Conflict` if another writer is at work.
     pub fn frame(&mut self, frame: &Frame) -> Result<()> {
-        let file = self.file_name("raw");
+        if self.stands(frame) {
+            self.stood += 1;
+            return Ok(());
+        }
+        let file = self.file_name(self.number, "raw");
         let (every, directory) = (self.every, self.directory.clone());
         let open = self.open()?;
         let line = json!({
             "file": file, "offset": open.bytes, "bytes": frame.payload.len(), "producer": frame.producer,
-            "sequence": frame.sequence, "set": frame.set, "time_ns": frame.time_ns, "dtype": frame.dtype,
-            "shape": frame.shape, "metadata": hex(&frame.metadata), "digest": frame.digest.to_string(),
+            "sequence": frame.sequence, "set": frame.set, "time_ns": frame.time_ns,
+            "deadline_ns": frame.deadline_ns, "dtype": frame.dtype, "shape": frame.shape,
+            "metadata": hex(&frame.metadata), "digest": frame.digest.to_string(),
         });
         let written = open.raw.write_all(&frame.payload).and_then(|()| writeln!(open.index, "{line}"));
         written.map_err(|error| at("write frames", &directory, &error))?;
         open.bytes += frame.payload.len() as u64;
         open.frames += 1;
-        if every > 0 && open.frames >= every { self.close() } else { Ok(()) }
+        open.is_dirty = true;
+        open.unflushed += frame.payload.len() as u64;
+        let is_due = open.unflushed >= BUFFER_BYTES as u64;
+        match every > 0 && open.frames >= every {
+            true => self.close(),
+            false if is_due => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// What was written so far outlives this process, though not the machine: the payloads, and then the lines that name them.
+    ///
+    /// # Errors
+    /// As [`FrameFiles::frame`].
+    pub fn flush(&mut self) -> Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.unflushed = 0;
+        let flushed = open.raw.flush().and_then(|()| open.index.flush());
+        flushed.map_err(|error| at("write frames", &self.directory, &error))
+    }
+
+    /// The frames that were written so far are durable: who writes here next gives them their name, if this process is killed.
+    /// What was lost is [flushed](FrameFiles::flush).
+    ///
+    /// # Errors
+    /// As [`FrameFiles::frame`].
+    pub fn sync(&mut self) -> Result<()> {
+        self.flush()?;
+        let Some(open) = &mut self.open else { return Ok(()) };
+        if !std::mem::replace(&mut open.is_dirty, false) {
+            return Ok(());
+        }
+        let synced = open.raw.get_ref().sync_data().and_then(|()| open.index.get_ref().sync_data());
+        synced.map_err(|error| at("sync frames", &self.directory, &error))?;
+        if !std::mem::replace(&mut open.is_entered, true) {
+            self.sync_directory()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a file is begun that has no name yet.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
     }
 
     /// Notes what was lost.
@@ -119,23 +341,25 @@ impl FrameFiles {
     pub fn close(&mut self) -> Result<()> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let failed = |error: &std::io::Error| at("write frames", &self.directory, error);
-        let finish = |file: BufWriter<File>| -> Result<()> {
+        let finish = |file: BufWriter<File>| -> Result<File> {
             let file = file.into_inner().map_err(|error| failed(error.error()))?;
-            file.sync_all().map_err(|error| failed(&error))
+            file.sync_all().map_err(|error| failed(&error))?;
+            Ok(file)
         };
-        finish(open.raw)?;
-        finish(open.index)?;
+        // Locked until they have their names.
+        let (_raw, _index) = (finish(open.raw)?, finish(open.index)?);
         for kind in ["jsonl", "raw"] {
-            let name = self.directory.join(self.file_name(kind));
-            // A second name, and the first goes: what stands there is never replaced.
-            std::fs::hard_link(self.part(kind), &name).map_err(|error| at("name a file", &name, &error))?;
-            std::fs::remove_file(self.part(kind)).map_err(|error| at("name a file", &name, &error))?;
+            give_name(&self.part(self.number, kind), &self.path(self.number, kind))?;
         }
-        let directory = File::open(&self.directory).and_then(|directory| directory.sync_all());
-        directory.map_err(|error| failed(&error))?;
+        self.sync_directory()?;
         self.number += 1;
         self.finished += 1;
         Ok(())
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
+        synced.map_err(|error| at("sync a directory", &self.directory, &error))
     }
 
     /// Files that have their names.
@@ -146,28 +370,166 @@ impl FrameFiles {
     fn open(&mut self) -> Result<&mut Open> {
         if self.open.is_none() {
             let make = |kind| {
-                let path = self.part(kind);
-                let made = File::create(&path).map_err(|error| at("make a file", &path, &error))?;
+                let path = self.part(self.number, kind);
+                let made = File::create_new(&path).map_err(|error| at("make a file", &path, &error))?;
+                lock(&made, &path)?;
                 Ok(BufWriter::with_capacity(BUFFER_BYTES, made))
             };
-            self.open = Some(Open { raw: make("raw")?, index: make("jsonl")?, frames: 0, bytes: 0 });
+            self.open = Some(Open {
+                raw: make("raw")?,
+                index: make("jsonl")?,
+                frames: 0,
+                bytes: 0,
+                unflushed: 0,
+                is_dirty: false,
+                is_entered: false,
+            });
         }
         let gone = || Failure::new(FailureKind::Internal, "write frames", "no file is open");
         self.open.as_mut().ok_or_else(gone)
     }
 
-    fn file_name(&self, kind: &str) -> String {
-        format!("{}-{:06}.{kind}", self.name, self.number)
+    fn stem(&self, number: u64) -> String {
+        format!("{}-{number:06}", self.name)
     }
 
-    fn part(&self, kind: &str) -> PathBuf {
-        self.directory.join(format!(".{}.part", self.file_name(kind)))
+    fn file_name(&self, number: u64, kind: &str) -> String {
+        format!("{}.{kind}", self.stem(number))
+    }
+
+    fn path(&self, number: u64, kind: &str) -> PathBuf {
+        self.directory.join(self.file_name(number, kind))
+    }
+
+    fn part(&self, number: u64, kind: &str) -> PathBuf {
+        self.directory.join(format!(".{}{PART}", self.file_name(number, kind)))
     }
 }
 
+/// Behind the name of a file that is not whole.
+const PART: &str = ".part";
+
 fn number_of(file: &str, name: &str) -> Option<u64> {
     let rest = file.strip_prefix(name)?.strip_prefix('-')?;
-    rest.strip_suffix(".raw").or_else(|| rest.strip_suffix(".jsonl"))?.parse().ok()
+    [".raw", ".jsonl", ".torn"].iter().find_map(|kind| rest.strip_suffix(kind))?.parse().ok()
+}
+
+/// A second name, and the first goes: what stands there is never replaced, unless it is the same file.
+fn give_name(part: &Path, name: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let failed = |error| at("name a file", name, &error);
+    match std::fs::hard_link(part, name) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            let id = |path| std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()));
+            if id(part).map_err(failed)? != id(name).map_err(failed)? {
+                return Err(failed(error));
+            }
+        }
+        other => other.map_err(failed)?,
+    }
+    std::fs::remove_file(part).map_err(failed)
+}
+
+/// Whether this file still is what has that name.
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let named = std::fs::symlink_metadata(path).map(|named| (named.dev(), named.ino()));
+    let open = file.metadata().map(|open| (open.dev(), open.ino()));
+    named.is_ok_and(|named| open.is_ok_and(|open| open == named))
+}
+
+/// Has the file as long as it is open.
+fn lock(file: &File, path: &Path) -> Result<()> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            let cause = format!("{}: another writer is at work there", shown(path));
+            Err(Failure::new(FailureKind::Busy, "write frames", cause))
+        }
+        // Where a file system has no locks nobody is kept out.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+/// For so long a writer that was just killed may still be there, and how often that is looked at.
+const GOES: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A file that was left without its name, and is nobody else's now.
+struct Left {
+    file: File,
+    path: PathBuf,
+}
+
+impl Left {
+    /// `None`: there is none, or not any more: its writer gave it its name.
+    fn open(path: PathBuf) -> Result<Option<Left>> {
+        let since = Instant::now();
+        loop {
+            let file = match File::options().read(true).write(true).open(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+                opened => opened.map_err(|error| at("read what was left", &path, &error))?,
+            };
+            match lock(&file, &path) {
+                Err(failure) if since.elapsed() >= GOES => return Err(failure),
+                Ok(()) if is_at(&file, &path) => return Ok(Some(Left { file, path })),
+                _ => std::thread::sleep(LOOK_AGAIN),
+            }
+        }
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        let metadata = self.file.metadata();
+        Ok(metadata.map_err(|error| at("read what was left", &self.path, &error))?.len())
+    }
+
+    /// It ends there, durably.
+    fn cut(&self, bytes: u64) -> Result<()> {
+        let cut = match self.bytes()? > bytes {
+            true => self.file.set_len(bytes),
+            false => Ok(()),
+        };
+        let synced = cut.and_then(|()| self.file.sync_all());
+        synced.map_err(|error| at("sync what was left", &self.path, &error))
+    }
+}
+
+/// What of a file and its index is whole: up to there every line names a frame that is there.
+#[derive(Default)]
+struct Whole {
+    frames: u64,
+    raw_bytes: u64,
+    index_bytes: u64,
+}
+
+impl Whole {
+    fn read(index: &Left, raw: &Left, file: &str) -> Result<Whole> {
+        let mut whole = Whole::default();
+        let mut lines = BufReader::new(&index.file);
+        let mut payloads = BufReader::with_capacity(BUFFER_BYTES, &raw.file);
+        loop {
+            let mut line = Vec::new();
+            let read = lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+            read.map_err(|error| at("read what was left", &index.path, &error))?;
+            if line.last() != Some(&b'\n') {
+                return Ok(whole);
+            }
+            let Ok(row) = serde_json::from_slice::<Value>(&line) else { return Ok(whole) };
+            if !is_note(&row) {
+                let row = Row::read(&row).filter(|row| row.file == file && row.offset == whole.raw_bytes);
+                let Some(row) = row else { return Ok(whole) };
+                let mut hasher = blake3::Hasher::new();
+                let mut payload = payloads.by_ref().take(row.bytes);
+                let read = std::io::copy(&mut payload, &mut hasher);
+                let read = read.map_err(|error| at("read what was left", &raw.path, &error))?;
+                if read != row.bytes || hasher.finalize().to_string() != row.digest {
+                    return Ok(whole);
+                }
+                whole.frames += 1;
+                whole.raw_bytes += row.bytes;
+            }
+            whole.index_bytes += line.len() as u64;
+        }
+    }
 }
 
 /// How a file is cut into frames.
@@ -282,11 +644,16 @@ fn each_row(index: &Path, sink: &mut dyn FnMut(u64, Row) -> Result<()>) -> Resul
         number += 1;
         let row: Value =
             serde_json::from_str(&line).map_err(|_| bad_line(index, number, "it is not JSON"))?;
-        if row.get("lost").is_some() || row.get("set_over").is_some() {
+        if is_note(&row) {
             continue;
         }
         sink(number, Row::read(&row).ok_or_else(|| bad_line(index, number, "it does not name a frame"))?)?;
     }
+}
+
+/// Whether a line of an index names no frame.
+fn is_note(row: &Value) -> bool {
+    row.get("lost").is_some() || row.get("set_over").is_some()
 }
 
 fn bad_line(index: &Path, number: u64, what: &str) -> Failure {
@@ -300,6 +667,8 @@ struct Row {
     offset: u64,
     bytes: u64,
     digest: String,
+    /// Who made it, and its sequence, where the index says so.
+    made: Option<(String, u64)>,
     frame: NewFrame,
 }
 
@@ -323,10 +692,11 @@ impl Row {
             offset: number("offset")?,
             bytes,
             digest: text("digest")?,
+            made: text("producer").zip(number("sequence")),
             frame: NewFrame {
                 set,
                 time_ns: Some(number("time_ns")?),
-                deadline_ns: None,
+                deadline_ns: number("deadline_ns"),
                 dtype: text("dtype")?,
                 shape: shape?,
                 metadata: unhex(&text("metadata")?)?,
@@ -409,6 +779,158 @@ mod tests {
         assert_eq!(seen.len(), 3);
         assert_eq!((seen[2].set, &seen[2].payload[..]), (Some((4, 2)), &[2u8; 5][..]));
         assert_eq!((&seen[1].metadata[..], &seen[1].dtype[..]), (&b"\x00\xff"[..], "|u1"));
+    }
+
+    /// What is in a directory, hidden or not.
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Sequences and payloads that an index names.
+    fn named(index: &Path) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        by_index(index, &mut |frame| {
+            all.push(frame.payload.to_vec());
+            Ok(())
+        })
+        .unwrap();
+        all
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_gets_its_name_as_far_as_it_is_whole_and_nothing_of_it_is_written_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let left = || {
+            let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+            for sequence in 0..3 {
+                files.frame(&frame(sequence, &[sequence as u8; 5])).unwrap();
+            }
+            files.sync().unwrap();
+            files
+        };
+        drop(left());
+        // Of the next frame a part, with and without a line that names it; then all of it, and half a line.
+        let raw = path(".frames-000000.raw.part");
+        let mut torn = std::fs::read(&raw).unwrap();
+        torn.extend([3; 4]);
+        std::fs::write(&raw, &torn).unwrap();
+        let index = path(".frames-000000.jsonl.part");
+        let text = std::fs::read_to_string(&index).unwrap();
+        let fourth = text.lines().last().unwrap().replace("\"offset\":10", "\"offset\":15");
+        std::fs::write(&index, format!("{text}{fourth}\n{fourth}")).unwrap();
+        let mut next = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+        assert_eq!(next.number, 1, "it does not go on in what it does not know");
+        let recovered = next.recover().unwrap();
+        let of = |name: &str, frames, torn_bytes| Recovered { name: name.to_owned(), frames, torn_bytes };
+        assert_eq!(recovered, [of("frames-000000", 3, 4)]);
+        assert_eq!(
+            names(directory.path()),
+            ["frames-000000.jsonl", "frames-000000.raw", "frames-000000.torn"]
+        );
+        assert_eq!(named(&path("frames-000000.jsonl")), [vec![0; 5], vec![1; 5], vec![2; 5]]);
+        assert_eq!(
+            (std::fs::read(path("frames-000000.torn")).unwrap(), next.recover().unwrap()),
+            (vec![3; 4], vec![])
+        );
+        // Killed while names were given: before the first, between the two, and after.
+        for given in 0..3 {
+            let number = 1 + given;
+            drop(left());
+            let part = |kind: &str| path(&format!(".frames-{number:06}.{kind}.part"));
+            let whole = |kind: &str| path(&format!("frames-{number:06}.{kind}"));
+            if given >= 1 {
+                std::fs::hard_link(part("jsonl"), whole("jsonl")).unwrap();
+            }
+            if given >= 2 {
+                std::fs::remove_file(part("jsonl")).unwrap();
+                std::fs::hard_link(part("raw"), whole("raw")).unwrap();
+            }
+            let recovered = FrameFiles::new(directory.path(), "frames", 0).unwrap().recover().unwrap();
+            assert_eq!(recovered, [of(&format!("frames-{number:06}"), 3, 0)]);
+            assert_eq!(named(&whole("jsonl")).len(), 3);
+            assert!(names(directory.path()).iter().all(|name| !name.starts_with('.')));
+        }
+        // One that wrote nothing leaves nothing, and one without an index what it wrote.
+        FrameFiles::new(directory.path(), "frames", 0).unwrap().open().unwrap();
+        assert_eq!(FrameFiles::new(directory.path(), "frames", 0).unwrap().recover().unwrap(), []);
+        std::fs::write(path(".frames-000004.raw.part"), b"what is it").unwrap();
+        let recovered = FrameFiles::new(directory.path(), "frames", 0).unwrap().recover().unwrap();
+        assert_eq!(recovered, [of("frames-000004", 0, 10)]);
+        assert_eq!(std::fs::read(path("frames-000004.torn")).unwrap(), b"what is it");
+        assert_eq!(FrameFiles::new(directory.path(), "frames", 0).unwrap().number, 5);
+    }
+
+    #[test]
+    fn two_writers_do_not_write_the_same_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+        let mut other = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+        files.frame(&frame(0, b"first")).unwrap();
+        assert_eq!(other.frame(&frame(1, b"second")).unwrap_err().kind, FailureKind::Conflict);
+        let mut third = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+        assert_eq!(third.recover().unwrap_err().kind, FailureKind::Busy);
+        // Who waited, and saw it come to its end, finds nothing that was left.
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| third.recover());
+            std::thread::sleep(LOOK_AGAIN);
+            files.close().unwrap();
+            assert_eq!(waits.join().unwrap().unwrap(), []);
+        });
+        assert_eq!(named(&directory.path().join("frames-000000.jsonl")), [b"first"]);
+    }
+
+    #[test]
+    fn a_frame_that_comes_again_is_not_written_again_and_another_of_its_number_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = FrameFiles::new(directory.path(), "frames", 2).unwrap();
+        for sequence in 0..5 {
+            files.frame(&frame(sequence, &[sequence as u8; 5])).unwrap();
+        }
+        files.close().unwrap();
+        // Wherever the hub goes on.
+        for first in [2, 3, 5] {
+            let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+            files.expect_again().unwrap();
+            for sequence in first..7 {
+                assert_eq!(files.stands(&frame(sequence, &[sequence as u8; 5])), sequence < 5, "{sequence}");
+            }
+        }
+        let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+        files.expect_again().unwrap();
+        files.frame(&frame(3, b"3333")).unwrap();
+        files.frame(&frame(4, &[4; 5])).unwrap();
+        assert_eq!(files.stood(), 0, "a producer that begins anew");
+        files.close().unwrap();
+        assert_eq!(named(&directory.path().join("frames-000003.jsonl")), [&b"3333"[..], &[4; 5]]);
+    }
+
+    #[test]
+    fn a_deadline_goes_through_an_index_and_one_without_any_is_still_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+        files.frame(&Frame { deadline_ns: Some(5), ..frame(0, b"soon") }).unwrap();
+        files.frame(&frame(1, b"whenever")).unwrap();
+        files.close().unwrap();
+        let index = directory.path().join("frames-000000.jsonl");
+        let deadlines = || {
+            let mut all = Vec::new();
+            by_index(&index, &mut |frame| {
+                all.push(frame.deadline_ns);
+                Ok(())
+            })
+            .unwrap();
+            all
+        };
+        assert_eq!(deadlines(), [Some(5), None]);
+        let text = std::fs::read_to_string(&index).unwrap();
+        std::fs::write(&index, text.replace("\"deadline_ns\":5,", "").replace("\"deadline_ns\":null,", ""))
+            .unwrap();
+        assert_eq!(deadlines(), [None, None]);
     }
 
     #[test]

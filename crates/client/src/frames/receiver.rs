@@ -121,6 +121,34 @@ impl Receiver {
         self.run.next(timeout)
     }
 
+    /// From now on what [`Receiver::next`] returned counts as taken only with [`Receiver::settle`]: for who puts it away, and may be
+    /// killed before it is. As much as the window may be in hand. The end must be settled too, or [`Receiver::close`]d.
+    pub fn hold(&self) {
+        self.run.hold();
+    }
+
+    /// All that was returned so far is put away: the hub need not keep it any more.
+    pub fn settle(&self) {
+        self.run.settle();
+    }
+
+    /// Whether so much is in hand, a quarter of the window, that the hub would soon have to wait.
+    pub fn wants_settling(&self) -> bool {
+        self.run.wants_settling()
+    }
+
+    /// Whether the hub goes on where another process under this name ended. What that had in hand comes again.
+    pub fn has_gone_on(&self) -> bool {
+        self.run.has_gone_on()
+    }
+
+    /// Ends without leaving the channel: for as long as it said ([`ReceiverWishes::keep`]) its place is kept for who comes back
+    /// under its name, with all that was not taken. Returns what it got.
+    pub fn let_go(&self) -> ConsumerReport {
+        self.run.let_go();
+        self.close()
+    }
+
     /// Whether nothing follows: the end was delivered, it was closed, or it failed.
     pub fn is_over(&self) -> bool {
         self.run.is_over()

@@ -33,6 +33,8 @@ pub struct Consumer {
     /// The next sequence of each producer to be delivered or named.
     expect: BTreeMap<ProducerId, u64>,
     queue: VecDeque<Queued>,
+    /// What was delivered and is not settled, in order; `None`: what is delivered is taken.
+    unsettled: Option<Unsettled>,
     sets: OpenSets,
     closed: BTreeSet<u64>,
     tails: Tails,
@@ -62,6 +64,20 @@ struct Queued {
     deliveries: VecDeque<Delivery>,
 }
 
+/// Items that were delivered, and are not taken before they are settled: number, cost, and the lane that brought each.
+#[derive(Debug, Default)]
+struct Unsettled {
+    items: VecDeque<(u64, u64, Option<u64>)>,
+    bytes: u64,
+}
+
+impl Unsettled {
+    fn push(&mut self, number: u64, cost: u64, instance: Option<u64>) {
+        self.bytes += cost;
+        self.items.push_back((number, cost, instance));
+    }
+}
+
 impl Consumer {
     /// One that nothing came to.
     pub fn new(window: Window, from: FrameFrom, is_group: bool) -> Consumer {
@@ -74,6 +90,7 @@ impl Consumer {
             goes_on: false,
             expect: BTreeMap::new(),
             queue: VecDeque::new(),
+            unsettled: None,
             // The hub says that the lowest is over a little after the frame that was one set too many.
             sets: OpenSets::new(2 * limits::SETS_OPEN_MAX),
             closed: BTreeSet::new(),
@@ -90,6 +107,32 @@ impl Consumer {
             ended: false,
             says: VecDeque::new(),
         }
+    }
+
+    /// From now on what is delivered is taken only when it is settled.
+    pub fn hold(&mut self) {
+        self.unsettled.get_or_insert_default();
+    }
+
+    /// Whether so much waits to be settled that the hub would soon have to wait for that.
+    pub fn wants_settling(&self) -> bool {
+        let Some(unsettled) = &self.unsettled else { return false };
+        let items = (self.window.items / 4).max(1) as usize;
+        unsettled.bytes >= self.lane.sends_bytes() / 4 || unsettled.items.len() >= items
+    }
+
+    /// Whether anything waits to be settled.
+    pub fn is_unsettled(&self) -> bool {
+        self.unsettled.as_ref().is_some_and(|unsettled| !unsettled.items.is_empty())
+    }
+
+    /// What was delivered so far is put away: it is taken.
+    pub fn settle(&mut self) {
+        for (number, cost, instance) in self.unsettled.as_mut().map(std::mem::take).unwrap_or_default().items
+        {
+            self.take(number, cost, instance);
+        }
+        self.skip_empty();
     }
 
     /// What it has of each producer, for a hub that may not know it; of more than may be told, of those that are not over, and
@@ -345,25 +388,41 @@ impl Consumer {
         }
     }
 
-    /// What comes next, if something is there. It counts as taken.
+    /// What comes next, if something is there. It counts as taken, unless that is [held](Consumer::hold).
     pub fn take_next(&mut self) -> Option<Delivery> {
         self.skip_empty();
-        let delivery = self.queue.front_mut()?.deliveries.pop_front();
+        let queued = self.queue.front_mut()?;
+        let delivery = queued.deliveries.pop_front()?;
+        let (number, cost, instance) = (queued.number, queued.cost, queued.instance);
+        if let Some(unsettled) = &mut self.unsettled
+            && queued.deliveries.is_empty()
+        {
+            unsettled.push(number, cost, instance);
+            self.queue.pop_front();
+        }
         self.skip_empty();
-        delivery
+        Some(delivery)
     }
 
     /// Items of which nothing is left to be delivered are taken.
     fn skip_empty(&mut self) {
         while self.queue.front().is_some_and(|queued| queued.deliveries.is_empty())
-            && let Some(queued) = self.queue.pop_front()
+            && let Some(Queued { number, cost, instance, .. }) = self.queue.pop_front()
         {
-            // What another lane brought was taken with that.
-            if queued.instance == self.instance {
-                self.lane.take(queued.number, queued.cost);
+            match &mut self.unsettled {
+                // In their order, behind what is not settled.
+                Some(unsettled) if !unsettled.items.is_empty() => unsettled.push(number, cost, instance),
+                _ => self.take(number, cost, instance),
             }
         }
         self.tell(self.ended);
+    }
+
+    fn take(&mut self, number: u64, cost: u64, instance: Option<u64>) {
+        // What another lane brought was taken with that.
+        if instance == self.instance {
+            self.lane.take(number, cost);
+        }
     }
 
     fn tell(&mut self, whatever: bool) {
@@ -395,6 +454,11 @@ impl Consumer {
     /// Our clock against the hub's.
     pub fn set_clock(&mut self, clock: ClockOffset) {
         self.clock = Some(clock);
+    }
+
+    /// Whether the hub goes on behind what another process under its name took.
+    pub fn has_gone_on(&self) -> bool {
+        self.goes_on
     }
 
     /// Whether the end came.
@@ -602,5 +666,50 @@ mod tests {
         }
         let Some(Delivery::End(report)) = consumer.take_next() else { panic!("it has ended") };
         assert_eq!(report.producers_finished, 1);
+    }
+
+    #[test]
+    fn what_is_held_is_taken_only_when_it_is_settled_and_in_its_order() {
+        let window = Window { bytes: 1 << 20, items: 8 };
+        let mut consumer = Consumer::new(window, FrameFrom::Start, false);
+        consumer.subscribed(1);
+        consumer.hold();
+        let producer = ProducerId::new("cam").unwrap();
+        let lost = |first| {
+            let producer = producer.clone();
+            Item::Lost(LostRange { producer, first, end: first + 1, reason: LossReason::Dropped })
+        };
+        let told = |consumer: &mut Consumer| {
+            consumer.tick();
+            let taken = |message| match message {
+                FramesMessage::Taken { next } => Some(next),
+                _ => None,
+            };
+            std::iter::from_fn(|| consumer.take_message()).filter_map(taken).last()
+        };
+        assert_eq!(told(&mut consumer), Some(0), "where it stands");
+        // The second brings nothing that was not there: it waits behind the first.
+        for (number, item) in [(0, lost(0)), (1, lost(0)), (2, lost(1))] {
+            assert!(consumer.begin(1, number, &item).unwrap());
+            consumer.arrived(1, number, item, Payload::default(), 0).unwrap();
+        }
+        assert!(!consumer.is_unsettled() && !consumer.wants_settling());
+        assert!(matches!(consumer.take_next(), Some(Delivery::Lost(_))));
+        assert_eq!(told(&mut consumer), None, "it is in hand");
+        assert!(consumer.is_unsettled() && consumer.wants_settling(), "a quarter of the window");
+        consumer.settle();
+        assert_eq!(told(&mut consumer), Some(2));
+        assert!(matches!(consumer.take_next(), Some(Delivery::Lost(_))));
+        consumer.settle();
+        assert_eq!(told(&mut consumer), Some(3));
+        assert!(!consumer.is_unsettled());
+        // What an older lane brought was taken with that.
+        let item = lost(2);
+        assert!(consumer.begin(1, 3, &item).unwrap());
+        consumer.arrived(1, 3, item, Payload::default(), 0).unwrap();
+        assert!(consumer.take_next().is_some());
+        consumer.subscribed(2);
+        consumer.settle();
+        assert_eq!(told(&mut consumer), Some(0));
     }
 }

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_cli::args::frames::FramesPullArgs;
 use thalweg_client::fars::How;
-use thalweg_client::frames::files::FrameFiles;
+use thalweg_client::frames::files::{FrameFiles, Recovered};
 use thalweg_client::frames::{
     self, ConsumerReport, Delivery, Frame, FramePolicy, Hub, HubWishes, LossReason, LostRange, Receiver,
     ReceiverWishes, SetReport, reason_name,
@@ -29,6 +29,9 @@ use thalweg_wire::path::Escaped;
 
 /// Between two looks whether it shall stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// What came is settled when nothing more comes for so long, and at the latest after so long.
+const SETTLE_AFTER: Duration = Duration::from_millis(20);
+const SETTLE_EVERY: Duration = Duration::from_secs(1);
 /// How long a hub of ours stays for producers that have finished, and how often it looks.
 const FAREWELL: Duration = Duration::from_secs(5);
 const SEE_OFF_EVERY: Duration = Duration::from_millis(10);
@@ -69,49 +72,143 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
         own.tell(teller);
         own.look(teller)?;
     }
-    let mut sets = 0;
-    let ended = loop {
-        if stop.is_asked() {
-            break Ok(None);
-        }
-        match receiver.next(Some(LOOK_AGAIN)) {
-            Err(failure) => break Err(failure),
-            Ok(None) => {}
-            Ok(Some(Delivery::Frame(frame))) => {
-                to.frame(&frame)?;
-                if args.count.is_some_and(|count| to.frames() >= count) {
-                    break Ok(Some(receiver.close()));
-                }
+    let holds = args.name.is_some();
+    if holds {
+        // Who is killed goes on behind what it had put away, not behind what it had.
+        receiver.hold();
+    }
+    let mut job = Job {
+        args,
+        receiver: &receiver,
+        teller,
+        to: &mut to,
+        holds,
+        is_settled: true,
+        settled_at: began,
+        sets: 0,
+    };
+    let ended = match job.run(&stop) {
+        Ok(ended) => ended,
+        Err(failure) => {
+            if holds {
+                // What could not be put away is still at the hub.
+                receiver.let_go();
             }
-            Ok(Some(Delivery::Lost(lost))) => {
-                to.lost(&lost)?;
-                tell_lost(teller, &lost);
-            }
-            Ok(Some(Delivery::Set(set))) => {
-                sets += u64::from(!set.is_complete());
-                to.set_over(&set)?;
-                tell_set(teller, &set);
-            }
-            Ok(Some(Delivery::End(report))) => break Ok(Some(*report)),
+            return Err(failure);
         }
     };
-    // What came is whole, whatever ended it.
-    let files = to.close()?;
+    let sets = job.sets;
+    receiver.settle();
     let report = match &ended {
-        Ok(Some(report)) => report.clone(),
-        Ok(None) | Err(_) => receiver.close(),
+        Ended::Over(report) => (**report).clone(),
+        Ended::Failed(_) if holds => receiver.let_go(),
+        Ended::Failed(_) | Ended::Stopped | Ended::Counted => receiver.close(),
     };
     drop(receiver);
-    if let (Some(own), Ok(Some(_))) = (&own, &ended) {
+    if let (Some(own), Ended::Over(_) | Ended::Counted) = (&own, &ended) {
         own.see_off(args, places);
     }
     let exit = match &ended {
-        Err(failure) => return Ok(teller.failed(failure, Exit::of(failure.kind))),
-        Ok(None) => signal.exit(),
-        Ok(Some(_)) => exit_of(args.policy, &report, sets),
+        Ended::Failed(failure) => return Ok(teller.failed(failure, Exit::of(failure.kind))),
+        Ended::Stopped => signal.exit(),
+        Ended::Over(_) | Ended::Counted => exit_of(args.policy, &report, sets),
     };
-    tell_end(teller, &report, files, began.elapsed(), exit);
+    tell_end(teller, &report, &to, began.elapsed(), exit);
     Ok(exit)
+}
+
+/// Why it took no more.
+enum Ended {
+    /// Nothing follows.
+    Over(Box<ConsumerReport>),
+    /// It has as many as were asked for.
+    Counted,
+    /// Somebody asked it to stop.
+    Stopped,
+    /// No more could be had.
+    Failed(Failure),
+}
+
+struct Job<'a> {
+    args: &'a FramesPullArgs,
+    receiver: &'a Receiver,
+    teller: Teller,
+    to: &'a mut To,
+    /// What came counts as taken only when it is settled.
+    holds: bool,
+    /// Nothing came since that, and when it was.
+    is_settled: bool,
+    settled_at: Instant,
+    /// Sets that are not complete.
+    sets: u64,
+}
+
+impl Job<'_> {
+    /// Takes frames until the end, and puts them away: what came is whole then, whatever ended it.
+    fn run(&mut self, stop: &Stop) -> Result<Ended> {
+        self.to.recover(self.teller)?;
+        let ended = self.take(stop)?;
+        self.to.close()?;
+        Ok(ended)
+    }
+
+    fn take(&mut self, stop: &Stop) -> Result<Ended> {
+        let mut is_first = true;
+        while !stop.is_asked() {
+            let wait = if self.is_settled { LOOK_AGAIN } else { SETTLE_AFTER };
+            match self.receiver.next(Some(wait)) {
+                Err(failure) => return Ok(Ended::Failed(failure)),
+                Ok(None) => {
+                    self.settle()?;
+                    continue;
+                }
+                Ok(Some(Delivery::Frame(frame))) => {
+                    if std::mem::take(&mut is_first) && self.receiver.has_gone_on() {
+                        self.to.expect_again()?;
+                    }
+                    self.to.frame(&frame)?;
+                    if self.args.count.is_some_and(|count| self.to.frames() >= count) {
+                        return Ok(Ended::Counted);
+                    }
+                }
+                Ok(Some(Delivery::Lost(lost))) => {
+                    self.to.lost(&lost)?;
+                    tell_lost(self.teller, &lost);
+                }
+                Ok(Some(Delivery::Set(set))) => {
+                    self.sets += u64::from(!set.is_complete());
+                    self.to.set_over(&set)?;
+                    tell_set(self.teller, &set);
+                }
+                Ok(Some(Delivery::End(report))) => return Ok(Ended::Over(report)),
+            }
+            self.is_settled = false;
+            if self.holds && self.is_due() {
+                self.settle()?;
+            }
+        }
+        Ok(Ended::Stopped)
+    }
+
+    fn is_due(&self) -> bool {
+        let is_away = self.to.is_put_away();
+        is_away || self.receiver.wants_settling() || self.settled_at.elapsed() >= SETTLE_EVERY
+    }
+
+    /// What came outlives this process. Where a name says who comes back it outlives a power cut too, and then the hub need not
+    /// keep it.
+    fn settle(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.is_settled, true) {
+            return Ok(());
+        }
+        if !self.holds {
+            return self.to.flush();
+        }
+        self.to.sync()?;
+        self.receiver.settle();
+        self.settled_at = Instant::now();
+        Ok(())
+    }
 }
 
 /// A hub of this process, with a directory that is no other's meanwhile. Its ticket goes with it: nobody else has these keys.
@@ -266,7 +363,8 @@ fn tell_set(teller: Teller, set: &SetReport) {
     });
 }
 
-fn tell_end(teller: Teller, report: &ConsumerReport, files: u64, took: Duration, exit: Exit) {
+fn tell_end(teller: Teller, report: &ConsumerReport, to: &To, took: Duration, exit: Exit) {
+    let (files, stood) = to.files();
     let figures = &report.figures;
     let event = json!({
         "event": "finished", "exit": exit.code(), "frames": figures.frames, "bytes": figures.bytes,
@@ -274,7 +372,7 @@ fn tell_end(teller: Teller, report: &ConsumerReport, files: u64, took: Duration,
         "again": figures.again, "damaged": figures.damaged, "late": figures.late,
         "with_deadline": figures.with_deadline, "deadline_unknown": figures.deadline_unknown,
         "latency": latency_json(figures.latency), "unmeasured": figures.unmeasured, "clock": clock_json(figures.clock),
-        "outages": figures.outages, "files": files, "producers_finished": report.producers_finished,
+        "outages": figures.outages, "files": files, "stood": stood, "producers_finished": report.producers_finished,
         "producers_gone": report.producers_gone, "seconds": took.as_secs_f64(),
     });
     teller.tell(&event, || {
@@ -287,6 +385,9 @@ fn tell_end(teller: Teller, report: &ConsumerReport, files: u64, took: Duration,
         match figures.lost_frames() {
             0 => line.push_str("; none lost"),
             lost => line.push_str(&format!("; {} lost, each named", units::count(lost))),
+        }
+        if stood > 0 {
+            line.push_str(&format!("; {} came again and stood in the files", units::count(stood)));
         }
         if figures.with_deadline > 0 {
             line.push_str(&format!("; {} of {} late", figures.late, figures.with_deadline));
@@ -312,7 +413,7 @@ fn tell_end(teller: Teller, report: &ConsumerReport, files: u64, took: Duration,
 
 /// Where frames go.
 enum To {
-    Files(FrameFiles, u64),
+    Files(Box<FrameFiles>, u64),
     Pipe(std::io::Stdout, u64),
     Null(u64),
 }
@@ -325,7 +426,8 @@ impl To {
         if args.directory == OsStr::new("null:") {
             return Ok(To::Null(0));
         }
-        Ok(To::Files(FrameFiles::new(Path::new(&args.directory), &args.file_name, args.every)?, 0))
+        let files = FrameFiles::new(Path::new(&args.directory), &args.file_name, args.every)?;
+        Ok(To::Files(Box::new(files), 0))
     }
 
     fn frame(&mut self, frame: &Frame) -> Result<()> {
@@ -366,16 +468,73 @@ impl To {
         }
     }
 
+    /// Frames that were put there, or stood there.
     fn frames(&self) -> u64 {
         match self {
-            To::Files(_, count) | To::Pipe(_, count) | To::Null(count) => *count,
+            To::Files(files, count) => count - files.stood(),
+            To::Pipe(_, count) | To::Null(count) => *count,
         }
     }
 
-    fn close(&mut self) -> Result<u64> {
+    /// Gives what was left by a pull that was killed its name.
+    fn recover(&mut self, teller: Teller) -> Result<()> {
+        let To::Files(files, _) = self else { return Ok(()) };
+        for Recovered { name, frames, torn_bytes } in files.recover()? {
+            let event =
+                json!({"event": "recovered", "file": name, "frames": frames, "torn_bytes": torn_bytes});
+            teller.tell(&event, || {
+                let torn = match torn_bytes {
+                    0 => String::new(),
+                    _ => format!("; {} behind them are torn, in {name}.torn", units::size(torn_bytes)),
+                };
+                format!("of a pull that was killed: {} frames, in {name}{torn}", units::count(frames))
+            });
+        }
+        Ok(())
+    }
+
+    /// The hub goes on where another process ended: what comes first may be here already.
+    fn expect_again(&mut self) -> Result<()> {
         match self {
-            To::Files(files, _) => files.close().map(|()| files.finished()),
-            _ => Ok(0),
+            To::Files(files, _) => files.expect_again(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether nothing of what came is in our hands.
+    fn is_put_away(&self) -> bool {
+        match self {
+            To::Files(files, _) => !files.is_open(),
+            To::Pipe(..) | To::Null(_) => true,
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        match self {
+            To::Files(files, _) => files.flush(),
+            _ => Ok(()),
+        }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        match self {
+            To::Files(files, _) => files.sync(),
+            _ => Ok(()),
+        }
+    }
+
+    fn close(&mut self) -> Result<()> {
+        match self {
+            To::Files(files, _) => files.close(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Files that have their names, and frames that came again and stood in older ones.
+    fn files(&self) -> (u64, u64) {
+        match self {
+            To::Files(files, _) => (files.finished(), files.stood()),
+            _ => (0, 0),
         }
     }
 }

@@ -243,9 +243,10 @@ impl Job<'_> {
             return Err(too_many());
         }
         let due_ns = args.frames_per_s.map(|per_s| self.wait_until_due(per_s, sent));
+        let deadline_ns = args.deadline.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let frame = NewFrame {
             set: args.set.map(|set| (set, index)).or(frame.set),
-            deadline_ns: args.deadline.map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+            deadline_ns: deadline_ns.or(frame.deadline_ns),
             // When it was made is when it is sent, or was due, as a detector's would be: who is held up is not made later.
             time_ns: due_ns,
             ..frame

@@ -1,6 +1,6 @@
 //! A consumer at work, and its end of the lane in one session.
 
-use super::client_end::{ClientEnd, not_of_a_hub};
+use super::client_end::{ClientEnd, State, not_of_a_hub};
 use super::segments::{Inlets, Whole};
 use super::{FramesLink, Head, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
@@ -77,14 +77,13 @@ impl ConsumeRun {
         let mut state = self.end.lock();
         loop {
             let next = state.machine.take_next();
-            if let Some(Delivery::End(_)) = &next {
-                state.is_over = true;
-            }
             if next.is_some() {
                 self.end.pump(&mut state);
-                if state.is_over {
-                    state.say(FramesMessage::Leave);
-                }
+            }
+            if let Some(Delivery::End(_)) = &next
+                && !state.machine.is_unsettled()
+            {
+                self.leave_at(&mut state);
             }
             match next {
                 // As it is now: the one that came with the end is some frames old.
@@ -99,21 +98,65 @@ impl ConsumeRun {
                 return Err(failure.clone());
             }
             let left = timeout.map(|most| most.saturating_sub(began.elapsed()));
-            if state.is_over || left.is_some_and(|left| left.is_zero()) {
+            let is_over = state.is_over || state.machine.is_ended();
+            if is_over || left.is_some_and(|left| left.is_zero()) {
                 return Ok(None);
             }
             state = self.end.wait(state, left);
         }
     }
 
+    /// From now on what is delivered is taken only when it is [settled](ConsumeRun::settle).
+    pub fn hold(&self) {
+        self.end.lock().machine.hold();
+    }
+
+    /// Whether so much waits to be settled that the hub would soon have to wait for that.
+    pub fn wants_settling(&self) -> bool {
+        self.end.lock().machine.wants_settling()
+    }
+
+    /// What was delivered so far is put away. After the end it leaves the channel.
+    pub fn settle(&self) {
+        let mut state = self.end.lock();
+        state.machine.settle();
+        self.end.pump(&mut state);
+        if state.machine.is_ended() && !state.machine.has_next() {
+            self.leave_at(&mut state);
+        }
+        drop(state);
+        self.end.notify();
+    }
+
+    /// Whether the hub goes on behind what another process under its name took.
+    pub fn has_gone_on(&self) -> bool {
+        self.end.lock().machine.has_gone_on()
+    }
+
+    /// Ends, and leaves its place at the hub to who comes back under its name: what was not settled is his.
+    pub fn let_go(&self) {
+        let mut state = self.end.lock();
+        state.machine.tick();
+        self.end.pump(&mut state);
+        state.is_over = true;
+        drop(state);
+        self.end.notify();
+    }
+
+    fn leave_at(&self, state: &mut State<Consumer, ()>) {
+        if !std::mem::replace(&mut state.is_over, true) {
+            state.say(FramesMessage::Leave);
+        }
+    }
+
     /// Leaves the channel, and returns what it got.
     pub fn leave(&self) -> ConsumerReport {
         let mut state = self.end.lock();
-        if !std::mem::replace(&mut state.is_over, true) {
+        if !state.is_over {
             // What was taken and not told of yet would go to others of a group.
             state.machine.tick();
             self.end.pump(&mut state);
-            state.say(FramesMessage::Leave);
+            self.leave_at(&mut state);
         }
         drop(state);
         self.end.notify();
@@ -235,7 +278,8 @@ impl FramesLink for ConsumeLink {
     }
 
     fn is_held_up(&self) -> bool {
-        self.run.end.lock().machine.has_next()
+        let state = self.run.end.lock();
+        state.machine.has_next() || state.machine.is_unsettled()
     }
 
     fn moved_bytes(&self) -> u64 {

@@ -479,14 +479,23 @@ impl Heard for HubChannel {
         self.lock().machine.trouble(why.to_string());
     }
 
+    /// What is handed out to be written never will be, and would keep its room in memory: who makes frames is told, and ended.
+    /// Consumers get what there is, and then that their producers are gone.
     fn broken(&self, why: Failure) {
-        tracing::error!(%why, "the spill log");
         let mut state = self.lock();
-        for linked in state.links.values().filter(|linked| linked.is_durable) {
-            linked.outbox.say(linked.number, TransferMessage::Abort(why.clone()));
+        let durable = state.links.values().filter(|linked| linked.is_durable).count();
+        let mut producers = Vec::new();
+        for (link, linked) in &state.links {
+            if let Owner::Producer(id) = &linked.owner {
+                linked.outbox.say(linked.number, TransferMessage::Abort(why.clone()));
+                producers.push((*link, id.clone()));
+            }
         }
+        tracing::error!(%why, producers = producers.len(), durable, "the spill log: its producers are ended");
         state.machine.trouble(why.to_string());
         state.broken = Some(why);
+        drop(state);
+        self.act(|machine| producers.iter().for_each(|(link, id)| machine.give_up(*link, id)));
     }
 }
 
@@ -543,4 +552,101 @@ impl Attached {
 /// Who makes frames, for messages.
 pub(super) fn shown(producer: &ProducerId) -> String {
     format!("producer {producer}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frames::hub::What;
+    use crate::frames::{FrameFrom, Payload};
+    use crate::plan;
+    use thalweg_sys::Dir;
+    use thalweg_wire::Digest;
+    use thalweg_wire::message::{Consume, FrameHead, FramesMessage, Item};
+
+    /// Keeps what was said.
+    #[derive(Clone, Default)]
+    struct Said(Arc<Mutex<Vec<TransferMessage>>>);
+
+    impl Outbox for Said {
+        fn say(&self, _: TransferNumber, message: TransferMessage) {
+            self.0.lock().unwrap().push(message);
+        }
+
+        fn work(&self) {}
+    }
+
+    fn asks(channel: &ChannelWishes, role: FrameRole) -> FrameTerms {
+        FrameTerms { window_bytes: 1 << 20, window_items: 64, channel: *channel, role }
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_synced_ends_every_producer_and_consumers_get_what_is_in_memory() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = StorePlace { below: Dir::open(directory.path()).unwrap(), path: b"x".to_vec() };
+        let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+        let channel = HubChannel::new(&wishes, 1 << 20, Some(place), Windows::new(64 << 20));
+        let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
+        let cam = ProducerId::new("cam").unwrap();
+        // One for whom a frame counts when the hub has it in memory.
+        let said = Said::default();
+        let makes = FrameRole::Produce { producer: cam.clone(), first: Some(0), level: HeldLevel::Memory };
+        let made = asks(&wishes, makes);
+        channel.attach(TransferNumber(1), terms.clone(), &made, Box::new(said.clone())).unwrap();
+        let (link, epoch) = (*channel.lock().links.keys().next().unwrap(), 1);
+        let frame = |sequence| {
+            Item::Frame(Box::new(FrameHead {
+                producer: cam.clone(),
+                sequence,
+                set: None,
+                time_ns: 0,
+                deadline_ns: None,
+                dtype: String::new(),
+                shape: Vec::new(),
+                metadata: Vec::new(),
+                payload_bytes: 3,
+                digest: Digest(*blake3::hash(b"abc").as_bytes()),
+                stamp: None,
+            }))
+        };
+        for sequence in 0..2 {
+            let item = frame(sequence);
+            assert!(channel.act(|machine| machine.begin(link, epoch, sequence, &item)).unwrap());
+            let payload = Payload::from(b"abc".to_vec());
+            channel.act(|machine| machine.arrived(link, epoch, sequence, item, payload, 0));
+        }
+        let consume = Consume {
+            consumer: [1; 16],
+            group: None,
+            policy: FramePolicy::Block,
+            from: FrameFrom::Start,
+            instance: None,
+            has: Vec::new(),
+            producers: 1,
+            keep_ms: 0,
+        };
+        let takes = asks(&wishes, FrameRole::Consume(Box::new(consume)));
+        let attached = channel.attach(TransferNumber(2), terms.clone(), &takes, Box::new(Said::default()));
+        let Attached::Consumer(deliver, _) = attached.unwrap() else { panic!("a consumer") };
+        let stand = FramesMessage::Stand { epoch: 1, next: 0 };
+        deliver.hear(TransferMessage::Frames(stand)).unwrap();
+        let next = || deliver.next_item(0).map(|(_, _, what)| what);
+        assert!(matches!(next(), Some(What::Frame(held)) if held.head.sequence == 0));
+
+        let why = Failure::new(FailureKind::Io, "sync the spill log", "Input/output error");
+        channel.broken(why.clone());
+        let aborts =
+            |message: &TransferMessage| matches!(message, TransferMessage::Abort(told) if *told == why);
+        assert!(said.0.lock().unwrap().iter().any(aborts), "its producer waits for good");
+        assert!(matches!(next(), Some(What::Frame(held)) if held.head.sequence == 1));
+        let gone = next();
+        assert!(
+            matches!(&gone, Some(What::Note(Item::ProducerOver { is_gone: true, frames: 2, .. }))),
+            "{gone:?}"
+        );
+        assert!(matches!(next(), Some(What::Note(Item::End))));
+        let again = channel.attach(TransferNumber(3), terms, &made, Box::new(Said::default()));
+        assert_eq!(again.err(), Some(why), "nobody begins what cannot go on");
+        channel.close();
+    }
 }

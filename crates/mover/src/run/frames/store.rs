@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_sys::dir::Links;
 use thalweg_sys::{Dir, File};
+use thalweg_wire::RelativePath;
 use thalweg_wire::limits;
 use thalweg_wire::message::Item;
 use thalweg_wire::spill::{SPILL_HEAD_BYTES, SpillRecord};
@@ -59,6 +60,8 @@ pub trait Heard: Send + Sync {
 pub struct Store {
     parent: Dir,
     name: Vec<u8>,
+    /// Its path below the export.
+    path: Vec<u8>,
     dir: Dir,
     files: Mutex<BTreeMap<u64, Arc<File>>>,
     is_stopped: AtomicBool,
@@ -116,6 +119,7 @@ impl Store {
         Ok(Store {
             parent,
             name,
+            path: [&place.path, SUFFIX].concat(),
             dir,
             files: Mutex::default(),
             is_stopped: AtomicBool::new(false),
@@ -217,6 +221,15 @@ impl Store {
         read_exact(&file, &mut payload[have..], at.offset + (payload_at + have) as u64).ok()?;
         let is_sound = blake3::hash(&payload).as_bytes() == &frame.digest.0;
         is_sound.then(|| Held { head: *frame, payload: payload.into() })
+    }
+
+    /// What the kernel said, with where.
+    fn failed(&self, operation: &str, number: u64, error: &io::Error) -> Failure {
+        let failure = failure::of_io(operation, error);
+        match RelativePath::new([&self.path[..], b"/", &file_name(number)].concat()) {
+            Ok(path) => failure.at(&path),
+            Err(_) => failure,
+        }
     }
 
     /// Nobody writes any more; a writer that waits for room gives up.
@@ -421,7 +434,8 @@ impl Writer {
                 Err(failure) => return Err(failure),
             };
             let Some(heard) = self.heard.upgrade() else { return Ok(()) };
-            heard.trouble(&failure::of_io("write the spill log", &error));
+            let number = self.now.as_ref().map_or(self.next, |(number, ..)| *number);
+            heard.trouble(&self.store.failed("write the spill log", number, &error));
             drop(heard);
             if self.store.is_stopped.load(Ordering::Acquire) {
                 return Err(Failure::new(FailureKind::Stopped, "write the spill log", "the hub ends"));
@@ -482,8 +496,12 @@ impl Writer {
         if self.dirty == 0 {
             return Ok(());
         }
-        if let Some((_, file, _)) = &self.now {
-            file.sync_data().map_err(|error| failure::of_io("sync the spill log", &error))?;
+        if let Some((number, file, _)) = &self.now {
+            file.sync_data().map_err(|error| {
+                let mut failure = self.store.failed("sync the spill log", *number, &error);
+                failure.cause += "; the channel takes nothing more, what is in memory is still handed out";
+                failure
+            })?;
         }
         self.dirty = 0;
         if let Some(heard) = self.heard.upgrade() {
