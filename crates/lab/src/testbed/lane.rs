@@ -35,6 +35,11 @@ const LATENESS_NS_MAX: Nanos = 200_000;
 /// The weight of one waking in the mean lateness: 1/16.
 const LATENESS_SHIFT: u32 = 4;
 
+/// A processor that sleeps longer than this goes to sleep more deeply, and takes longer to wake: it is woken so much
+/// before it is time, and sleeps the rest lightly.
+const DEEP_SLEEP_NS: Nanos = 2_000_000;
+const WOKEN_BEFORE_NS: Nanos = 400_000;
+
 /// While packets keep coming they are not looked at one by one: each waking costs more than a packet. When they came is
 /// told by their stamps; they need only be seen some time before they leave: within half the delay, and so long.
 const LOOK_AWAY_NS_MAX: Nanos = 500_000;
@@ -350,6 +355,8 @@ impl Lane {
         let look_away = (self.shared.wire().path().delay_ns / 2).min(LOOK_AWAY_NS_MAX);
         let is_away = are_coming && look_away == LOOK_AWAY_NS_MAX;
         let left = if is_away { Some(due.map_or(look_away, |due| due.min(look_away))) } else { due };
+        let is_deep = left.is_some_and(|left| left > DEEP_SLEEP_NS);
+        let left = if is_deep { left.map(|left| left - WOKEN_BEFORE_NS) } else { left };
         let timeout = left.map(|left| Timespec {
             tv_sec: (left / 1_000_000_000) as i64,
             tv_nsec: (left % 1_000_000_000) as i64,
@@ -357,6 +364,7 @@ impl Lane {
         let mut wanted = [PollFd::new(&self.socket, PollFlags::IN)];
         let watched = if is_away { &mut wanted[..0] } else { &mut wanted[..] };
         match poll(watched, timeout.as_ref()) {
+            Ok(0) if is_deep => Ok(()),
             Ok(0) => {
                 let late = self.now().saturating_sub(begun + left.unwrap_or(0)).min(LATENESS_NS_MAX);
                 self.lateness_ns =
