@@ -114,8 +114,13 @@ impl FrameFiles {
     pub fn expect_again(&mut self) -> Result<()> {
         let mut known = VecDeque::new();
         for number in (0..self.number).rev().take(STANDING_FILES_MAX as usize) {
+            let index = self.path(number, "jsonl");
+            // A pipe that somebody put there would be waited for.
+            if !std::fs::symlink_metadata(&index).is_ok_and(|found| found.is_file()) {
+                continue;
+            }
             let mut rows = VecDeque::new();
-            let read = each_row(&self.path(number, "jsonl"), &mut |_, row| {
+            let read = each_row(&index, &mut |_, row| {
                 if let Some(((producer, sequence), time_ns)) = row.made.zip(row.frame.time_ns) {
                     rows.push_back((producer, sequence, time_ns, row.digest));
                 }

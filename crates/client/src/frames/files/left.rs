@@ -1,13 +1,13 @@
 //! What writers that were killed left: the frames that are whole get their name, the rest is kept beside them.
 
 use super::index::{LINE_BYTES_MAX, Row, count_indexed, is_note};
-use super::{BUFFER_BYTES, FrameFiles, at, give_name, lock};
+use super::{BUFFER_BYTES, FrameFiles, at, give_name, lock, shown};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::Result;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 
 /// What a writer that was killed had left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,15 +91,35 @@ impl FrameFiles {
 
     /// Keeps what is behind the last whole frame, before it is cut off.
     fn keep_torn(&self, number: u64, raw: &Left, from: u64) -> Result<()> {
-        let path = self.path(number, "torn");
-        let kept = || -> std::io::Result<()> {
-            let mut kept = File::create(&path)?;
+        let (part, path) = (self.part(number, "torn"), self.path(number, "torn"));
+        let failed = |error: std::io::Error| at("keep what is torn", &path, &error);
+        // Of an attempt that was killed.
+        match std::fs::remove_file(&part) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let digest = |mut from: &File| -> std::io::Result<blake3::Hash> {
+            let mut hasher = blake3::Hasher::new();
+            std::io::copy(&mut from, &mut hasher).map(|_| hasher.finalize())
+        };
+        let kept = || -> std::io::Result<File> {
+            let mut kept = File::options().read(true).write(true).create_new(true).open(&part)?;
             let mut raw = &raw.file;
             raw.seek(SeekFrom::Start(from))?;
             std::io::copy(&mut raw, &mut kept)?;
-            kept.sync_all()
+            kept.sync_all()?;
+            kept.seek(SeekFrom::Start(0))?;
+            Ok(kept)
         };
-        kept().map_err(|error| at("keep what is torn", &path, &error))?;
+        let kept = kept().map_err(failed)?;
+        match Left::open(path.clone())? {
+            // It was kept before, by one that was killed before it cut.
+            Some(there) if digest(&there.file).map_err(failed)? == digest(&kept).map_err(failed)? => {
+                std::fs::remove_file(&part).map_err(failed)?;
+            }
+            // What stands there is never replaced.
+            _ => give_name(&part, &path)?,
+        }
         self.sync_directory()
     }
 }
@@ -110,6 +130,14 @@ fn is_at(file: &File, path: &Path) -> bool {
     let named = std::fs::symlink_metadata(path).map(|named| (named.dev(), named.ino()));
     let open = file.metadata().map(|open| (open.dev(), open.ino()));
     named.is_ok_and(|named| open.is_ok_and(|open| open == named))
+}
+
+fn in_the_way(path: &Path) -> Failure {
+    let cause = format!(
+        "{}: something else than a file of frames stands there; remove it, or use another directory",
+        shown(path)
+    );
+    Failure::new(FailureKind::Conflict, "read what was left", cause)
 }
 
 /// For so long a writer that was just killed may still be there, and how often that is looked at.
@@ -127,6 +155,13 @@ impl Left {
     fn open(path: PathBuf) -> Result<Option<Left>> {
         let since = Instant::now();
         loop {
+            // Nothing is read, cut or waited for by way of a link, a pipe or a device that somebody put there.
+            match std::fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(at("read what was left", &path, &error)),
+                Ok(found) if !found.is_file() => return Err(in_the_way(&path)),
+                Ok(_) => {}
+            }
             let file = match File::options().read(true).write(true).open(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
                 opened => opened.map_err(|error| at("read what was left", &path, &error))?,
@@ -134,6 +169,7 @@ impl Left {
             match lock(&file, &path) {
                 Err(failure) if since.elapsed() >= GOES => return Err(failure),
                 Ok(()) if is_at(&file, &path) => return Ok(Some(Left { file, path })),
+                Ok(()) if since.elapsed() >= GOES => return Err(in_the_way(&path)),
                 _ => std::thread::sleep(LOOK_AGAIN),
             }
         }

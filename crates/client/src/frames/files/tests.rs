@@ -267,3 +267,35 @@ fn a_file_is_cut_and_its_rest_is_a_shorter_frame() {
     .unwrap();
     assert_eq!(sizes, [(4, 1), (4, 1), (2, 0)]);
 }
+
+#[test]
+fn what_somebody_put_where_a_writer_leaves_its_files_is_neither_followed_nor_waited_for() {
+    let scratch = tempfile::tempdir().unwrap();
+    let victim = scratch.path().join("victim");
+    std::fs::write(&victim, b"precious").unwrap();
+    let recover = |directory: &Path| FrameFiles::new(directory, "frames", 0).unwrap().recover();
+    let place = |name: &str| {
+        let directory = scratch.path().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        directory
+    };
+    let link = place("link");
+    std::os::unix::fs::symlink(&victim, link.join(".frames-000000.raw.part")).unwrap();
+    assert_eq!(recover(&link).unwrap_err().kind, FailureKind::Conflict);
+    let pipe = place("pipe");
+    let made = std::process::Command::new("mkfifo").arg(pipe.join("frames-000000.jsonl")).status();
+    assert!(made.unwrap().success());
+    FrameFiles::new(&pipe, "frames", 0).unwrap().expect_again().unwrap();
+    // Where torn bytes are kept.
+    let torn = place("torn");
+    std::fs::write(torn.join(".frames-000000.raw.part"), b"torn").unwrap();
+    std::os::unix::fs::symlink(&victim, torn.join("frames-000000.torn")).unwrap();
+    assert_eq!(recover(&torn).unwrap_err().kind, FailureKind::Conflict);
+    assert_eq!(std::fs::read(torn.join(".frames-000000.raw.part")).unwrap(), b"torn", "it is still there");
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    // Kept already, and killed before it was cut off: once is enough.
+    std::fs::remove_file(torn.join("frames-000000.torn")).unwrap();
+    std::fs::write(torn.join("frames-000000.torn"), b"torn").unwrap();
+    assert_eq!(recover(&torn).unwrap()[0].torn_bytes, 4);
+    assert_eq!(names(&torn), ["frames-000000.torn"]);
+}
