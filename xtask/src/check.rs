@@ -324,9 +324,10 @@ fn citations(breaches: &mut Vec<String>) -> Result<()> {
         // What is no text (a picture, bytes for a test) cites nothing.
         let Ok(text) = fs::read_to_string(root.join(name)) else { continue };
         let cited = not_here(&text).into_iter();
-        breaches.extend(
-            cited.map(|(number, word)| format!("{name}:{number} cites {word}, which nobody has who reads it")),
-        );
+        breaches
+            .extend(cited.map(|(number, word)| {
+                format!("{name}:{number} cites {word}, which nobody has who reads it")
+            }));
     }
     Ok(())
 }
@@ -389,7 +390,8 @@ mod tests {
 
     #[test]
     fn documents_that_are_not_here_are_cited_nowhere() {
-        let text = "as STYLE.md says\nSTYLE is a constant, MY_STYLE.md another page\n(DESIGN.md, `LIMITS.md`)\n";
+        let text =
+            "as STYLE.md says\nSTYLE is a constant, MY_STYLE.md another page\n(DESIGN.md, `LIMITS.md`)\n";
         assert_eq!(not_here(text), [(1, "STYLE.md"), (3, "LIMITS.md"), (3, "DESIGN.md")]);
         let mut breaches = Vec::new();
         citations(&mut breaches).unwrap();

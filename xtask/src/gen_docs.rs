@@ -94,7 +94,8 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
             (bench::suite::beside_zeromq::NAME, bench::suite::beside_zeromq::in_short),
         ];
         for (name, in_short) in in_short {
-            told += &bench::record::Results::read(name)?.map(|results| in_short(&results)).unwrap_or_default();
+            told +=
+                &bench::record::Results::read(name)?.map(|results| in_short(&results)).unwrap_or_default();
         }
         let told = told.trim_end().to_owned() + "\n";
         files.insert("README.md".into(), tools::with_results("README.md", &told)?.into_bytes());
