@@ -88,7 +88,7 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let results = tools::root().join(RESULTS);
     if results.exists() {
         let mut told = bench::table::table(&results)? + "\n";
-        let in_short: [(&str, fn(&bench::record::Results) -> String); 3] = [
+        let in_short: [(&str, InShort); 3] = [
             (bench::suite::large::SUITE.name, bench::suite::large::in_short),
             (bench::suite::small::SUITE.name, bench::suite::small::in_short),
             (bench::suite::beside_zeromq::NAME, bench::suite::beside_zeromq::in_short),
@@ -108,6 +108,9 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     files.insert("docs/reference/configuration.md".into(), configuration(&command).into_bytes());
     Ok(files)
 }
+
+/// Tells the results of a suite in a sentence, for README.md.
+type InShort = fn(&bench::record::Results) -> String;
 
 /// The committed results that README.md shows.
 const RESULTS: &str = "bench/results/beside-rsync.jsonl";
