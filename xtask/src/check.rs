@@ -5,7 +5,7 @@
 //! 3. SPEC.md: every promise names a test that exists; so does every fault of docs/faults.md.
 //! 4. docs/papers.md: every row names a test that exists, or a command that is understood, or says that it is not here.
 //! 5. README.md and the guides: every command of thalweg that a reader is to type is understood.
-//! 6. No tracked file cites a document that is not in the tree.
+//! 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
@@ -323,11 +323,15 @@ fn citations(breaches: &mut Vec<String>) -> Result<()> {
     for name in tracked.split('\0').filter(|name| !name.is_empty() && !MAY_NAME_THEM.contains(name)) {
         // What is no text (a picture, bytes for a test) cites nothing.
         let Ok(text) = fs::read_to_string(root.join(name)) else { continue };
-        let cited = not_here(&text).into_iter();
-        breaches
-            .extend(cited.map(|(number, word)| {
-                format!("{name}:{number} cites {word}, which nobody has who reads it")
-            }));
+        for (number, word) in not_here(&text) {
+            breaches.push(format!("{name}:{number} cites {word}, which nobody has who reads it"));
+        }
+        let page = root.join(name);
+        if page.extension().is_some_and(|extension| extension == "md") {
+            for (number, target) in broken_links(&page, &text) {
+                breaches.push(format!("{name}:{number} has a link to {target}, which is not there"));
+            }
+        }
     }
     Ok(())
 }
@@ -344,6 +348,24 @@ fn not_here(text: &str) -> Vec<(usize, &'static str)> {
             NOT_HERE.iter().filter(move |word| is_cited(line, word)).map(move |word| (index + 1, *word))
         })
         .collect()
+}
+
+/// Lines of a page with a link to a file that is not there, and to which.
+fn broken_links(page: &Path, text: &str) -> Vec<(usize, String)> {
+    let mut broken = Vec::new();
+    let mut is_code = false;
+    for (index, line) in text.lines().enumerate() {
+        is_code ^= line.starts_with("```");
+        let prose: String = line.split('`').step_by(2).filter(|_| !is_code).collect();
+        for link in prose.split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap_or_default();
+            let is_elsewhere = target.is_empty() || target.contains("://");
+            if !is_elsewhere && page.parent().is_none_or(|folder| !folder.join(target).exists()) {
+                broken.push((index + 1, target.to_owned()));
+            }
+        }
+    }
+    broken
 }
 
 /// What stands between backquotes.
@@ -396,6 +418,13 @@ mod tests {
         let mut breaches = Vec::new();
         citations(&mut breaches).unwrap();
         assert_eq!(breaches, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_link_to_a_file_that_is_not_there_is_a_breach() {
+        let page = tools::root().join("docs/README.md");
+        let text = "[a](../SPEC.md#x), [b](#y), `[c](gone.md)`, [d](https://e.f)\n```\n[g](gone.md)\n```\n[`h`](gone.md)\n";
+        assert_eq!(broken_links(&page, text), [(5, "gone.md".to_owned())]);
     }
 
     #[test]
