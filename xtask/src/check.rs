@@ -319,7 +319,9 @@ fn citations(breaches: &mut Vec<String>) -> Result<()> {
     if !root.join(".git").exists() {
         return Ok(());
     }
-    let tracked = tools::says(Command::new("git").args(["ls-files", "-z"]).current_dir(&root))?;
+    // A checkout may be another user's than ours.
+    let listing = ["-c", "safe.directory=*", "ls-files", "-z"];
+    let tracked = tools::says(Command::new("git").args(listing).current_dir(&root))?;
     for name in tracked.split('\0').filter(|name| !name.is_empty() && !MAY_NAME_THEM.contains(name)) {
         // What is no text (a picture, bytes for a test) cites nothing.
         let Ok(text) = fs::read_to_string(root.join(name)) else { continue };
