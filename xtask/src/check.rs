@@ -5,12 +5,14 @@
 //! 3. SPEC.md: every promise names a test that exists; so does every fault of docs/faults.md.
 //! 4. docs/papers.md: every row names a test that exists, or a command that is understood, or says that it is not here.
 //! 5. README.md and the guides: every command of thalweg that a reader is to type is understood.
+//! 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};
 use clap::CommandFactory;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// Which crates of ours a crate may use.
 const CRATES: &[(&str, &[&str])] = &[
@@ -38,6 +40,12 @@ const DOING: &[&str] = &[
     "std::net",
     "std::thread",
 ];
+
+/// Documents that those who read the sources do not have: a citation of one leads nowhere.
+const NOT_HERE: &[&str] = &["LIMITS.md", "TRUST.md", "CHECKLIST.md", "STYLE.md", "DESIGN.md"];
+
+/// Files that may name them: this one.
+const MAY_NAME_THEM: &[&str] = &["xtask/src/check.rs"];
 
 /// A module of the mover.
 struct Room {
@@ -97,9 +105,10 @@ pub fn run() -> Result<()> {
     faults(&mut breaches)?;
     papers(&mut breaches)?;
     pages(&mut breaches)?;
+    citations(&mut breaches)?;
     if breaches.is_empty() {
         println!(
-            "    layers, deciding apart from doing, promises with tests, commands that are understood: in order"
+            "    layers, deciding apart from doing, promises with tests, commands that are understood, citations: in order"
         );
         return Ok(());
     }
@@ -304,6 +313,63 @@ fn not_understood(command: &str) -> Option<String> {
     Some(refused.to_string().lines().next().unwrap_or_default().to_owned())
 }
 
+/// All that git tracks; sources without git are not looked at, for nothing tells them from what else lies there.
+fn citations(breaches: &mut Vec<String>) -> Result<()> {
+    let root = tools::root();
+    if !root.join(".git").exists() {
+        return Ok(());
+    }
+    // A checkout may be another user's than ours.
+    let listing = ["-c", "safe.directory=*", "ls-files", "-z"];
+    let tracked = tools::says(Command::new("git").args(listing).current_dir(&root))?;
+    for name in tracked.split('\0').filter(|name| !name.is_empty() && !MAY_NAME_THEM.contains(name)) {
+        // What is no text (a picture, bytes for a test) cites nothing.
+        let Ok(text) = fs::read_to_string(root.join(name)) else { continue };
+        for (number, word) in not_here(&text) {
+            breaches.push(format!("{name}:{number} cites {word}, which nobody has who reads it"));
+        }
+        let page = root.join(name);
+        if page.extension().is_some_and(|extension| extension == "md") {
+            for (number, target) in broken_links(&page, &text) {
+                breaches.push(format!("{name}:{number} has a link to {target}, which is not there"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lines that cite a document which is not here, and which one.
+fn not_here(text: &str) -> Vec<(usize, &'static str)> {
+    let is_cited = |line: &str, word: &str| {
+        line.match_indices(word)
+            .any(|(at, _)| !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
+    };
+    let lines = text.lines().enumerate();
+    lines
+        .flat_map(|(index, line)| {
+            NOT_HERE.iter().filter(move |word| is_cited(line, word)).map(move |word| (index + 1, *word))
+        })
+        .collect()
+}
+
+/// Lines of a page with a link to a file that is not there, and to which.
+fn broken_links(page: &Path, text: &str) -> Vec<(usize, String)> {
+    let mut broken = Vec::new();
+    let mut is_code = false;
+    for (index, line) in text.lines().enumerate() {
+        is_code ^= line.starts_with("```");
+        let prose: String = line.split('`').step_by(2).filter(|_| !is_code).collect();
+        for link in prose.split("](").skip(1) {
+            let target = link.split([')', '#']).next().unwrap_or_default();
+            let is_elsewhere = target.is_empty() || target.contains("://");
+            if !is_elsewhere && page.parent().is_none_or(|folder| !folder.join(target).exists()) {
+                broken.push((index + 1, target.to_owned()));
+            }
+        }
+    }
+    broken
+}
+
 /// What stands between backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
@@ -344,6 +410,23 @@ mod tests {
         let wrong: Vec<bool> = found.iter().map(|command| not_understood(command).is_some()).collect();
         assert_eq!(wrong, [false, false, true]);
         assert!(not_understood("thalweg ls 'a").is_some());
+    }
+
+    #[test]
+    fn documents_that_are_not_here_are_cited_nowhere() {
+        let text =
+            "as STYLE.md says\nSTYLE is a constant, MY_STYLE.md another page\n(DESIGN.md, `LIMITS.md`)\n";
+        assert_eq!(not_here(text), [(1, "STYLE.md"), (3, "LIMITS.md"), (3, "DESIGN.md")]);
+        let mut breaches = Vec::new();
+        citations(&mut breaches).unwrap();
+        assert_eq!(breaches, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_link_to_a_file_that_is_not_there_is_a_breach() {
+        let page = tools::root().join("docs/README.md");
+        let text = "[a](../SPEC.md#x), [b](#y), `[c](gone.md)`, [d](https://e.f)\n```\n[g](gone.md)\n```\n[`h`](gone.md)\n";
+        assert_eq!(broken_links(&page, text), [(5, "gone.md".to_owned())]);
     }
 
     #[test]

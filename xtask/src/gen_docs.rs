@@ -87,13 +87,18 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     let results = tools::root().join(RESULTS);
     if results.exists() {
-        let large = bench::record::Results::read("large")?;
-        let large = large.map(|results| bench::suite::large::in_short(&results)).unwrap_or_default();
-        let frames = bench::record::Results::read(bench::suite::beside_zeromq::NAME)?;
-        let frames =
-            frames.map(|results| bench::suite::beside_zeromq::in_short(&results)).unwrap_or_default();
-        let table = large + &frames + &bench::table::table(&results)?;
-        files.insert("README.md".into(), tools::with_results("README.md", &table)?.into_bytes());
+        let mut told = bench::table::table(&results)? + "\n";
+        let in_short: [(&str, InShort); 3] = [
+            (bench::suite::large::SUITE.name, bench::suite::large::in_short),
+            (bench::suite::small::SUITE.name, bench::suite::small::in_short),
+            (bench::suite::beside_zeromq::NAME, bench::suite::beside_zeromq::in_short),
+        ];
+        for (name, in_short) in in_short {
+            told +=
+                &bench::record::Results::read(name)?.map(|results| in_short(&results)).unwrap_or_default();
+        }
+        let told = told.trim_end().to_owned() + "\n";
+        files.insert("README.md".into(), tools::with_results("README.md", &told)?.into_bytes());
     }
     files.extend(figures::files()?);
     files.insert(accuracy::PAGE.into(), accuracy::page()?.into_bytes());
@@ -103,6 +108,9 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     files.insert("docs/reference/configuration.md".into(), configuration(&command).into_bytes());
     Ok(files)
 }
+
+/// Tells the results of a suite in a sentence, for README.md.
+type InShort = fn(&bench::record::Results) -> String;
 
 /// The committed results that README.md shows.
 const RESULTS: &str = "bench/results/beside-rsync.jsonl";

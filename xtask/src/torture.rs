@@ -6,8 +6,8 @@
 //! `cargo xtask gen` makes the tables of docs/faults.md. What a test counted is in it although it failed: then there are losses to be
 //! seen.
 //!
-//! A row is a row of the test catalogue; a test belongs to the row that its name begins with (`c1_…` is C-1), else to its suite. What a
-//! test skips for want of a privilege is counted as skipped, never as passed. A failure prints the seed that repeats it.
+//! A row is a row of docs/faults.md, by its key; a test belongs to the row that its name begins with (`c1_…` is C-1), else to its suite.
+//! What a test skips for want of a privilege is counted as skipped, never as passed. A failure prints the seed that repeats it.
 
 use crate::bench::rows;
 use crate::kills;
@@ -48,7 +48,7 @@ pub struct Args {
     /// Begin no new test after so many minutes; each test runs at least once
     #[arg(long, default_value_t = 30)]
     minutes: u64,
-    /// Only this row of the catalogue, for instance C-1, or tests whose name contains this
+    /// Only this row of docs/faults.md, for instance C-1, or tests whose name contains this
     #[arg(long, value_name = "ROW")]
     only: Option<String>,
     /// Seed of the first round (default: from the clock); a seed given runs one round

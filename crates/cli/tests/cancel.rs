@@ -1,5 +1,5 @@
-//! TRUST X-3, for what there is of it: clients of one daemon that are stopped, killed, slowed and started again at random
-//! moments, all at the same time.
+//! Clients of one daemon that are stopped, killed, slowed and started again at random moments, all at the same time. Row
+//! X-3 of docs/faults.md.
 
 mod support;
 

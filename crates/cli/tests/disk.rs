@@ -1,5 +1,6 @@
 //! Disks that are full, read-only, or lose what they took: the copy ends in time, says where and why, harms nothing
-//! that was done, and comes to its end with the same command when there is room. Rows D-1 to D-4, P11 and P12.
+//! that was done, and comes to its end with the same command when there is room. Rows D-1 to D-8 and P12 of
+//! docs/faults.md, promises 16, 17 and 19 of SPEC.md.
 //!
 //! `THALWEG_TORTURE=1` runs the long forms. Everything here needs root for its volumes, but the size limit.
 

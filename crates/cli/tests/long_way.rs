@@ -1,5 +1,5 @@
 //! Paths that lose, reorder and repeat packets, that are long, or that swallow large packets without a word: the same
-//! copy arrives, exact. Row N-5 of the catalogue.
+//! copy arrives, exact. Row N-5 of docs/faults.md.
 
 mod support;
 

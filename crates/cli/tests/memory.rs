@@ -10,7 +10,8 @@ use support::{Daemon, Scratch, assert_same, noise};
 
 /// Of both sides.
 const MEMORY: u64 = 16 << 20;
-/// What a process has beside its buffers: the program, its threads, what is known of entries under way (P20: 64 MiB).
+/// What a process has beside its buffers: the program, its threads, what is known of entries under way (64 MiB: promise 67 of
+/// SPEC.md).
 const BESIDE: u64 = 64 << 20;
 
 /// Runs to the end; the most memory that it had.

@@ -1,4 +1,4 @@
-//! Names that are hard to carry and hard to show. Catalogue rows F-1, F-3, P7, P27.
+//! Names that are hard to carry and hard to show. Row F-1 of docs/faults.md, promises 7 and 31 of SPEC.md.
 
 mod support;
 

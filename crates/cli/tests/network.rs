@@ -1,5 +1,5 @@
 //! Links that fail, stall, and lie: the same job comes to its end, exact, unattended, or says in time that it cannot.
-//! Rows N-1 to N-4, N-6 to N-8, C-4 and I-3 of the catalogue.
+//! Rows N-1 to N-4, N-6 to N-8, P16, C-4 and I-3 of docs/faults.md.
 //!
 //! `THALWEG_TORTURE=1` runs the long forms, `THALWEG_SEED` repeats a run.
 

@@ -132,7 +132,7 @@ fn d3_a_disk_that_is_gone_in_the_middle_ends_the_copy_in_order() {
     // Never well, and said: which file, and what the kernel says.
     assert!(matches!(ran.code, Some(6)), "{:?}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
     assert!(ran.stderr.contains("error:"), "{}", ran.stderr);
-    // Exit 6 within 30 s (P11); a wait of minutes would be a hang.
+    // Exit 6 within 30 s (promise 17 of SPEC.md); a wait of minutes would be a hang (promise 21).
     assert!(since.elapsed() < LIMIT);
 }
 

@@ -1,4 +1,5 @@
-//! Files, names and clocks that change under a copy's hands. Catalogue rows F-5, X-1, X-2, S-1, K-1.
+//! Files, names and clocks that change under a copy's hands. Rows F-5, X-1, X-2, S-1 and K-1 of
+//! docs/faults.md.
 
 mod support;
 

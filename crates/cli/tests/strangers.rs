@@ -1,4 +1,5 @@
-//! Connections of people whom nobody knows, while somebody honest works. Catalogue row R-1, promise P20.
+//! Connections of people whom nobody knows, while somebody honest works. Row R-1 of docs/faults.md, promise 26
+//! of SPEC.md.
 
 mod support;
 

@@ -184,14 +184,15 @@ pub struct Plan {
 
 /// Bytes of a chunk, if nobody says otherwise.
 pub const CHUNK_BYTES: u64 = 4 << 20;
-/// Bytes of a segment, if nobody says otherwise: LIMITS section 5, flat from 512 KiB to 1 MiB.
+/// Bytes of a segment, if nobody says otherwise: the CPU that a byte costs is flat from 512 KiB to 1 MiB
+/// (docs/measurements.md, segments).
 pub const SEGMENT_BYTES: u32 = 1 << 20;
 /// Files in flight, if nobody says otherwise.
 pub const CONCURRENCY: u32 = 256;
 /// Rate that streams shall be enough for while nobody knows what the path carries, in bits a second.
 pub const RATE_BITS_PER_S: u64 = 10_000_000_000;
 /// Most streams that are opened without being asked for: more cost more in CPU and fairness than they were measured to
-/// gain (LIMITS section 7).
+/// gain (docs/measurements.md, windows far).
 pub const STREAMS_MAX: u16 = 32;
 /// Fewest on a far path: a loss costs one of them half its rate, not the whole transfer.
 pub const FAR_STREAMS_MIN: u16 = 8;
@@ -200,7 +201,8 @@ pub const NEAR_RTT: Duration = Duration::from_millis(1);
 /// What was learned at a round-trip time that was so many times this one, or the other way round, is of this path: queues
 /// are longer and shorter by the hour.
 const ROUND_TRIPS_ALIKE: f64 = 1.5;
-/// Of its window a stream uses so much on average, with reno's and cubic's saw teeth (LIMITS section 7).
+/// Of its window a stream uses so much on average, with reno's and cubic's saw teeth (docs/measurements.md, windows
+/// far).
 const WINDOW_USE: f64 = 0.8;
 
 /// Plans for a path.
@@ -366,7 +368,7 @@ pub fn streams_for_rate(bits_per_s: Option<u64>, rtt: Duration, window: Option<&
 
 /// Streams whose windows hold what is under way at this rate.
 fn streams_for(bits_per_s: u64, rtt: Duration, window: Option<&Window>) -> u16 {
-    // Without a word from the peer: what default kernels reach (LIMITS section 7).
+    // Without a word from the peer: what default kernels reach (docs/measurements.md, windows far).
     let window_bytes = window.map_or(8 << 20, |window| window.bytes);
     let needed = bandwidth_delay_product_bytes(bits_per_s, rtt) as f64;
     (needed / (WINDOW_USE * window_bytes as f64)).ceil() as u16
@@ -386,7 +388,8 @@ pub fn files_in_chunks(files: u64, bytes: u64, segment_bytes: u32) -> u64 {
     if is_large { files } else { 0 }
 }
 
-/// More files than a machine makes in a second (LIMITS section 4: 40,000 to 60,000 by a bare loop).
+/// Files that a machine makes in a second, by a bare loop: 47,000 with one thread, 79,000 with two (docs/measurements.md,
+/// small files).
 const FILES_PER_S: u64 = 60_000;
 
 /// CPUs that both ends have.

@@ -124,8 +124,8 @@ pub const KEEP_MS_MAX: u32 = 86_400_000;
 pub const CONCURRENCY_MAX: u32 = 4096;
 /// Chunks or packs of one stream in flight that a client may ask for: far more than any window holds.
 pub const DEPTH_MAX: u32 = 4096;
-/// Disk requests of one stream in flight that a client may ask for: disks gain nothing beyond 8 (LIMITS section 3), wide
-/// arrays up to one for each device.
+/// Disk requests of one stream in flight that a client may ask for: disks gain nothing beyond 8
+/// (docs/measurements.md, disks), wide arrays up to one for each device.
 pub const IO_DEPTH_MAX: u16 = 64;
 /// Smallest and largest window of one stream that may be asked for.
 pub const WINDOW_BYTES_MIN: u64 = 4 << 10;

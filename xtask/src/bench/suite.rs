@@ -8,7 +8,7 @@ mod limit;
 
 pub mod large;
 
-mod small;
+pub mod small;
 
 mod distance;
 

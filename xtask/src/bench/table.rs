@@ -46,7 +46,7 @@ pub fn table(path: &Path) -> Result<String> {
     let mut out = String::from("| data, cache |");
     for link in TOOLS.chunks(2) {
         let [ours, theirs] = link else { unreachable!("tools come in pairs") };
-        write!(out, " {ours} | {theirs} | rsync took, time and CPU |")?;
+        write!(out, " {ours}, s | {theirs}, s | rsync took: time, CPU |")?;
     }
     out.push_str("\n|---|---|---|---|---|---|---|\n");
     let scenarios: BTreeSet<&str> = rows.keys().map(|(scenario, _)| scenario.as_str()).collect();
@@ -84,8 +84,8 @@ pub fn table(path: &Path) -> Result<String> {
     let busy = page::busy(load, cores).map(|busy| format!(" Weak: {busy}.")).unwrap_or_default();
     write!(
         out,
-        "\nSeconds: medians of {runs} interleaved runs over loopback (shortest–longest), final sync included, every copy \
-         compared afterwards. CPU: of all processes of both sides. {}. rsync's daemon does not encrypt. \
+        "\nSeconds are medians of {runs} interleaved runs over loopback (shortest–longest), final sync included; every copy was \
+         compared afterwards. CPU is that of all processes of both sides. {}. rsync's daemon does not encrypt. \
          {} ({} cores), {}, {}; {}; {}, commit {}.{busy}\n",
         sizes.join("; "),
         of("cpu"),

@@ -1,4 +1,4 @@
-//! Killed at each call that it makes: row C-3 of the catalogue.
+//! Killed at each call that it makes: row C-3 of docs/faults.md.
 
 use crate::support::chance::quick_or_torture;
 use crate::support::copies::{LIMIT, digests, local_copy, make_small_source, push, wrong_names};

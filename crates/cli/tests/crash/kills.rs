@@ -1,4 +1,4 @@
-//! Copies that are killed at any moment, in any row: rows C-1, C-2 and C-9 of the catalogue.
+//! Copies that are killed at any moment, in any row: rows C-1, C-2 and C-9 of docs/faults.md.
 
 use crate::support::chance::{Random, in_time, quick_or_torture};
 use crate::support::copies::{

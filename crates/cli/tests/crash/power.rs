@@ -1,4 +1,4 @@
-//! Power cuts, and disks that stop syncing: rows C-5 and C-6 of the catalogue.
+//! Power cuts, and disks that stop syncing: rows C-5 and C-6 of docs/faults.md.
 
 use crate::support::chance::{Random, quick_or_torture};
 use crate::support::copies::{LIMIT, digests, local_copy, make_small_source, make_source, push, wrong_names};

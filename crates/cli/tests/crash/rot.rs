@@ -1,4 +1,4 @@
-//! Partials and journals that rot between a kill and the next attempt: rows I-8 and I-9 of the catalogue.
+//! Partials and journals that rot between a kill and the next attempt: rows I-8 and I-9 of docs/faults.md.
 
 use crate::support::chance::{Random, quick_or_torture};
 use crate::support::copies::{LIMIT, local_copy, make_source};

@@ -1,4 +1,4 @@
-//! Copies and daemons that are asked to stop: row C-4 of the catalogue.
+//! Copies and daemons that are asked to stop: row C-4 of docs/faults.md.
 
 use crate::support::chance::in_time;
 use crate::support::copies::{LIMIT, local_copy, make_source, push};

@@ -1,4 +1,5 @@
-//! What a stream's socket is told about its path. Each rule has its measurement in LIMITS.md, sections 7 and 8.
+//! What a stream's socket is told about its path. The measurements behind its rules: docs/measurements.md, sockets near and
+//! windows far.
 //!
 //! All of it is advice: what the kernel or the kind of socket refuses is left as it was, and the stream works.
 

@@ -19,7 +19,7 @@ pub struct DiskPlan {
 }
 
 /// Disk requests in flight for each stream, if nobody says otherwise: fewer cost a disk that is the narrowest stage, more
-/// gain nothing (LIMITS section 3).
+/// gain nothing (docs/measurements.md, disks).
 pub const IO_DEPTH: u16 = 4;
 
 /// Plans for disks. `no_ring`: why this machine has no io_uring, if it has none.

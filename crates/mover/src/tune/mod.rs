@@ -85,8 +85,8 @@ pub struct Turn {
     pub why: String,
 }
 
-/// An entry counts as so many bytes: what a path carries in the time that a small file takes at its ends (LIMITS
-/// section 4: about 20 us, at 1 GB/s).
+/// An entry counts as so many bytes: what a path carries in the time that a small file takes at its ends, about
+/// 20 us (docs/measurements.md, small files), at 1 GB/s.
 const ENTRY_BYTES: u64 = 20 << 10;
 /// Intervals of which the median counts.
 const INTERVALS: usize = 3;

@@ -73,7 +73,8 @@ impl Ring {
             }
         };
         self.slots[slot] = Some(request);
-        // JUSTIFICATION: an io_uring takes addresses; without it 0.73 instead of 0.60 CPU-s/GB (LIMITS section 5).
+        // JUSTIFICATION: an io_uring takes addresses; without it 0.73 instead of 0.60 CPU-s/GB
+        // (docs/measurements.md, durable copies).
         // SAFETY: memory and file are owned by the slot until the completion with its number was reaped, whatever
         // becomes of the caller, and `drop` reaps all of them; memory does not move with its owner; nobody else can
         // reach it meanwhile.

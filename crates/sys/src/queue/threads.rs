@@ -12,7 +12,8 @@ use crate::socket::Wake;
 
 /// Threads of one queue, if its depth asks for so many.
 const THREADS_MAX: usize = 64;
-/// So many each queue may have, whatever the others have: as many writes as any disk here needed in flight (LIMITS section 3).
+/// So many each queue may have, whatever the others have: more writes in flight than the disks that were
+/// measured needed (docs/measurements.md, disks).
 const THREADS_OWN: usize = 8;
 /// Beyond those a queue gets no more while all queues of the process have so many: a peer may ask for many streams, each with
 /// a queue, each of great depth.

@@ -167,8 +167,8 @@ pub fn in_short(results: &Results) -> String {
         return String::new();
     }
     format!(
-        "Frames of {scenario} from one process to another: {}; only thalweg verifies them, only it and CURVE encrypt. `cargo \
-         xtask bench --suite {NAME}`.\n\n",
+        "Frames of {scenario} from one process to another: {}. Only thalweg verifies them; only thalweg and CURVE encrypt. \
+         `cargo xtask bench --suite {NAME}`.\n\n",
         told.join(", "),
     )
 }

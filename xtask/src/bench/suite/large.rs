@@ -84,7 +84,7 @@ pub fn in_short(results: &Results) -> String {
         .filter_map(|(what, _, best)| {
             let (name, ratios) = best?;
             Some(format!(
-                "{} × as fast as the best {what} ({name})",
+                "{} × as fast as the best tool {what} ({name})",
                 page::number(statistics::median(&ratios))
             ))
         })
@@ -93,8 +93,8 @@ pub fn in_short(results: &Results) -> String {
         return String::new();
     }
     format!(
-        "One warm file of {:.2} GB until it is durable at the far side, through a daemon, encrypted and verified: {}. `cargo \
-         xtask bench --suite {}`, final sync included.\n\n",
+        "One warm file of {:.2} GB through a daemon, encrypted and verified, until it is durable: {}. `cargo xtask bench --suite \
+         {}`.\n\n",
         bytes as f64 / 1e9,
         parts.join(", "),
         SUITE.name,

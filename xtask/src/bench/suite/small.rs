@@ -53,12 +53,48 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
+/// For README.md, in a sentence: how much longer it takes than the best other tool, and than the bare loop; nothing if
+/// nothing was measured.
+pub fn in_short(results: &Results) -> String {
+    let mut told = Vec::new();
+    for scenario in results.scenarios() {
+        let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
+        let longer =
+            |tool: &str| page::number(statistics::median(&statistics::ratios(&wall(OURS), &wall(tool))));
+        let others = others(results, scenario);
+        let best =
+            others.iter().min_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b))));
+        let Some(best) = best.filter(|_| [OURS, BARE].iter().all(|tool| !wall(tool).is_empty())) else {
+            continue;
+        };
+        told.push(format!(
+            "{scenario} take {} × as long as by the best other tool ({best}), {} × as long as by a bare local loop",
+            longer(best),
+            longer(BARE)
+        ));
+    }
+    if told.is_empty() {
+        return String::new();
+    }
+    format!(
+        "Small files through a daemon, encrypted and verified, until they are durable: {}. The loop only creates, writes, \
+         renames and syncs; tar over a plain socket neither encrypts nor verifies. `cargo xtask bench --suite {}`.\n\n",
+        told.join("; "),
+        SUITE.name,
+    )
+}
+
+/// Tools that ran and are not ours.
+fn others<'a>(results: &'a Results, scenario: &str) -> Vec<&'a str> {
+    let tools = results.tools(scenario);
+    tools.iter().filter(|tool| **tool != BARE && !tool.starts_with("thalweg")).copied().collect()
+}
+
 fn tell(results: &Results) -> Result<String> {
     let mut out = String::new();
     for scenario in results.scenarios() {
         let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
         let ours = wall(OURS);
-        let tools = results.tools(scenario);
         let best = |names: &[&str]| -> (String, String, f64) {
             let ran = names.iter().filter(|name| !wall(name).is_empty());
             match ran.min_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b)))) {
@@ -69,8 +105,7 @@ fn tell(results: &Results) -> Result<String> {
                 None => ("none ran".to_owned(), String::new(), f64::NAN),
             }
         };
-        let others: Vec<&str> =
-            tools.iter().filter(|tool| **tool != BARE && !tool.starts_with("thalweg")).copied().collect();
+        let others = others(results, scenario);
         writeln!(
             out,
             "### {scenario}\n\n| beside | it is | times as fast as it | goal |\n|---|---|---|---|"

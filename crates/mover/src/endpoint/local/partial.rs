@@ -58,7 +58,8 @@ pub(super) enum Caching {
 }
 
 /// Whether direct I/O pays on such a file system. It costs more than it saves where one keeps checksums or copies on
-/// write (btrfs: 0.66 instead of 0.23 CPU-s/GB, LIMITS section 4), has no medium, or is another machine's.
+/// write (btrfs: 0.66 CPU-s/GB where ext4 takes 0.04, at 7 Gbit/s instead of 8.5 through its cache: docs/measurements.md,
+/// disks), has no medium, or is another machine's.
 pub(super) fn pays(kind: FileSystemKind) -> bool {
     matches!(kind, FileSystemKind::Ext4 | FileSystemKind::Xfs)
 }
