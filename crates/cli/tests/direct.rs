@@ -101,6 +101,33 @@ fn a_copy_past_the_page_cache_resumes_after_a_kill() {
     assert!(ran.number("bytes_resumed") > 0, "{}", ran.finished());
 }
 
+/// Another size of chunks, because somebody says so or because trials found it better meanwhile, throws nothing away.
+#[test]
+fn a_copy_in_other_chunks_resumes_what_is_durable() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    large(&scratch.path("from").join("x"), 96 * MIB + 333);
+    let to = scratch.path("to");
+    let from = format!("{}/", scratch.path("from").display());
+    let cp = |more: &[&str]| {
+        let words = ["cp", "--json", "--quiet"].iter().chain(more).map(|word| (*word).to_owned());
+        Running::start(with(scratch.thalweg(), words.chain([from.clone(), to.display().to_string()])))
+    };
+    // Smaller ones after some ten of the usual ones, each of which takes 32 bytes and more; then much larger ones.
+    let mut goal = 500;
+    for chunk in ["4MiB", "1MiB", "16MiB"] {
+        let mut running = cp(&["--chunk", chunk, "--bwlimit", "40MB/s"]);
+        assert!(wait_until(PATIENCE, || journal_bytes(&to) > goal || running.is_over()));
+        assert!(!running.is_over(), "{chunk}");
+        running.kill();
+        goal = journal_bytes(&to);
+    }
+    let ran = cp(&["--chunk", "4MiB"]).end(PATIENCE).expect(0);
+    assert_files_same(&scratch.path("from"), &to);
+    assert_no_litter(&to);
+    assert!(ran.number("bytes_resumed") >= 16 * MIB as u64, "{}", ran.finished());
+}
+
 /// On a memory stick: what is durable there is not sent again, though nothing can be taken out of a file.
 #[test]
 fn a_copy_resumes_where_no_hole_can_be_punched() {

@@ -53,7 +53,11 @@ impl Profiles {
     /// Remembers a transfer that came to its end.
     pub fn observe(state: &Path, from: &From, to: &To, report: &Report) {
         let limited = report.verdict.as_ref().is_some_and(|why| why.narrowest.cause == Cause::RateLimit);
-        let moved = Moved { bytes: report.evidence.bytes as f64, entries: report.totals.done as f64 };
+        let moved = Moved {
+            bytes: report.evidence.bytes as f64,
+            first_bytes: report.passage.first_bytes as f64,
+            entries: report.totals.done as f64,
+        };
         let observed = Observed::of(&taken(report), &moved, limited);
         let narrowest = report.verdict.as_ref().map(|why| match why.narrowest.place {
             Place::Path => "the path".to_owned(),

@@ -9,9 +9,13 @@ use thalweg_wire::message::{Direct, Disk, is_congestion_name};
 
 mod disk;
 
+mod pieces;
+
 mod window;
 
 pub use disk::{DiskPlan, IO_DEPTH, disk_plan, order_name};
+pub(crate) use pieces::frame_bytes;
+use pieces::{FRAME_MORE_BYTES, chunk, for_frames, segment};
 pub use window::{Window, bandwidth_delay_product_bytes};
 
 /// A value and why it is that.
@@ -132,8 +136,7 @@ impl Tuned {
         };
         let request_bytes = self.request_bytes.filter(is_request);
         let is_chunk = |bytes: &u64| {
-            bytes.is_power_of_two()
-                && (limits::CHUNK_BYTES_MIN..=limits::CHUNK_BYTES_MAX).contains(bytes)
+            limits::is_chunk_size(*bytes)
                 && *bytes >= u64::from(request_bytes.unwrap_or(SEGMENT_BYTES))
         };
         Tuned {
@@ -182,7 +185,7 @@ pub struct Plan {
     pub disk: DiskPlan,
 }
 
-/// Bytes of a chunk, if nobody says otherwise.
+/// Bytes of a chunk, if nobody says otherwise and no rate that is known asks for less.
 pub const CHUNK_BYTES: u64 = 4 << 20;
 /// Bytes of a segment, if nobody says otherwise: the CPU that a byte costs is flat from 512 KiB to 1 MiB
 /// (docs/measurements.md, segments).
@@ -214,16 +217,6 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     let goal = known_rate.as_ref().map_or(RATE_BITS_PER_S, |(rate, _)| *rate);
     // What trials found was found without a rate to keep.
     let tuned = path.tuned.as_ref().filter(|_| asked.rate_bits_per_s.is_none() && !asked.yields);
-    let tuned_chunk = tuned.and_then(|tuned| Some((tuned.chunk_bytes?, tuned.why())));
-    let chunk_bytes = match (asked.chunk_bytes, asked.request_bytes.map(u64::from), tuned_chunk) {
-        (Some(bytes), ..) => chosen(bytes, "as asked"),
-        (None, request, Some((bytes, why))) if request.is_none_or(|request| request <= bytes) => {
-            chosen(bytes, why)
-        }
-        (None, Some(request), _) if request > CHUNK_BYTES => chosen(request, "one request"),
-        (None, ..) => chosen(CHUNK_BYTES, "repairs stay small, bookkeeping rare"),
-    };
-    let segment_bytes = segment(asked, tuned, chunk_bytes.value);
     let tuned_streams =
         tuned.filter(|_| path.learned().is_none()).and_then(|tuned| Some((tuned.streams?, tuned.why())));
     let streams = match (asked.streams, tuned_streams, path.rtt, far) {
@@ -236,6 +229,8 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         ),
         (None, None, _, Some(rtt)) => far_streams(path, rtt, goal, window.as_ref(), known_rate.as_ref()),
     };
+    let chunk_bytes = chunk(asked, tuned, known_rate.as_ref(), streams.value);
+    let segment_bytes = segment(asked, tuned, chunk_bytes.value);
     // Frames of all streams have so much memory.
     let of_all = limits::STREAM_BYTES_MAX / (u64::from(segment_bytes.value) + FRAME_MORE_BYTES);
     let of_ours = for_frames(asked).map(|bytes| bytes / frame_bytes(u64::from(segment_bytes.value)));
@@ -280,54 +275,6 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         congestion: tuned.and_then(|tuned| Some(chosen(tuned.congestion.clone()?, tuned.why()))),
     }
 }
-
-/// A frame has so many bytes beside its payload, at most.
-const FRAME_MORE_BYTES: u64 = 64 << 10;
-
-/// Memory of a frame for this segment; one that fills half of a huge page or more takes whole ones.
-pub(crate) const fn frame_bytes(segment_bytes: u64) -> u64 {
-    const HUGE_PAGE_BYTES: u64 = 2 << 20;
-    let bytes = segment_bytes + FRAME_MORE_BYTES;
-    if bytes >= HUGE_PAGE_BYTES / 2 { bytes.next_multiple_of(HUGE_PAGE_BYTES) } else { bytes }
-}
-
-/// Bytes for the frames of all streams; the other half of the memory is for what is read ahead and written behind.
-fn for_frames(asked: &Asked) -> Option<u64> {
-    asked.memory_bytes.map(|bytes| bytes / 2)
-}
-
-/// A segment leaves as one piece: where there is a rate to keep, there are
-/// [`SEGMENT_TIMES_PER_S`] at least.
-fn segment(asked: &Asked, tuned: Option<&Tuned>, chunk_bytes: u64) -> Chosen<u32> {
-    if let Some(bytes) = asked.request_bytes {
-        return chosen(bytes, "as asked");
-    }
-    if let Some((tuned, bytes)) = tuned.and_then(|tuned| Some((tuned, tuned.request_bytes?))) {
-        return chosen(u64::from(bytes).min(chunk_bytes) as u32, tuned.why());
-    }
-    let smallest = thalweg_wire::limits::SEGMENT_BYTES_MIN as u32;
-    let (segment, why) = match (asked.yields, asked.rate_bits_per_s) {
-        (true, _) => (smallest, "small, to yield soon"),
-        (false, Some(rate)) if rate / 8 / SEGMENT_TIMES_PER_S < u64::from(SEGMENT_BYTES) => {
-            let bytes = (rate / 8 / SEGMENT_TIMES_PER_S).max(1) as u32;
-            (bytes.next_power_of_two().clamp(smallest, SEGMENT_BYTES), "small, to keep the rate evenly")
-        }
-        _ => (SEGMENT_BYTES, "fits the second-level cache; larger gains nothing"),
-    };
-    let segment = u64::from(segment).min(chunk_bytes);
-    let most = for_frames(asked).unwrap_or(u64::MAX);
-    if frame_bytes(segment) <= most {
-        return chosen(segment as u32, why);
-    }
-    let mut less = segment;
-    while frame_bytes(less) > most && less > u64::from(smallest) {
-        less /= 2;
-    }
-    chosen(less as u32, "as large as --memory has room for")
-}
-
-/// So many segments a second at least, where a rate was asked for.
-const SEGMENT_TIMES_PER_S: u64 = 20;
 
 /// A rate that the transfer will not pass, in bits a second, and how that is known.
 fn known_rate(asked: &Asked, path: &Path) -> Option<(u64, String)> {

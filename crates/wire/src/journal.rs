@@ -28,13 +28,14 @@ pub const LAYOUT: u32 = 1;
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
-    /// First record: what the journal is for.
+    /// First record: what the journal is for. Once more further on, where the size of chunks changes.
     Header {
         /// [`LAYOUT`].
         layout: u32,
         /// Sources and destination, hashed.
         job_key: [u8; 16],
-        /// Chunk size of every digest here.
+        /// Chunk size of every partial that begins behind it, up to the next header: a power of two, as
+        /// [`limits::is_chunk_size`](crate::limits::is_chunk_size) says.
         chunk_bytes: u64,
     },
     /// A partial file begins.

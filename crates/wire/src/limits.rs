@@ -50,6 +50,10 @@ pub const RECEIPT_BYTES_HELD_MAX: usize =
 pub const CHUNK_BYTES_MIN: u64 = 64 << 10;
 /// See [`CHUNK_BYTES_MIN`].
 pub const CHUNK_BYTES_MAX: u64 = 64 << 20;
+/// Whether chunks may have so many bytes: a power of two from [`CHUNK_BYTES_MIN`] to [`CHUNK_BYTES_MAX`].
+pub const fn is_chunk_size(bytes: u64) -> bool {
+    bytes.is_power_of_two() && bytes >= CHUNK_BYTES_MIN && bytes <= CHUNK_BYTES_MAX
+}
 /// Smallest and largest segment: one buffer, one read, one sealed frame, one write.
 pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 /// See [`SEGMENT_BYTES_MIN`]. 4 MiB is the request size beyond which no disk here got faster; 004 (section III) reads

@@ -255,9 +255,8 @@ pub fn parse_memory(text: &str) -> Result<u64, String> {
 }
 
 fn parse_chunk(text: &str) -> Result<u64, String> {
-    use thalweg_wire::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
     let bytes = units::parse_size(text)?;
-    if !bytes.is_power_of_two() || !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&bytes) {
+    if !thalweg_wire::limits::is_chunk_size(bytes) {
         return Err("a chunk is a power of two from 64KiB to 64MiB".into());
     }
     Ok(bytes)

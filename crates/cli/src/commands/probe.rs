@@ -98,7 +98,11 @@ pub fn remembered(measured: &Measurements, finding: &Finding) -> Probed {
         (terms::taken(evidence, &passage), evidence.bytes as f64, evidence.entries as f64)
     });
     let observed = measured.evidence.as_ref().zip(measured.passage).map(|(evidence, passage)| {
-        let moved = Moved { bytes: evidence.bytes as f64, entries: evidence.entries as f64 };
+        let moved = Moved {
+            bytes: evidence.bytes as f64,
+            first_bytes: passage.first_bytes as f64,
+            entries: evidence.entries as f64,
+        };
         Observed::of(&terms::taken(evidence, &passage), &moved, false)
     });
     Probed {

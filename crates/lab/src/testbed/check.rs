@@ -479,10 +479,18 @@ pub fn binomial_tolerance(draws: u64, share: f64) -> f64 {
     4.0 * (draws as f64 * share * (1.0 - share)).sqrt() + 1.0
 }
 
-/// The window of what is accepted here, exactly: the kernel's own tuning would make it wider.
+/// The window of what is accepted here: the kernel's own tuning would make it wider. When the kernel has seen how packets fill
+/// their memory it takes the clamp back; who reads sets it again ([`keep_window`]).
 fn fix_window(listener: &TcpListener, bytes: u32) -> io::Result<()> {
     socket::set_receive_buffer_force(listener, bytes as usize * BUFFER_FOR_WINDOW)?;
     socket::set_window_clamp(listener, bytes)
+}
+
+/// Keeps the window of a connection at what [`fix_window`] gave it.
+fn keep_window(connection: &TcpStream, bytes: Option<u32>) {
+    if let Some(bytes) = bytes {
+        let _ = socket::set_window_clamp(connection, bytes);
+    }
 }
 
 /// Payload of `streams` together, in bits per second, once they fill the path.
@@ -520,6 +528,7 @@ fn tcp_rate(from: &End, to: &End, rtt: Duration, streams: &Streams, time: Durati
             scope.spawn(move || {
                 let mut bytes = vec![0; 256 << 10];
                 while !is_over.load(Ordering::Relaxed) {
+                    keep_window(&receives, streams.window_bytes);
                     if let Ok(length) = receives.read(&mut bytes) {
                         received.fetch_add(length as u64, Ordering::Relaxed);
                     }

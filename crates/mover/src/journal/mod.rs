@@ -3,7 +3,9 @@
 //! The [`Journal`] says which chunks of which partial files are durable; it lives in the staging directory and
 //! ends with the job. The [`catalogue`] remembers finished files across jobs.
 //!
-//! A journal file is [`MAGIC`], a [`Record::Header`], and records, as [`thalweg_wire::journal`] describes them.
+//! A journal file is [`MAGIC`], a [`Record::Header`], and records, as [`thalweg_wire::journal`] describes them. A header
+//! further on says that what begins behind it is in chunks of another size: an attempt may choose its own, and what an
+//! earlier one recorded keeps the size that it was recorded in until somebody resumes it.
 //! Replay keeps one number per record, not the digests: those are read again when a partial is resumed, so that
 //! a journal of a petabyte costs no memory to open.
 //!
@@ -39,7 +41,11 @@ const _: () = assert!(limits::JOURNAL_RECORD_BYTES_MAX + RECORD_HEAD_BYTES <= WI
 pub struct Journal {
     file: File,
     dir: Arc<Dir>,
-    header: Record,
+    job_key: [u8; 16],
+    /// Bytes of a chunk in what is recorded from now on.
+    chunk_bytes: u64,
+    /// Bytes of a chunk that the last header in the file names.
+    header_bytes: u64,
     /// Where the next record goes.
     end: u64,
     /// Bytes of records that no live partial needs.
@@ -57,6 +63,8 @@ pub struct Journal {
 struct Known {
     path: RelativePath,
     evidence: Evidence,
+    /// Bytes of a chunk in its records.
+    chunk_bytes: u64,
     /// Its `Begin` is in the file.
     is_written: bool,
     /// Offsets of its records.
@@ -65,8 +73,8 @@ struct Known {
 }
 
 impl Journal {
-    /// Opens or creates the journal in `dir` and replays it. A journal of another job or chunk size is begun
-    /// anew, and so is what follows the first damaged record; both are logged.
+    /// Opens or creates the journal in `dir` and replays it. What begins from now on is in chunks of `chunk_bytes`. A journal of
+    /// another job is begun anew, and so is what follows the first damaged record; both are logged.
     ///
     /// # Errors
     /// `Unsupported` for a layout of another version (left untouched), `Space`, `Permission`, `Io`.
@@ -82,7 +90,9 @@ impl Journal {
         let mut journal = Journal {
             file,
             dir,
-            header: Record::Header { layout: LAYOUT, job_key, chunk_bytes },
+            job_key,
+            chunk_bytes,
+            header_bytes: chunk_bytes,
             end: 0,
             dead_bytes: 0,
             partials: BTreeMap::new(),
@@ -95,7 +105,8 @@ impl Journal {
         journal.replay()?;
         if journal.end == 0 {
             let mut bytes = MAGIC.to_vec();
-            journal.header.encode(MAGIC.len() as u64, &mut bytes);
+            append(&journal.header(chunk_bytes), 0, &mut bytes);
+            journal.header_bytes = chunk_bytes;
             journal.file.truncate(0).and_then(|()| journal.file.write_all_at(&bytes, 0)).map_err(of_io)?;
             journal.end = bytes.len() as u64;
         } else {
@@ -108,7 +119,7 @@ impl Journal {
     pub fn begin(&mut self, path: &RelativePath, evidence: &Evidence) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.know(number, path.clone(), lasting(evidence), false);
+        self.know(number, path.clone(), lasting(evidence), self.chunk_bytes, false);
         number
     }
 
@@ -133,8 +144,13 @@ impl Journal {
         self.partials.iter().map(|(number, known)| (*number, &known.path))
     }
 
-    /// Chunks recorded of a partial, by number; of a chunk recorded twice the later digest. Memory grows with
-    /// the chunks of this one partial.
+    /// Bytes of a chunk in what is recorded of a live partial.
+    pub fn chunk_bytes_of(&self, number: u64) -> Option<u64> {
+        self.partials.get(&number).map(|known| known.chunk_bytes)
+    }
+
+    /// Chunks recorded of a partial, by number, of [`chunk_bytes_of`](Self::chunk_bytes_of) bytes each; of a chunk recorded
+    /// twice the later digest. Memory grows with the chunks of this one partial.
     ///
     /// # Errors
     /// `Io`. A record that does not read back is left out, not an error: its chunks are sent again.
@@ -153,7 +169,8 @@ impl Journal {
         Ok(found)
     }
 
-    /// Appends that these chunks are durable, and makes that note durable.
+    /// Appends that these chunks are durable, and makes that note durable. What was recorded of one of these partials in
+    /// chunks of another size is replaced.
     ///
     /// # Errors
     /// `Space`, `Io`; final: every later call gives the same, because what the file holds is not known any more.
@@ -161,8 +178,16 @@ impl Journal {
         self.check()?;
         let mut bytes = Vec::new();
         self.encode_ended(&mut bytes);
+        if self.header_bytes != self.chunk_bytes {
+            append(&self.header(self.chunk_bytes), self.end, &mut bytes);
+            self.header_bytes = self.chunk_bytes;
+        }
         for (number, chunks) in chunks {
             let Some(known) = self.partials.get_mut(number) else { continue };
+            if known.chunk_bytes != self.chunk_bytes {
+                self.dead_bytes += known.bytes;
+                known.begin_anew(self.chunk_bytes);
+            }
             if !known.is_written {
                 let begin =
                     Record::Begin { partial: *number, path: known.path.clone(), evidence: known.evidence };
@@ -206,10 +231,33 @@ impl Journal {
         self.write(&bytes)
     }
 
-    fn know(&mut self, number: u64, path: RelativePath, evidence: Evidence, is_written: bool) {
+    fn know(
+        &mut self,
+        number: u64,
+        path: RelativePath,
+        evidence: Evidence,
+        chunk_bytes: u64,
+        is_written: bool,
+    ) {
         self.by_path.insert(path.clone(), number);
-        let known = Known { path, evidence, is_written, records: Vec::new(), bytes: 0 };
+        let known = Known { path, evidence, chunk_bytes, is_written, records: Vec::new(), bytes: 0 };
         self.partials.insert(number, known);
+    }
+
+    fn header(&self, chunk_bytes: u64) -> Record {
+        Record::Header { layout: LAYOUT, job_key: self.job_key, chunk_bytes }
+    }
+
+    /// The size of chunks in a header of this job; `None` for another record.
+    fn own_header(&self, record: &Record) -> Option<u64> {
+        match *record {
+            Record::Header { layout: LAYOUT, job_key, chunk_bytes }
+                if job_key == self.job_key && limits::is_chunk_size(chunk_bytes) =>
+            {
+                Some(chunk_bytes)
+            }
+            _ => None,
+        }
     }
 
     fn encode_ended(&mut self, bytes: &mut Vec<u8>) {
@@ -254,18 +302,25 @@ impl Journal {
                 let cause = format!("it has layout {layout}, this program knows layout {LAYOUT}");
                 return Err(Failure::new(FailureKind::Unsupported, "open the journal", cause));
             }
-            Some((record, length)) if record == self.header && magic[..read] == MAGIC[..] => at += length,
-            Some((Record::Header { .. }, _)) => {
-                tracing::info!("the journal is for another job or chunk size and is begun anew");
-                return Ok(());
-            }
+            Some((record, length)) if magic[..read] == MAGIC[..] => match self.own_header(&record) {
+                Some(chunk_bytes) => {
+                    self.header_bytes = chunk_bytes;
+                    at += length;
+                }
+                None => {
+                    tracing::info!("the journal is for another job and is begun anew");
+                    return Ok(());
+                }
+            },
             _ => {
                 tracing::warn!("the head of the journal is damaged; everything is sent again");
                 return Ok(());
             }
         }
         while let Some((record, length)) = window.record(&self.file, at).map_err(of_io)? {
-            self.replay_record(record, at, length);
+            if !self.replay_record(record, at, length) {
+                break;
+            }
             at += length;
         }
         if at < size {
@@ -276,16 +331,21 @@ impl Journal {
         Ok(())
     }
 
-    fn replay_record(&mut self, record: Record, at: u64, length: u64) {
+    /// False for a record that no journal of this job has.
+    fn replay_record(&mut self, record: Record, at: u64, length: u64) -> bool {
         match record {
-            Record::Header { .. } => self.dead_bytes += length,
+            Record::Header { .. } => {
+                let Some(chunk_bytes) = self.own_header(&record) else { return false };
+                self.header_bytes = chunk_bytes;
+                self.dead_bytes += length;
+            }
             Record::Begin { partial, path, evidence } => {
                 if let Some(older) = self.by_path.get(&path).copied() {
                     self.end(older);
                 }
                 self.end(partial);
                 self.next = self.next.max(partial.saturating_add(1));
-                self.know(partial, path, evidence, true);
+                self.know(partial, path, evidence, self.header_bytes, true);
                 self.note(partial, at, length);
             }
             Record::Chunks { partial, .. } => self.note(partial, at, length),
@@ -295,6 +355,7 @@ impl Journal {
             }
         }
         self.ended.clear();
+        true
     }
 
     fn note(&mut self, partial: u64, at: u64, length: u64) {
@@ -315,14 +376,17 @@ impl Journal {
         let _ = self.dir.remove_file(SUCCESSOR);
         let file = self.dir.create_new(SUCCESSOR, 0o600)?;
         let mut bytes = MAGIC.to_vec();
-        self.header.encode(bytes.len() as u64, &mut bytes);
+        let mut header_bytes = self.chunk_bytes;
+        append(&self.header(header_bytes), 0, &mut bytes);
         let mut written = 0;
         let mut partials = BTreeMap::new();
         let mut window = Window::of(self.end);
         for (&number, known) in &self.partials {
-            let (path, evidence) = (known.path.clone(), known.evidence);
-            let mut copy =
-                Known { path, evidence, is_written: known.is_written, records: Vec::new(), bytes: 0 };
+            let mut copy = Known { records: Vec::new(), bytes: 0, path: known.path.clone(), ..*known };
+            if header_bytes != known.chunk_bytes {
+                header_bytes = known.chunk_bytes;
+                append(&self.header(header_bytes), written, &mut bytes);
+            }
             for &at in &known.records {
                 if let Some((record, _)) = window.record(&self.file, at)? {
                     copy.note(append(&record, written, &mut bytes));
@@ -343,7 +407,9 @@ impl Journal {
         Ok(Journal {
             file,
             dir: self.dir.clone(),
-            header: self.header.clone(),
+            job_key: self.job_key,
+            chunk_bytes: self.chunk_bytes,
+            header_bytes,
             end,
             dead_bytes: 0,
             partials,
@@ -362,6 +428,12 @@ fn lasting(evidence: &Evidence) -> Evidence {
 }
 
 impl Known {
+    /// Nothing that is recorded of it counts any more.
+    fn begin_anew(&mut self, chunk_bytes: u64) {
+        (self.chunk_bytes, self.is_written, self.bytes) = (chunk_bytes, false, 0);
+        self.records.clear();
+    }
+
     fn note(&mut self, (at, length): (u64, u64)) {
         self.records.push(at);
         self.bytes += length;

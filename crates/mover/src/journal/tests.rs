@@ -43,16 +43,82 @@ fn what_was_recorded_is_found_again() {
     assert!(journal.begin(&path("d"), &evidence(1)) > b);
 }
 
+fn open_with(path: &Path, chunk_bytes: u64) -> Journal {
+    Journal::open(Arc::new(Dir::open(path).unwrap()), KEY, chunk_bytes).unwrap()
+}
+
 #[test]
-fn a_journal_of_another_chunk_size_is_begun_anew() {
+fn each_partial_keeps_the_chunk_size_it_was_recorded_in_until_it_is_recorded_in_another() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut journal = open_with(scratch.path(), CHUNK);
+    let a = journal.begin(&path("a"), &evidence(1));
+    let b = journal.begin(&path("b"), &evidence(2));
+    journal.record(&[(a, vec![(0, digest(1)), (1, digest(2))]), (b, vec![(7, digest(3))])]).unwrap();
+    drop(journal);
+
+    let mut journal = open_with(scratch.path(), 2 * CHUNK);
+    assert_eq!([a, b].map(|number| journal.chunk_bytes_of(number)), [Some(CHUNK); 2]);
+    let c = journal.begin(&path("c"), &evidence(3));
+    journal.record(&[(a, vec![(0, digest(4))]), (c, vec![(5, digest(5))])]).unwrap();
+    let expected = [
+        (a, 2 * CHUNK, BTreeMap::from([(0, digest(4))])),
+        (b, CHUNK, BTreeMap::from([(7, digest(3))])),
+        (c, 2 * CHUNK, BTreeMap::from([(5, digest(5))])),
+    ];
+    let check = |journal: &Journal| {
+        for (number, chunk_bytes, chunks) in &expected {
+            assert_eq!(journal.chunk_bytes_of(*number), Some(*chunk_bytes));
+            assert_eq!(journal.chunks(*number).unwrap(), *chunks);
+        }
+    };
+    check(&journal);
+    drop(journal);
+
+    // A third size, and nothing is recorded in it before the file is rewritten.
+    let mut journal = open_with(scratch.path(), 4 * CHUNK);
+    check(&journal);
+    journal.compact().unwrap();
+    check(&journal);
+    let d = journal.begin(&path("d"), &evidence(4));
+    journal.record(&[(d, vec![(0, digest(6))])]).unwrap();
+    check(&journal);
+    drop(journal);
+    let journal = open_with(scratch.path(), CHUNK);
+    check(&journal);
+    assert_eq!(journal.chunk_bytes_of(d), Some(4 * CHUNK));
+}
+
+#[test]
+fn a_journal_of_another_job_is_begun_anew() {
     let scratch = tempfile::tempdir().unwrap();
     let mut journal = open(scratch.path());
     let a = journal.begin(&path("a"), &evidence(1));
     journal.record(&[(a, vec![(0, digest(1))])]).unwrap();
     drop(journal);
     let dir = Arc::new(Dir::open(scratch.path()).unwrap());
-    let journal = Journal::open(dir, KEY, 2 * CHUNK).unwrap();
+    let journal = Journal::open(dir, [4; 16], CHUNK).unwrap();
     assert_eq!(journal.live().count(), 0);
+}
+
+#[test]
+fn what_follows_a_header_of_another_job_or_of_no_size_for_chunks_is_not_believed() {
+    for header in [
+        Record::Header { layout: LAYOUT, job_key: [4; 16], chunk_bytes: CHUNK },
+        Record::Header { layout: LAYOUT, job_key: KEY, chunk_bytes: 0 },
+        Record::Header { layout: LAYOUT, job_key: KEY, chunk_bytes: CHUNK + 1 },
+    ] {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut journal = open(scratch.path());
+        let a = journal.begin(&path("a"), &evidence(1));
+        journal.record(&[(a, vec![(0, digest(1))])]).unwrap();
+        drop(journal);
+        let file = scratch.path().join("journal");
+        let mut bytes = std::fs::read(&file).unwrap();
+        append(&header, 0, &mut bytes);
+        append(&Record::Chunks { partial: a, chunks: vec![(1, digest(2))] }, 0, &mut bytes);
+        std::fs::write(&file, bytes).unwrap();
+        assert_eq!(open(scratch.path()).chunks(a).unwrap(), BTreeMap::from([(0, digest(1))]));
+    }
 }
 
 #[test]

@@ -57,6 +57,9 @@ impl Probed {
 pub struct Moved {
     /// Content bytes.
     pub bytes: f64,
+    /// Of them, what stood verified when the first of it did. Streams that share a path come to the ends of their segments
+    /// together: only what came afterwards says at what rate it came.
+    pub first_bytes: f64,
     /// Entries.
     pub entries: f64,
 }
@@ -69,11 +72,13 @@ impl Observed {
             let is_enough = amount >= least || (amount >= least_long && seconds >= SECONDS_LONG);
             (is_enough && seconds >= SECONDS_MIN).then(|| seconds / amount)
         };
+        let rest_bytes = (bytes - moved.first_bytes).max(0.0);
+        let rest_s = if bytes > 0.0 { taken.bytes_s * rest_bytes / bytes } else { 0.0 };
         let free = |seconds: f64, amount: f64| if seconds < SECONDS_MIN { amount } else { 0.0 };
         Observed {
             start_s: taken.start_s,
             entry_s: says(taken.entries_s, entries, ENTRIES_MIN, ENTRIES_LONG),
-            byte_s: says(taken.bytes_s, bytes, BYTES_MIN, BYTES_LONG).filter(|_| !was_limited),
+            byte_s: says(rest_s, rest_bytes, BYTES_MIN, BYTES_LONG).filter(|_| !was_limited),
             back_s: says(taken.back_s, bytes, BYTES_MIN, BYTES_LONG),
             end_s: taken.end_s,
             bytes_free: free(taken.bytes_s, bytes),
@@ -259,7 +264,7 @@ mod tests {
     const TAKEN: Taken = Taken { start_s: 0.5, entries_s: 1.0, bytes_s: 10.0, back_s: 0.0, end_s: 0.25 };
 
     fn moved(bytes: f64, entries: f64) -> Moved {
-        Moved { bytes, entries }
+        Moved { bytes, entries, first_bytes: 0.0 }
     }
 
     #[test]
@@ -293,6 +298,19 @@ mod tests {
         assert_eq!(Observed::of(&TAKEN, &moved(1e10, 1e3), true).byte_s, None);
         assert_eq!(Observed::of(&TAKEN, &moved(1e6, 3.0), false).byte_s, None);
         assert_eq!(Observed::of(&TAKEN, &moved(1e6, 3.0), false).entry_s, None);
+    }
+
+    /// Eight streams over 11 MB/s, a mebibyte each, come to their ends at once; what follows is little, and quick.
+    #[test]
+    fn content_that_came_in_one_lump_says_nothing_of_the_rate() {
+        let taken = |bytes_s| Taken { bytes_s, entries_s: 0.0, ..TAKEN };
+        let of = |bytes: f64, bytes_s| {
+            let moved = Moved { bytes, first_bytes: 8e6, entries: 1.0 };
+            Observed::of(&taken(bytes_s), &moved, false).byte_s
+        };
+        assert_eq!(of(8.8e6, 0.22), None);
+        assert_eq!(of(8e6, 0.0), None);
+        assert!(is_near(of(3e7, 2.7).unwrap(), 9e-8, 1e-9));
     }
 
     #[test]

@@ -460,7 +460,7 @@ mod tests {
     }
 
     fn moved(work: &Work) -> Moved {
-        Moved { bytes: work.bytes, entries: work.entries }
+        Moved { bytes: work.bytes, entries: work.entries, first_bytes: 0.0 }
     }
 
     /// What transfers of a way take, term by term: around these costs, with this spread of the logarithm.

@@ -140,15 +140,12 @@ pub struct Opened {
 impl Open {
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         let terms = &self.terms;
-        let power_of_two_within =
-            |value: u64, low: u64, high: u64| value.is_power_of_two() && value >= low && value <= high;
-        if !power_of_two_within(terms.chunk_bytes, limits::CHUNK_BYTES_MIN, limits::CHUNK_BYTES_MAX) {
+        if !limits::is_chunk_size(terms.chunk_bytes) {
             return Err(DecodeError::Invalid { what: "chunk size" });
         }
         let segment = u64::from(terms.segment_bytes);
-        if !power_of_two_within(segment, limits::SEGMENT_BYTES_MIN, limits::SEGMENT_BYTES_MAX)
-            || segment > terms.chunk_bytes
-        {
+        let segments = limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX.min(terms.chunk_bytes);
+        if !segment.is_power_of_two() || !segments.contains(&segment) {
             return Err(DecodeError::Invalid { what: "segment size" });
         }
         terms.check_knobs()?;

@@ -51,6 +51,8 @@ mod decide;
 
 mod resume;
 
+mod sound;
+
 pub mod flows;
 
 mod small;

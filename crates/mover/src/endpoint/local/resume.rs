@@ -4,22 +4,15 @@ use super::destination::{LocalDestination, Place};
 use super::is_no_room;
 use super::lock;
 use super::partial::LocalPartial;
+use super::sound::{Chunks, sound_chunks};
 use super::staging::partial_name;
 use crate::endpoint::{Decision, Left, PartialFile};
 use crate::failure::Failure;
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_sys::{Advice, File, usage};
+use thalweg_sys::File;
 use thalweg_wire::digest::{self, Rule};
 use thalweg_wire::{Digest, Entry, Kind};
-
-/// Read at once when a partial is digested again.
-const READ_BYTES: usize = 1 << 20;
-/// A partial with more than this is digested by several threads.
-const PARALLEL_BYTES: u64 = 64 << 20;
-const THREADS_MAX: usize = 4;
 
 impl LocalDestination {
     /// A partial of the same content from an earlier attempt, as far as it is sound, and what may be there in the
@@ -70,8 +63,13 @@ impl LocalDestination {
 
     /// `None` if nothing of it is of use.
     fn resumed(&self, number: u64, entry: &Entry, place: &Place) -> io::Result<Option<Left>> {
-        let recorded = match &*lock(&self.journal) {
-            Some(journal) => journal.chunks(number).map_err(|failure| io::Error::other(failure.cause))?,
+        let of_journal = |failure: Failure| io::Error::other(failure.cause);
+        let (recorded, chunks) = match &*lock(&self.journal) {
+            Some(journal) => {
+                let now = self.terms.chunk_bytes;
+                let recorded_in = journal.chunk_bytes_of(number).unwrap_or(now);
+                (journal.chunks(number).map_err(of_journal)?, Chunks { recorded_in, now })
+            }
             None => return Ok(None),
         };
         let open = lock(&self.partials).get(&number).cloned();
@@ -101,9 +99,14 @@ impl LocalDestination {
             segment_bytes: u64::from(self.terms.segment_bytes),
             marked,
         };
-        let present = sound_chunks(&partial.file, &rule, self.terms.chunk_bytes, recorded)?;
+        let present = sound_chunks(&partial.file, &rule, chunks, recorded)?;
         if present.is_empty() {
             return Ok(None);
+        }
+        if chunks.recorded_in != chunks.now
+            && let Some(journal) = &mut *lock(&self.journal)
+        {
+            journal.record(&[(number, present.clone())]).map_err(of_journal)?;
         }
         self.clear_gaps(&partial.file, &rule, &present, entry)?;
         lock(&self.partials).insert(number, partial.clone());
@@ -141,70 +144,4 @@ impl LocalDestination {
         }
         Ok(())
     }
-}
-
-/// The chunks of `recorded` whose bytes on the medium still have their digest, in order.
-fn sound_chunks(
-    file: &File,
-    rule: &Rule,
-    chunk_bytes: u64,
-    recorded: BTreeMap<u64, Digest>,
-) -> io::Result<Vec<(u64, Digest)>> {
-    let count = digest::chunk_count(rule.file_bytes, chunk_bytes);
-    let recorded: Vec<_> = recorded.into_iter().filter(|(chunk, _)| *chunk < count).collect();
-    let _ = file.advise(Advice::DontNeed, 0, 0);
-    let next = AtomicU64::new(0);
-    let check = || -> io::Result<Vec<(u64, Digest)>> {
-        let mut sound = Vec::new();
-        let mut buffer = vec![0; READ_BYTES.max(rule.segment_bytes as usize)];
-        while let Some((chunk, digest)) = recorded.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-            if digest_of_chunk(file, rule, chunk_bytes, *chunk, &mut buffer)? == Some(*digest) {
-                sound.push((*chunk, *digest));
-            }
-        }
-        Ok(sound)
-    };
-    let bytes = (recorded.len() as u64).saturating_mul(chunk_bytes);
-    let threads = if bytes > PARALLEL_BYTES { usage::cores().min(THREADS_MAX) } else { 1 };
-    let mut sound = std::thread::scope(|scope| {
-        // Without them it only takes longer.
-        let another = || std::thread::Builder::new().name("digest".into()).spawn_scoped(scope, check);
-        let others: Vec<_> = (1..threads).filter_map(|_| another().ok()).collect();
-        let mut sound = check()?;
-        for other in others {
-            sound.extend(other.join().map_err(|_| io::Error::other("a thread that digests broke"))??);
-        }
-        Ok::<_, io::Error>(sound)
-    })?;
-    sound.sort_unstable_by_key(|(chunk, _)| *chunk);
-    Ok(sound)
-}
-
-/// `None` if the file is shorter than it must be.
-fn digest_of_chunk(
-    file: &File,
-    rule: &Rule,
-    chunk_bytes: u64,
-    chunk: u64,
-    buffer: &mut [u8],
-) -> io::Result<Option<Digest>> {
-    let start = chunk * chunk_bytes;
-    let length = digest::chunk_length(chunk, rule.file_bytes, chunk_bytes);
-    let mut digests = Vec::new();
-    let mut at = start;
-    while at < start + length || digests.is_empty() {
-        let wanted = (start + length - at).min(rule.segment_bytes);
-        let is_hole = wanted > 0 && file.next_data(at)?.is_none_or(|data| data >= at + wanted);
-        let digest = if is_hole {
-            rule.zeros(at, wanted)
-        } else {
-            let bytes = &mut buffer[..wanted as usize];
-            let read = file.read_at(bytes, at)?;
-            rule.segment(at, &bytes[..read])
-        };
-        let Some(digest) = digest else { return Ok(None) };
-        digests.push(digest);
-        at += wanted;
-    }
-    Ok(Some(digest::join(&digests, length == rule.file_bytes)))
 }
