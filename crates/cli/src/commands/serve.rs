@@ -3,7 +3,7 @@
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
 use crate::{identity, out, units};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 use thalweg_cli::args::slots::SlotRate;
@@ -14,8 +14,10 @@ use thalweg_mover::run::client::LinkSettings;
 use thalweg_service::accept;
 use thalweg_service::export::{Export, Exports};
 use thalweg_service::host::{Host, HostLimits};
+use thalweg_sys::{Dir, File};
 use thalweg_wire::limits;
 use thalweg_wire::message::Part;
+use thalweg_wire::path::Escaped;
 
 /// Serves until SIGTERM or SIGINT.
 ///
@@ -24,6 +26,7 @@ use thalweg_wire::message::Part;
 pub fn serve(args: &ServeArgs) -> Result<Exit> {
     super::copy::bound_memory(args.memory);
     let state = identity::state_directory(args.state.as_deref())?;
+    let _own = take_state(&state)?;
     let exports = args.export.iter().map(|text| text.parse()).collect::<Result<Vec<Export>>>()?;
     let slots_bits_per_s = args.slots.map(|rate| slot_rate(rate, &exports)).transpose()?;
     let settle = slots_bits_per_s.map_or(Duration::ZERO, |_| slowest_settling(&exports));
@@ -65,6 +68,29 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     listening.stop();
     Ok(Exit::Done)
 }
+
+/// The state directory belongs to one daemon as long as this is held: two would be one server, with one key, in two places,
+/// each with its own view of who may do what.
+fn take_state(state: &Path) -> Result<File> {
+    let of_io = |error: std::io::Error| {
+        let mut failure = failure::of_io(TAKE_STATE, &error);
+        failure.cause = format!("`{}`: {}", shown(state), failure.cause);
+        failure
+    };
+    let lock = Dir::open(state).and_then(|state| state.lock(LOCK)).map_err(of_io)?;
+    lock.ok_or_else(|| {
+        let cause = format!("another `thalweg serve` has `{}`", shown(state));
+        Failure::new(FailureKind::Busy, TAKE_STATE, cause)
+    })
+}
+
+fn shown(path: &Path) -> String {
+    Escaped(path.as_os_str().as_encoded_bytes()).to_string()
+}
+
+const TAKE_STATE: &str = "take the state directory";
+/// In the state directory; locked by the kernel, so that a daemon that was killed leaves none behind.
+const LOCK: &[u8] = b"serve.lock";
 
 /// What is given away in slots, in bits a second.
 fn slot_rate(rate: SlotRate, exports: &[Export]) -> Result<u64> {
