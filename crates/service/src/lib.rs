@@ -18,5 +18,8 @@ pub mod published;
 
 mod answer;
 
+/// Who started the daemon is told how it is.
+pub mod manager;
+
 /// Who may send when.
 pub mod slots;

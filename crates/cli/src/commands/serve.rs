@@ -3,6 +3,8 @@
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
 use crate::{identity, out, units};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use thalweg_mover::run::client::LinkSettings;
 use thalweg_service::accept;
 use thalweg_service::export::{Export, Exports};
 use thalweg_service::host::{Host, HostLimits};
+use thalweg_service::manager::Manager;
 use thalweg_sys::{Dir, File};
 use thalweg_wire::limits;
 use thalweg_wire::message::Part;
@@ -47,6 +50,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let fingerprint = own.fingerprint();
     let host = Host::new(reload(&own)?, exports, Some(state.clone()), limits);
     let listening = accept::listen(host, &own, &trust, &args.listen)?;
+    // Before anybody is told that it listens: who ends it then has it end in order.
+    let ends = signals()?;
     let addresses: Vec<String> = match args.advertise.is_empty() {
         true => listening.addresses.iter().map(ToString::to_string).collect(),
         false => args.advertise.clone(),
@@ -56,7 +61,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
             Ticket { addresses: addresses.clone(), server: fingerprint, identity_pem: client.to_pem() };
         ticket.write(path)?;
     }
-    out::tell(&format!("listening at {}, fingerprint {fingerprint}", addresses.join(", ")));
+    let where_to = format!("listening at {}", addresses.join(", "));
+    out::tell(&format!("{where_to}, fingerprint {fingerprint}"));
     if let Some(bits) = slots_bits_per_s {
         out::tell(&format!(
             "slots of a way that carries {}; what arrives is durable {} later",
@@ -64,7 +70,14 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
             units::time(settle.as_secs_f64())
         ));
     }
-    wait_for_signal()?;
+    let manager = Manager::of_environment();
+    if let Some(manager) = &manager {
+        manager.ready(&where_to);
+    }
+    wait_for(ends)?;
+    if let Some(manager) = &manager {
+        manager.stopping("ending its sessions");
+    }
     listening.stop();
     Ok(Exit::Done)
 }
@@ -141,10 +154,12 @@ fn reload(identity: &Identity) -> Result<Identity> {
     Identity::from_pem(&identity.to_pem())
 }
 
-fn wait_for_signal() -> Result<()> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| failure::of_io("listen for signals", &error))?;
+/// Those that end it, from now on.
+fn signals() -> Result<Signals> {
+    Signals::new([SIGINT, SIGTERM]).map_err(|error| failure::of_io("listen for signals", &error))
+}
+
+fn wait_for(mut signals: Signals) -> Result<()> {
     let (told, hears) = mpsc::channel();
     std::thread::spawn(move || {
         let mut first = true;
