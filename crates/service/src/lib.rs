@@ -13,6 +13,8 @@ mod flows;
 
 mod frames;
 
+mod log;
+
 /// What `thalweg why` reads.
 pub mod published;
 
