@@ -349,3 +349,36 @@ fn a_state_directory_has_one_daemon_and_a_killed_one_keeps_no_other_out() {
         let _ = daemon.wait();
     }
 }
+
+#[test]
+fn the_exports_of_a_daemon_are_listed_with_their_rights() {
+    let scratch = Scratch::new();
+    for name in ["srv", "shut"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    let shut = format!("shut={}:ro", scratch.path("shut").display());
+    let daemon = scratch.daemon_with(&[("data", &scratch.path("srv"))], &["--export", &shut]);
+    let ticket = daemon.ticket.display().to_string();
+    let server = format!("tw://{}", daemon.address());
+    let listed = |words: &[&str]| scratch.ok(["ls", "--ticket", &ticket].iter().chain(words).copied());
+    let sorted = |text: String| -> Vec<String> {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(listed(&[&server])), ["data/", "shut/"]);
+    assert_eq!(sorted(listed(&["-l", &format!("{server}/")])), ["ro shut/", "rw data/"]);
+    let told: Vec<serde_json::Value> =
+        listed(&["--json", &server]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name: &str| told.iter().find(|line| line["name"] == name).expect("it is told");
+    assert_eq!((&of("data")["writable"], &of("shut")["writable"]), (&true.into(), &false.into()));
+    assert_eq!(of("data")["event"], "export");
+    // What is in all of them is not one list; and a place for files is in an export.
+    let refused = |words: &[&str]| {
+        let out = scratch.run([words, &["--ticket", &ticket, &server]].concat());
+        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    assert_eq!(refused(&["ls", "-R"]).0, Some(1));
+    let (code, said) = refused(&["cp", &ticket]);
+    assert!(code == Some(1) && said.contains("tw://host"), "{said}");
+}
