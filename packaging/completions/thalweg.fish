@@ -472,6 +472,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l stall-timeout 
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l memory -d 'Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l slots -d 'Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody\'s window is open' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l frames-memory -d 'Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to consumers (--window)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l log-format -d 'Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set' -r -f -a "text\t'Lines for people'
+json\t'An object of JSON on each line'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
 on\t'Wherever the kernel can'
 off\t'Never'"

@@ -5,10 +5,11 @@
 //! and whenever it has become several times as long as what it says, and put in place by a rename.
 
 use crate::machine::Record;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_sys::Dir;
 
 /// See the module.
 pub struct Journal {
@@ -17,7 +18,7 @@ pub struct Journal {
     /// Records in it, and how many it began with.
     records: usize,
     began_with: usize,
-    _lock: File,
+    _lock: thalweg_sys::File,
 }
 
 /// The first line.
@@ -36,15 +37,10 @@ impl Journal {
         use std::os::unix::fs::DirBuilderExt;
         let of_io = |error: std::io::Error| failure::of_io("open the journal", &error);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(of_io)?;
-        let lock = File::options().create(true).append(true).open(directory.join("lock")).map_err(of_io)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let cause = "the same directory is watched for the same destination already";
-                return Err(Failure::new(FailureKind::Busy, "watch", cause));
-            }
-            Err(TryLockError::Error(error)) => return Err(of_io(error)),
-        }
+        let Some(lock) = Dir::open(directory).and_then(|dir| dir.lock(b"lock")).map_err(of_io)? else {
+            let cause = "the same directory is watched for the same destination already";
+            return Err(Failure::new(FailureKind::Busy, "watch", cause));
+        };
         let path = directory.join("journal");
         let mut text = Vec::new();
         let mut file = crate::own_file().read(true).append(true).open(&path).map_err(of_io)?;

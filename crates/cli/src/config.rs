@@ -24,7 +24,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 42] = [
+pub const OPTIONS: [&str; 43] = [
     "advertise",
     "bind",
     "bootstrap",
@@ -46,6 +46,7 @@ pub const OPTIONS: [&str; 42] = [
     "ionice",
     "ktls",
     "listen",
+    "log-format",
     "max-delete",
     "memory",
     "nice",

@@ -22,6 +22,7 @@ mod comparison;
 
 mod drawing;
 
+use args::serve::LogFormat;
 use clap::FromArgMatches;
 use std::ffi::OsString;
 use thalweg_cli::{args, config, exit, place, units};
@@ -52,7 +53,7 @@ fn main() -> std::process::ExitCode {
             return if is_usage { exit::Exit::Usage.into() } else { exit::Exit::Done.into() };
         }
     };
-    start_log();
+    start_log(args.command.log_format());
     if args.command.makes_copies() {
         prepare_process();
     }
@@ -79,13 +80,17 @@ fn failed(failure: &Failure, json: bool) -> std::process::ExitCode {
     exit.into()
 }
 
-/// Log lines go to stderr when `THALWEG_LOG` asks for them (`info`, `thalweg_mover=debug`, ...).
-fn start_log() {
+/// Log lines go to stderr when `THALWEG_LOG` asks for them (`info`, `thalweg_mover=debug`, ...) or a form was asked for.
+fn start_log(form: Option<LogFormat>) {
     use tracing_subscriber::EnvFilter;
-    if let Ok(filter) = EnvFilter::try_from_env("THALWEG_LOG") {
-        // Colours are for people: a journal keeps what it is given.
-        let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
-        let _ = log.with_writer(std::io::stderr).try_init();
-    }
+    let asked = EnvFilter::try_from_env("THALWEG_LOG").ok();
+    let Some(filter) = asked.or_else(|| form.map(|_| EnvFilter::new("info"))) else { return };
+    // Colours are for people: a journal keeps what it is given.
+    let colours = form != Some(LogFormat::Json) && std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
+    let _ = match form {
+        Some(LogFormat::Json) => log.json().flatten_event(true).with_current_span(false).try_init(),
+        _ => log.try_init(),
+    };
 }

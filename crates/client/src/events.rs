@@ -78,7 +78,7 @@ pub fn error(failure: &Failure) -> Map<String, Value> {
 
 /// The class of a failure, in lower case.
 pub fn kind(failure: &Failure) -> String {
-    format!("{:?}", failure.kind).to_lowercase()
+    failure.kind.word()
 }
 
 /// What an entry is, in one word.

@@ -42,6 +42,9 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Busy, "take the hub's directory") => {
             "end the other `frames pull --hub`, or choose another directory: each hub has its own"
         }
+        (FailureKind::Busy, "take the state directory") => {
+            "end the other daemon, or give this one a state directory of its own: --state DIR"
+        }
         (FailureKind::Space, _) => {
             "make room (or make it writable), then run the same command again: it resumes"
         }
@@ -96,6 +99,7 @@ mod tests {
             ("open a channel", "--frames-memory"),
             ("open the spill log", "same directory"),
             ("take the hub's directory", "another directory"),
+            ("take the state directory", "--state DIR"),
             ("push a frame", "thalweg frames status"),
             ("finish", "thalweg frames status"),
             ("declare a set", "thalweg frames status"),

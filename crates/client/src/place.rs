@@ -297,6 +297,19 @@ fn simulated(text: &str) -> std::result::Result<ArraySpec, String> {
     Ok(spec)
 }
 
+/// The address of a daemon that is named alone, without an export: `tw://host[:port]`, with a slash behind it or without.
+pub fn daemon_alone(text: &OsStr) -> Option<String> {
+    let authority = text.as_bytes().strip_prefix(b"tw://")?;
+    let authority = authority.strip_suffix(b"/").unwrap_or(authority);
+    if authority.contains(&b'/') {
+        return None;
+    }
+    match daemon(&[authority, b"/any"].concat()) {
+        Ok(Named::Daemon { address, .. }) => Some(address),
+        _ => None,
+    }
+}
+
 fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
     let (authority, path) = match rest.iter().position(|&b| b == b'/') {
         Some(at) => (&rest[..at], &rest[at + 1..]),
@@ -320,7 +333,9 @@ fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
     };
     let export = std::str::from_utf8(export).map_err(|_| "the export is not text")?.to_owned();
     if export.is_empty() {
-        return Err("the export is missing: tw://host[:port]/export/path");
+        return Err(
+            "the export is missing: tw://host[:port]/export/path (`thalweg ls tw://host/` tells which there are)",
+        );
     }
     Ok(Named::Daemon { address, export, path, ticket: None })
 }

@@ -51,6 +51,23 @@ impl Reach {
         }
     }
 
+    /// The exports of the daemon at this address, and whether they may be written.
+    ///
+    /// # Errors
+    /// `Connection`, `Permission` if it cannot be reached.
+    pub fn exports(address: String, fars: &mut Fars) -> Result<Vec<(String, bool)>> {
+        let reached = fars.reach(&Whom::Daemon(address, None))?;
+        let client = reached.far.dial(LinkSettings::default(), event::nobody())?;
+        let mut all = Vec::new();
+        for reply in client.ask(Question::About)? {
+            match reply? {
+                Reply::About { exports, .. } => all.extend(exports),
+                _ => return Err(unexpected()),
+            }
+        }
+        Ok(all)
+    }
+
     /// Lists it; see [`survey::list`].
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The server's side of streams: what is still being made, received into exports or read from them.
 
-use crate::host::{Host, check_congestion, in_thread, path_of, wanted_path, watch};
+use crate::host::{Host, check_congestion, in_thread, path_of, totals_of, wanted_path, watch};
+use crate::log::{Done, Line};
 use crate::published::Served;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
 use thalweg_mover::endpoint::local::destination::DestinationPlace;
 use thalweg_mover::endpoint::local::flows::LocalFlows;
 use thalweg_mover::event;
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::Result;
 use thalweg_mover::run::agree;
 use thalweg_mover::run::flow::receiver::FlowReceive;
 use thalweg_mover::run::flow::sender::FlowSend;
@@ -17,7 +18,13 @@ use thalweg_mover::run::session::{Session, Transfer};
 use thalweg_wire::message::{FlowTerms, Open, SourceForm};
 
 impl Host {
-    pub(crate) fn receive_flows(&self, session: &Arc<Session>, open: Open, flow: FlowTerms) -> Result<()> {
+    pub(crate) fn receive_flows(
+        &self,
+        session: &Arc<Session>,
+        open: Open,
+        flow: FlowTerms,
+        line: &Line,
+    ) -> Result<()> {
         let destination = self.when_free(session, &open.terms.job_key, || {
             let place = self.exports.resolve(&open.places[0], true)?;
             let to = DestinationPlace { path: path_of(place.path), below: place.below };
@@ -27,7 +34,8 @@ impl Host {
         let run = FlowReceive::start(Arc::new(destination), open.terms, &flow, event::nobody())?;
         run.attach(open.transfer, session.outbox(), None);
         let host = self.strong()?;
-        self.receive(session, Transfer::ReceiveFlows(run.clone()), (told, false), run, move |run| {
+        let told = (told, false, line.clone());
+        self.receive(session, Transfer::ReceiveFlows(run.clone()), told, run, move |run| {
             if let Some((slots, took)) = host.slots.as_ref().zip(run.take_longest_round()) {
                 slots.note_settled(took, Instant::now());
             }
@@ -40,6 +48,7 @@ impl Host {
         session: &Arc<Session>,
         open: Open,
         flow: FlowTerms,
+        line: &Line,
     ) -> Result<SourceForm> {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
@@ -56,23 +65,20 @@ impl Host {
         session.add(open.transfer, Transfer::SendFlows(run.clone()))?;
         session.tune_streams(&wanted_path(session));
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
-        let reading = run.clone();
+        let (reading, line) = (run.clone(), line.clone());
         in_thread("transfer", move || {
             let _work = work;
             let seen = || (run.progress().settled, run.own_accounts(), run.peer_accounts());
             let ended = watch(told.as_ref(), &session, false, |time| run.wait(time), seen);
-            let result = match ended {
-                Some(ended) => agree::totals_of(ended).and_then(|totals| {
-                    agree::as_sender(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
-                }),
-                None => Err(Failure::new(FailureKind::Connection, "serve", "the session ended")),
-            };
-            match result {
-                Ok(agreed) => tracing::info!(root = %agreed.sender.statement.root, "sent"),
-                Err(failure) => {
-                    tracing::warn!(%failure, "stream failed");
-                    run.abort(failure);
-                }
+            let ended = totals_of(ended, &session).and_then(|totals| {
+                let signer = host.signer(&session);
+                let agreed = agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
+                Ok((totals, agreed.sender.statement.root))
+            });
+            let progress = run.progress();
+            line.end(&ended, Done::by_then(progress.settled, progress.marked_bytes));
+            if let Err(failure) = ended {
+                run.abort(failure);
             }
             session.remove(run.number());
         })?;

@@ -2,6 +2,7 @@
 
 use crate::export::Exports;
 use crate::host::{Host, check_congestion, in_thread};
+use crate::log::{Done, Line};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -26,14 +27,15 @@ const PRODUCER_PATIENCE: Duration = Duration::from_secs(30);
 const COMES_BACK: Duration = Duration::from_secs(5);
 
 impl Host {
-    pub(crate) fn open_frames(&self, session: &Arc<Session>, open: Open, frames: &FrameTerms) {
+    pub(crate) fn open_frames(&self, session: &Arc<Session>, open: Open, frames: &FrameTerms, line: &Line) {
         let number = open.transfer;
-        let attached = self.attach_frames(session, &open, frames);
+        let attached = self.attach_frames(session, &open, frames, line);
         let (instance, refused) = match &attached {
             Ok(attached) => (attached.instance(), None),
             Err(failure) => (0, Some(failure.clone())),
         };
-        if refused.is_some() {
+        if let Some(failure) = &refused {
+            line.tell(Done::default(), Err(failure));
             // What the client says to it now crossed our answer.
             session.remove(number);
         }
@@ -43,7 +45,13 @@ impl Host {
         }
     }
 
-    fn attach_frames(&self, session: &Arc<Session>, open: &Open, frames: &FrameTerms) -> Result<Attached> {
+    fn attach_frames(
+        &self,
+        session: &Arc<Session>,
+        open: &Open,
+        frames: &FrameTerms,
+        line: &Line,
+    ) -> Result<Attached> {
         let (is_producer, keep) = match &frames.role {
             FrameRole::Produce { .. } => (true, PRODUCER_PATIENCE),
             FrameRole::Consume(consume) => (false, Duration::from_millis(consume.keep_ms.into())),
@@ -84,7 +92,7 @@ impl Host {
         channel.begin();
         let (session, number) = (session.clone(), open.transfer);
         let link = attached.link();
-        let watched = attached.clone();
+        let (watched, line) = (attached.clone(), line.clone());
         let watches = in_thread("frames", move || {
             let is_here =
                 || !session.is_closed() && session.lost_since().is_none_or(|at| at.elapsed() <= keep);
@@ -99,14 +107,22 @@ impl Host {
             while is_awaited() && left.elapsed() < keep {
                 std::thread::sleep(LOOK_AGAIN);
             }
-            match is_awaited() {
+            let is_given_up = is_awaited();
+            match is_given_up {
                 true => watched.give_up(),
                 false => watched.forget(),
+            }
+            let done = Done { bytes: link.moved_bytes(), ..Done::default() };
+            match watched.failure().or_else(|| is_given_up.then(gone)) {
+                Some(failure) => line.tell(done, Err(&failure)),
+                None if watched.is_over() => line.tell(done, Ok(None)),
+                // It goes on by another link, which has a line of its own.
+                None => {}
             }
         });
         // Nobody would see it go, and its window would stay taken.
         watches.inspect_err(|_| attached.give_up())?;
-        tracing::info!(is_producer, "frames");
+        tracing::debug!(is_producer, "frames");
         Ok(attached)
     }
 
@@ -148,6 +164,10 @@ impl Host {
             )
         })
     }
+}
+
+fn gone() -> Failure {
+    Failure::new(FailureKind::Connection, "serve", "the client did not come back")
 }
 
 /// A channel's key, and where its log may be.

@@ -178,8 +178,10 @@ impl Served {
     }
 }
 
-fn shown(place: &Place) -> String {
-    let export = place.export.as_deref().map(|name| format!("{name}/")).unwrap_or_default();
+/// A place that a client named, inert.
+pub(crate) fn shown(place: &Place) -> String {
+    let export =
+        place.export.as_deref().map(|name| format!("{}/", Escaped(name.as_bytes()))).unwrap_or_default();
     format!("{export}{}", Escaped(&place.path))
 }
 

@@ -185,6 +185,16 @@ impl Dir {
         uninterrupted(|| rustix::fs::openat(&self.0, name, flags, bits(mode))).map(File::from_fd)
     }
 
+    /// Takes the lock of a file in it, which is made (mode 0600) if it is not there: `None` if somebody else has it. Never
+    /// waits. It goes with the handle, however its process ends ([`File::lock_exclusive`]); the file stays.
+    pub fn lock(&self, name: &[u8]) -> io::Result<Option<File>> {
+        let file = match self.create_new(name, 0o600) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.open_read_write(name),
+            other => other,
+        }?;
+        Ok(file.lock_exclusive()?.then_some(file))
+    }
+
     /// Makes a directory. Of `mode` the kernel takes 0o1777 (minus the umask); set the set-id bits
     /// afterwards.
     pub fn make_dir(&self, name: &[u8], mode: u32) -> io::Result<()> {

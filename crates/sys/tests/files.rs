@@ -216,6 +216,18 @@ fn one_open_file_holds_the_lock() {
 }
 
 #[test]
+fn the_lock_of_a_directory_is_one_s_own_for_as_long_as_it_is_held() {
+    let (scratch, dir, _) = scratch();
+    let held = dir.lock(b"lock").unwrap().expect("free");
+    assert!(dir.lock(b"lock").unwrap().is_none());
+    assert!(dir.lock(b"other").unwrap().is_some());
+    drop(held);
+    assert!(dir.lock(b"lock").unwrap().is_some(), "the file is there, and nobody has it");
+    std::os::unix::fs::symlink("elsewhere", scratch.path().join("link")).unwrap();
+    assert!(dir.lock(b"link").is_err() && !scratch.path().join("elsewhere").exists());
+}
+
+#[test]
 fn extents_cover_the_data_in_order() {
     let (_scratch, dir, file) = scratch();
     // Every other block, so that none can be joined with the next; more than one batch of them.

@@ -171,6 +171,14 @@ impl Command {
         )
     }
 
+    /// How a log is to be written, where that was said.
+    pub fn log_format(&self) -> Option<serve::LogFormat> {
+        match self {
+            Command::Serve(args) => args.log_format,
+            _ => None,
+        }
+    }
+
     /// Whether events are to be told as JSON.
     pub fn wants_json(&self) -> bool {
         match self {

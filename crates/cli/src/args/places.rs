@@ -21,7 +21,7 @@ pub struct AskArgs {
 /// Options of ls.
 #[derive(Debug, clap::Args)]
 pub struct LsArgs {
-    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH; tw://HOST[:PORT]/ alone has exports
     #[arg(value_name = "PLACE", default_value = ".")]
     pub place: OsString,
     /// With kind, mode, owner, bytes and time

@@ -42,9 +42,22 @@ pub struct ServeArgs {
     /// consumers (--window)
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
     pub frames_memory: u64,
+    /// Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as
+    /// THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub log_format: Option<LogFormat>,
     /// For clients that ask for TLS records.
     #[command(flatten)]
     pub tls: TlsArgs,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    Text,
+    /// An object of JSON on each line
+    Json,
 }
 
 /// Options of mover. Nothing secret is among them.

@@ -2,7 +2,7 @@
 
 use crate::args::places::{CatArgs, DuArgs, LsArgs, RmArgs};
 use crate::exit::Exit;
-use crate::place::Places;
+use crate::place::{Places, daemon_alone};
 use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::collections::HashSet;
@@ -11,13 +11,16 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, Kind};
 
-/// `thalweg ls`.
+/// `thalweg ls`. A daemon alone has exports.
 ///
 /// # Errors
 /// When the place cannot be listed at all.
 pub fn ls(args: &LsArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
     let mut fars = reach::fars(&args.ask, places);
+    if let Some(address) = daemon_alone(&args.place) {
+        return exports(args, Reach::exports(address, &mut fars)?);
+    }
     let reach = Reach::open(&args.place, &mut fars)?;
     let listed = reach.list(args.recursive, &mut |found| {
         let entry = match found {
@@ -37,6 +40,24 @@ pub fn ls(args: &LsArgs, places: &Places) -> Result<Exit> {
         }
     });
     troubles.end(listed)
+}
+
+fn exports(args: &LsArgs, exports: Vec<(String, bool)>) -> Result<Exit> {
+    if args.recursive {
+        let cause = "a daemon alone lists its exports: name one of them for what is in it";
+        return Err(Failure::new(FailureKind::Usage, "list", cause));
+    }
+    let told = exports.into_iter().try_for_each(|(name, writable)| {
+        let shown = Escaped(name.as_bytes());
+        match (args.ask.json, args.long) {
+            (true, _) => json::line(
+                &serde_json::json!({"event": "export", "name": shown.to_string(), "writable": writable}),
+            ),
+            (false, true) => out::line(&format!("{} {shown}/", if writable { "rw" } else { "ro" })),
+            (false, false) => out::line(&format!("{shown}/")),
+        }
+    });
+    printed(told, Exit::Done)
 }
 
 /// `thalweg du`.

@@ -3,7 +3,9 @@
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
 use crate::{identity, out, units};
-use std::path::PathBuf;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 use thalweg_cli::args::slots::SlotRate;
@@ -14,8 +16,11 @@ use thalweg_mover::run::client::LinkSettings;
 use thalweg_service::accept;
 use thalweg_service::export::{Export, Exports};
 use thalweg_service::host::{Host, HostLimits};
+use thalweg_service::manager::Manager;
+use thalweg_sys::{Dir, File};
 use thalweg_wire::limits;
 use thalweg_wire::message::Part;
+use thalweg_wire::path::Escaped;
 
 /// Serves until SIGTERM or SIGINT.
 ///
@@ -24,6 +29,7 @@ use thalweg_wire::message::Part;
 pub fn serve(args: &ServeArgs) -> Result<Exit> {
     super::copy::bound_memory(args.memory);
     let state = identity::state_directory(args.state.as_deref())?;
+    let _own = take_state(&state)?;
     let exports = args.export.iter().map(|text| text.parse()).collect::<Result<Vec<Export>>>()?;
     let slots_bits_per_s = args.slots.map(|rate| slot_rate(rate, &exports)).transpose()?;
     let settle = slots_bits_per_s.map_or(Duration::ZERO, |_| slowest_settling(&exports));
@@ -44,6 +50,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let fingerprint = own.fingerprint();
     let host = Host::new(reload(&own)?, exports, Some(state.clone()), limits);
     let listening = accept::listen(host, &own, &trust, &args.listen)?;
+    // Before anybody is told that it listens: who ends it then has it end in order.
+    let ends = signals()?;
     let addresses: Vec<String> = match args.advertise.is_empty() {
         true => listening.addresses.iter().map(ToString::to_string).collect(),
         false => args.advertise.clone(),
@@ -53,7 +61,8 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
             Ticket { addresses: addresses.clone(), server: fingerprint, identity_pem: client.to_pem() };
         ticket.write(path)?;
     }
-    out::tell(&format!("listening at {}, fingerprint {fingerprint}", addresses.join(", ")));
+    let where_to = format!("listening at {}", addresses.join(", "));
+    out::tell(&format!("{where_to}, fingerprint {fingerprint}"));
     if let Some(bits) = slots_bits_per_s {
         out::tell(&format!(
             "slots of a way that carries {}; what arrives is durable {} later",
@@ -61,10 +70,40 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
             units::time(settle.as_secs_f64())
         ));
     }
-    wait_for_signal()?;
+    let manager = Manager::of_environment();
+    if let Some(manager) = &manager {
+        manager.ready(&where_to);
+    }
+    wait_for(ends)?;
+    if let Some(manager) = &manager {
+        manager.stopping("ending its sessions");
+    }
     listening.stop();
     Ok(Exit::Done)
 }
+
+/// The state directory belongs to one daemon as long as this is held: two would be one server, with one key, in two places,
+/// each with its own view of who may do what.
+fn take_state(state: &Path) -> Result<File> {
+    let of_io = |error: std::io::Error| {
+        let mut failure = failure::of_io(TAKE_STATE, &error);
+        failure.cause = format!("`{}`: {}", shown(state), failure.cause);
+        failure
+    };
+    let lock = Dir::open(state).and_then(|state| state.lock(LOCK)).map_err(of_io)?;
+    lock.ok_or_else(|| {
+        let cause = format!("another `thalweg serve` has `{}`", shown(state));
+        Failure::new(FailureKind::Busy, TAKE_STATE, cause)
+    })
+}
+
+fn shown(path: &Path) -> String {
+    Escaped(path.as_os_str().as_encoded_bytes()).to_string()
+}
+
+const TAKE_STATE: &str = "take the state directory";
+/// In the state directory; locked by the kernel, so that a daemon that was killed leaves none behind.
+const LOCK: &[u8] = b"serve.lock";
 
 /// What is given away in slots, in bits a second.
 fn slot_rate(rate: SlotRate, exports: &[Export]) -> Result<u64> {
@@ -115,10 +154,12 @@ fn reload(identity: &Identity) -> Result<Identity> {
     Identity::from_pem(&identity.to_pem())
 }
 
-fn wait_for_signal() -> Result<()> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| failure::of_io("listen for signals", &error))?;
+/// Those that end it, from now on.
+fn signals() -> Result<Signals> {
+    Signals::new([SIGINT, SIGTERM]).map_err(|error| failure::of_io("listen for signals", &error))
+}
+
+fn wait_for(mut signals: Signals) -> Result<()> {
     let (told, hears) = mpsc::channel();
     std::thread::spawn(move || {
         let mut first = true;

@@ -183,7 +183,7 @@ fn progress(subject: &Subject, state: State) -> String {
     let evidence = &subject.evidence;
     let seconds = evidence.elapsed_nanos as f64 / 1e9;
     let rate = units::rate(evidence.bytes, seconds);
-    format!("{}: {} in {seconds:.1} s, {rate}", word(state), units::size(evidence.bytes))
+    format!("{}: {} transferred in {seconds:.1} s, {rate}", word(state), units::size(evidence.bytes))
 }
 
 fn word(state: State) -> &'static str {

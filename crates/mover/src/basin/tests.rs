@@ -475,3 +475,91 @@ fn a_producer_that_takes_its_time() {
     evidence.is_flow = false;
     assert_ne!(judge(&evidence).map(|verdict| verdict.narrowest.cause), Some(Cause::Producer));
 }
+
+/// 1 GB in 10 s: what stands beside a rate is the share of the time in which it was reached, so that each makes up the
+/// transfer's own rate, and the gain is what the shares say, not what the two rates would say.
+#[test]
+fn rates_stand_with_their_shares_and_the_gain_is_one_of_time() {
+    let mut evidence = evidence();
+    evidence.rate_bytes_per_s = Some(105_000_000);
+    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    works(&mut evidence.receiver, Stage::Write, 6_250, 1_000);
+    let said = verdict(&evidence).sentence;
+    let words = "the rate limit: 840 Mbit/s, as asked (95 % busy); without it the transfer would take no less than 31 % of \
+                 its time (at most 3.2 times as fast); next is write at the destination, at 2.56 Gbit/s (31 % busy). To turn: --bwlimit.";
+    assert_eq!(said, words);
+    // What was seen of the path says how much of it is certain.
+    evidence.sender.streams[0].delivery_bytes_per_s_max = 200_000_000;
+    let said = verdict(&evidence).sentence;
+    assert!(
+        said.contains("; without it the transfer would take 50 % of its time (2.0 times as fast); "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_gain_is_told_with_what_is_certain_of_it() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Read, 19_000, 400);
+    works(&mut evidence.receiver, Stage::Write, 4_000, 4_000);
+    let told = |factor: f64, factor_low: Option<f64>| {
+        let verdict = Verdict { factor, factor_low, ..verdict(&evidence) };
+        let sentence = words::sentence(&evidence, &verdict);
+        sentence.split("; ").nth(1).expect("a gain").to_owned()
+    };
+    let all = "without it the transfer would take";
+    assert_eq!(told(3.1, None), format!("{all} 32 % of its time (3.1 times as fast)"));
+    assert_eq!(
+        told(3.1, Some(1.0)),
+        format!("{all} no less than 32 % of its time (at most 3.1 times as fast)")
+    );
+    assert_eq!(told(3.1, Some(2.0)), format!("{all} 32 to 50 % of its time (2.0 to 3.1 times as fast)"));
+    assert_eq!(told(20.0, None), format!("{all} 5 % of its time (20 times as fast)"));
+    assert_eq!(told(1.0, None), format!("{all} as long"));
+}
+
+#[test]
+fn what_is_not_busy_all_the_time_is_not_said_to_be_used_up() {
+    let said_of = |busy_s: u64| {
+        let mut evidence = evidence();
+        for side in [&mut evidence.sender, &mut evidence.receiver] {
+            side.process.host = 7;
+            side.process.cores_milli = 1000;
+            side.process.user_nanos = busy_s * 500_000_000;
+        }
+        let said = verdict(&evidence);
+        assert_eq!(said.narrowest.cause, Cause::Cpu, "{}", said.sentence);
+        said.sentence
+    };
+    assert!(said_of(10).starts_with("the CPU of this machine: it is used up at 800 Mbit/s (100 % busy)"));
+    let said = said_of(8);
+    assert!(
+        said.starts_with("the CPU of this machine: it would be enough for 1.00 Gbit/s (80 % busy)"),
+        "{said}"
+    );
+
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Digest, 12_000, 12_000);
+    let said = verdict(&evidence).sentence;
+    assert!(
+        said.starts_with("digest at the source: it computes, enough for 1.33 Gbit/s (60 % busy)"),
+        "{said}"
+    );
+    works(&mut evidence.sender, Stage::Digest, 19_000, 19_000);
+    let said = verdict(&evidence).sentence;
+    assert!(
+        said.starts_with("digest at the source: it computes all the time, for 842 Mbit/s (95 % busy)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_link_that_is_waited_for_some_of_the_time_is_not_said_to_be_full() {
+    let mut evidence = evidence();
+    waits_for_the_path(&mut evidence);
+    assert!(verdict(&evidence).sentence.contains("the link is full at 800 Mbit/s (100 % busy)"));
+    row(&mut evidence.sender, Stage::Send).output_nanos = 12_000_000_000;
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.busy_nanos = 6_000_000_000);
+    let said = verdict(&evidence).sentence;
+    assert!(said.contains("the link carries 1.33 Gbit/s while it is waited for (60 % busy)"), "{said}");
+}

@@ -7,19 +7,53 @@ use std::net::IpAddr;
 /// Entries smaller than this on average are told in entries a second.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// One sentence: the narrowest with its rate, the factor and the next, the knob.
+/// From this share of the time on a stage is said to have no time left.
+const FULL: f64 = 0.9;
+
+/// One sentence: the narrowest with its rate, what would be gained without it, the next with its rate, the knob.
+///
+/// A rate is what a stage lets through while it is busy, so it stands with the share of the time in which it was; the
+/// gain is one of the whole transfer's time, and not the ratio of the two rates.
 pub(super) fn sentence(evidence: &Evidence, verdict: &Verdict) -> String {
     let narrowest = &verdict.narrowest;
-    let mut text = format!("{}: {}", subject(narrowest), reason(evidence, narrowest));
+    let mut text = format!("{}: {} ({})", subject(narrowest), reason(evidence, narrowest), share(narrowest));
     if let Some(next) = &verdict.next {
-        let factor = match verdict.factor_low {
-            Some(low) if low < 1.05 => format!("at most {} x wider", ratio(verdict.factor)),
-            Some(low) => format!("{} to {} x wider", ratio(low), ratio(verdict.factor)),
-            None => format!("{} x wider", ratio(verdict.factor)),
-        };
-        text.push_str(&format!("; next is {} at {}, {factor}", subject(next), through(evidence, next)));
+        let rate = through(evidence, next);
+        text.push_str(&format!(
+            "; {}; next is {}, at {rate} ({})",
+            gain(verdict),
+            subject(next),
+            share(next)
+        ));
     }
     format!("{text}. {}", verdict.knob)
+}
+
+/// How busy it was, as in the last line of a copy.
+fn share(narrow: &Narrow) -> String {
+    format!("{:.0} % busy", narrow.busy * 100.0)
+}
+
+/// What the whole transfer would gain if the narrowest were as wide as the next.
+fn gain(verdict: &Verdict) -> String {
+    let part = |factor: f64| format!("{:.0}", 100.0 / factor);
+    let times = |factor: f64| if factor >= 9.95 { format!("{factor:.0}") } else { format!("{factor:.1}") };
+    let most = verdict.factor;
+    let gained = match verdict.factor_low {
+        _ if most < 1.05 => return "without it the transfer would take as long".to_owned(),
+        Some(low) if low < 1.05 => {
+            format!("no less than {} % of its time (at most {} times as fast)", part(most), times(most))
+        }
+        Some(low) => format!(
+            "{} to {} % of its time ({} to {} times as fast)",
+            part(most),
+            part(low),
+            times(low),
+            times(most)
+        ),
+        None => format!("{} % of its time ({} times as fast)", part(most), times(most)),
+    };
+    format!("without it the transfer would take {gained}")
 }
 
 /// A stage with its place, as a subject.
@@ -46,13 +80,18 @@ fn at(place: Place) -> &'static str {
 
 fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
     let rate = through(evidence, narrow);
+    let is_full = narrow.busy >= FULL;
     match narrow.cause {
         Cause::Scan => format!("listing the source gives {rate}"),
         Cause::Producer => format!("nothing more is there to read: what makes the data gives {rate}"),
         Cause::SourceDisk => format!("its disk gives {rate}"),
         Cause::SmallFilesRead => format!("opening small files gives {rate}"),
-        Cause::SourceCpu | Cause::DestinationCpu => format!("it computes all the time, for {rate}"),
-        Cause::Cpu => format!("it is used up at {rate}"),
+        Cause::SourceCpu | Cause::DestinationCpu if is_full => {
+            format!("it computes all the time, for {rate}")
+        }
+        Cause::SourceCpu | Cause::DestinationCpu => format!("it computes, enough for {rate}"),
+        Cause::Cpu if is_full => format!("it is used up at {rate}"),
+        Cause::Cpu => format!("it would be enough for {rate}"),
         Cause::CpuQuota => {
             let side = if narrow.place == Place::Destination { &evidence.receiver } else { &evidence.sender };
             let quota = f64::from(side.process.quota_milli.unwrap_or(0)) / 1e3;
@@ -60,7 +99,8 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
         }
         Cause::RateLimit => format!("{rate}, as asked"),
         Cause::Link if evidence.yields => format!("others leave {rate} of the link"),
-        Cause::Link => format!("the link is full at {rate}"),
+        Cause::Link if is_full => format!("the link is full at {rate}"),
+        Cause::Link => format!("the link carries {rate} while it is waited for"),
         Cause::Window => format!(
             "the receive window of {} limits each of {} to {} at {:.1} ms",
             size(window_bytes(evidence)),

@@ -27,7 +27,7 @@ use rustls::{
 };
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -192,6 +192,12 @@ impl Connection {
     /// Fingerprint of the certificate that the peer has proved to own.
     pub fn peer_fingerprint(&self) -> Fingerprint {
         self.peer
+    }
+
+    /// The peer's end of the socket, IPv4 as such; `None` for what is no internet socket.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        let address = self.socket.peer_addr().ok()?;
+        Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 
     /// What a stream in TLS form is to be like, if this becomes one.

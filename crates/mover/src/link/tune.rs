@@ -3,6 +3,7 @@
 //!
 //! All of it is advice: what the kernel or the kind of socket refuses is left as it was, and the stream works.
 
+use crate::plan::NEAR_RTT;
 use std::os::fd::AsFd;
 use std::time::Duration;
 use thalweg_sys::socket::{self, BufferLimits};
@@ -48,9 +49,6 @@ pub fn mark(fd: impl AsFd, dscp: Option<u8>) {
         let _ = socket::set_dscp(fd, dscp);
     }
 }
-
-/// Round trips below this are within one machine or one room.
-pub const NEAR_RTT: Duration = Duration::from_millis(1);
 
 /// Sets the socket options of a data stream, for sending and receiving alike; may be called again when more is known.
 ///

@@ -24,6 +24,9 @@ mod dial;
 
 mod keeper;
 
+/// Whether a link is worth keeping.
+mod pulse;
+
 mod answers;
 
 pub use answers::Answers;

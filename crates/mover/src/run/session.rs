@@ -18,6 +18,7 @@ use crate::run::frames::FramesLink;
 use crate::run::party::Party;
 use crate::run::sender::SendRun;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -117,6 +118,8 @@ struct State {
     failed: Option<Failure>,
     lost_at: Option<Instant>,
     heard_at: Option<Instant>,
+    /// Where the link that stands, or stood last, comes from or goes to.
+    peer_address: Option<SocketAddr>,
     peer: Heartbeat,
     accounts_at: Option<Instant>,
     /// What each stream's kernel said at the last sample.
@@ -184,6 +187,7 @@ impl Session {
             state.epoch += 1;
             state.epoch
         };
+        let peer_address = connection.peer_address();
         let (heard, ended, told) = (self.this.clone(), self.this.clone(), self.this.clone());
         self.links.fetch_add(1, Ordering::AcqRel);
         let handle = ControlChannel::spawn(
@@ -211,6 +215,7 @@ impl Session {
             let streams = std::mem::take(&mut state.streams);
             state.failed = None;
             state.heard_at = Some(Instant::now());
+            state.peer_address = peer_address;
             let lost = state.lost_at.take();
             let transfers: Vec<Transfer> = state.transfers.values().cloned().collect();
             (old, streams, transfers, lost)
@@ -383,6 +388,11 @@ impl Session {
     /// Since when there is no link, if there is none.
     pub fn lost_since(&self) -> Option<Instant> {
         self.lock().lost_at
+    }
+
+    /// The peer's end of the link that stands, or stood last; `None` for what is no internet socket.
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.lock().peer_address
     }
 
     /// When the peer last said something. It does so about once a second.

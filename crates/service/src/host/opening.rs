@@ -1,6 +1,7 @@
 //! Transfers of files as a server opens them, and sees them to their end.
 
 use super::{Host, in_thread, wanted_path};
+use crate::log::{Done, Line};
 use crate::published::Served;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -23,7 +24,7 @@ use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::{Session, Transfer, check_memory};
 use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::account::SideAccounts;
-use thalweg_wire::message::{Direction, Heartbeat, Message, Open, Opened, SourceForm, Trial};
+use thalweg_wire::message::{Direction, Heartbeat, Message, Open, Opened, SourceForm, Totals, Trial};
 
 /// A client that said nothing for three heartbeats and is said to have begun anew is gone.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -38,23 +39,27 @@ impl Host {
     pub(super) fn open(&self, session: &Arc<Session>, open: Open) {
         let number = open.transfer;
         let form = open.source.clone();
+        let line = Line::begin(session, &open);
         let instance = self.instances.fetch_add(1, Ordering::Relaxed);
         // Before anything is made at the place.
         let has_memory = check_memory(&open.terms);
         if let (Some(frames), Ok(())) = (open.frames.clone(), &has_memory) {
-            return self.open_frames(session, open, &frames);
+            return self.open_frames(session, open, &frames, &line);
         }
         let opened = has_memory.and_then(|()| match (open.direction, open.flow.clone()) {
-            (Direction::Push, None) => self.open_push(session, open).map(|()| form.clone()),
-            (Direction::Pull, None) => self.open_pull(session, open),
-            (Direction::Push, Some(flow)) => self.receive_flows(session, open, flow).map(|()| form.clone()),
-            (Direction::Pull, Some(flow)) => self.send_flows(session, open, flow),
+            (Direction::Push, None) => self.open_push(session, open, &line).map(|()| form.clone()),
+            (Direction::Pull, None) => self.open_pull(session, open, &line),
+            (Direction::Push, Some(flow)) => {
+                self.receive_flows(session, open, flow, &line).map(|()| form.clone())
+            }
+            (Direction::Pull, Some(flow)) => self.send_flows(session, open, flow, &line),
         });
         let (source, refused) = match opened {
             Ok(source) => (source, None),
             Err(failure) => {
                 // What the client says to it now crossed our answer.
                 session.remove(number);
+                line.tell(Done::default(), Err(&failure));
                 (form, Some(failure))
             }
         };
@@ -74,7 +79,7 @@ impl Host {
         }
     }
 
-    fn open_push(&self, session: &Arc<Session>, open: Open) -> Result<()> {
+    fn open_push(&self, session: &Arc<Session>, open: Open, line: &Line) -> Result<()> {
         let is_trial = open.trial.is_some();
         let destination: Arc<dyn Destination> = match open.trial {
             None => Arc::new(self.open_destination(session, &open)?),
@@ -100,7 +105,8 @@ impl Host {
             event::nobody(),
         )
         .map_err(|error| failure::of_io("start", &error))?;
-        self.receive(session, Transfer::Receive(run.clone()), (told, is_trial), run, |run| run.progress())
+        let told = (told, is_trial, line.clone());
+        self.receive(session, Transfer::Receive(run.clone()), told, run, |run| run.progress())
     }
 
     fn open_destination(&self, session: &Arc<Session>, open: &Open) -> Result<LocalDestination> {
@@ -159,7 +165,7 @@ impl Host {
         })
     }
 
-    fn open_pull(&self, session: &Arc<Session>, open: Open) -> Result<SourceForm> {
+    fn open_pull(&self, session: &Arc<Session>, open: Open, line: &Line) -> Result<SourceForm> {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
@@ -205,17 +211,18 @@ impl Host {
         session.add(open.transfer, Transfer::Send(run.clone()))?;
         session.tune_streams(&wanted_path(session));
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
+        let line = line.clone();
         in_thread("transfer", move || {
             let _work = work;
             let seen = || (run.progress().entries_settled, run.own_accounts(), run.peer_accounts());
-            if let Some(ended) = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen) {
-                match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_sender(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
-                }) {
-                    Ok(agreed) => tracing::info!(root = %agreed.sender.statement.root, "sent"),
-                    Err(failure) => tracing::warn!(%failure, "transfer failed"),
-                }
-            }
+            let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
+            let ended = totals_of(ended, &session).and_then(|totals| {
+                let signer = host.signer(&session);
+                let agreed = agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
+                Ok((totals, agreed.sender.statement.root))
+            });
+            let progress = run.progress();
+            line.end(&ended, Done::by_then(progress.entries_settled, progress.bytes_verified));
             session.remove(run.number());
         })?;
         Ok(form)
@@ -226,7 +233,7 @@ impl Host {
         &self,
         session: &Arc<Session>,
         transfer: Transfer,
-        (told, is_trial): (Option<Served>, bool),
+        (told, is_trial, line): (Option<Served>, bool, Line),
         run: Arc<R>,
         progress: impl Fn(&R) -> Heartbeat + Send + 'static,
     ) -> Result<()> {
@@ -239,14 +246,14 @@ impl Host {
         in_thread("transfer", move || {
             let _work = work;
             let seen = || (progress(&run).settled_entries, run.peer_accounts(), run.own_accounts());
-            if let Some(ended) = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen) {
-                match agree::totals_of(ended).and_then(|totals| {
-                    agree::as_receiver(&*run, &host.signer(&session), totals, agree::STATEMENT_TIMEOUT)
-                }) {
-                    Ok(agreed) => tracing::info!(root = %agreed.receiver.statement.root, "received"),
-                    Err(failure) => tracing::warn!(%failure, "transfer failed"),
-                }
-            }
+            let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
+            let ended = totals_of(ended, &session).and_then(|totals| {
+                let signer = host.signer(&session);
+                let agreed = agree::as_receiver(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
+                Ok((totals, agreed.receiver.statement.root))
+            });
+            let progress = progress(&run);
+            line.end(&ended, Done::by_then(progress.settled_entries, progress.verified_bytes));
             run.close();
             session.remove(run.number());
         })
@@ -270,6 +277,15 @@ fn is_silent(session: &Session) -> bool {
 
 pub(crate) fn path_of(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// What a transfer did that [`watch`] saw to its end.
+pub(crate) fn totals_of(ended: Option<Ended>, session: &Session) -> Result<Totals> {
+    let lost = || Failure::new(FailureKind::Connection, "serve", "the session ended");
+    match ended {
+        Some(ended) => agree::totals_of(ended),
+        None => Err(session.failure().unwrap_or_else(lost)),
+    }
 }
 
 /// Waits until a transfer has ended, or its session, and tells meanwhile what is `seen`: entries settled, and where the

@@ -38,6 +38,13 @@ pub enum FailureKind {
     Internal,
 }
 
+impl FailureKind {
+    /// In one word, as events and logs have it: `notfound`.
+    pub fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
 /// A failure as it travels: enough for a person to act on, nothing that is not theirs to know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {

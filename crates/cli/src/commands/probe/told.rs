@@ -151,7 +151,7 @@ fn sentence(finding: &Finding) -> String {
         .and_then(|row| row.capacity_bits_per_s())
         .map_or(String::new(), |bits| format!(" at {}", drawing::rate(bits / 8.0)));
     let gain = match finding.factor {
-        Some(factor) => format!("; without it the way is {factor:.1} x as fast"),
+        Some(factor) => format!("; without it the way is {factor:.1} times as fast"),
         None => String::new(),
     };
     let by = match finding.decided_by {

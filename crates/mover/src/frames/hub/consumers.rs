@@ -1,16 +1,20 @@
 //! Consumers of a channel: who they are, and what is handed to them next.
 
-use super::Channel;
-use super::log::{Disk, Held, Kind};
-use super::source::Over;
+use super::log::Held;
+use super::retired::Retired;
+use super::source::{Over, Source};
 use super::subscription::{Handed, Member, Subscription};
+use super::{Channel, next};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::{Window, cost_of};
 use crate::frames::spill::Location;
 use crate::frames::{JOIN, TAKE_NAME, protocol};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Consume, FrameFrom, FramePolicy, FramesMessage, Item, LossReason, LostRange};
+use thalweg_wire::message::{
+    Consume, FrameFrom, FramePolicy, FramesMessage, Item, LossReason, LostRange, ProducerId,
+};
 
 /// What tells one consumer, or one group, from the others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -328,131 +332,43 @@ impl Channel {
     /// Fills the lane of a consumer, as far as its window goes.
     fn hand_out(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let is_over = self.is_over(key);
-        let Channel { subscriptions, log, sources, files, retired, .. } = self;
-        let Some(one) = subscriptions.get_mut(key) else { return };
+        let Some(begun) = self.subscriptions.get(key).map(|one| one.cursor) else { return };
+        while self.fill(link, key, who, is_over) {}
+        if self.subscriptions.get(key).is_some_and(|one| one.cursor != begun) {
+            self.trim();
+        }
+    }
+
+    /// Hands out what there is and has room. True: that brought forth more.
+    fn fill(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16], is_over: bool) -> bool {
+        let Channel { subscriptions, log, sources, files, retired, actions, .. } = self;
+        let Some(one) = subscriptions.get_mut(key) else { return false };
         one.report_sets();
-        let others: usize =
-            one.members.iter().filter(|(other, _)| *other != who).map(|(_, member)| member.owed()).sum();
-        let Some(mut member) = one.members.remove(who) else { return };
+        let Some(mut member) = one.members.remove(who) else { return false };
         if member.link != Some(link) || member.lane.epoch().is_none() || member.ended {
             one.members.insert(*who, member);
-            return;
+            return false;
         }
-        let begun = one.cursor;
-        loop {
-            if let Some(item) = one.report_from(member.report) {
-                let bytes = cost_of(&item);
-                if !member.lane.has_room(bytes) {
-                    break;
-                }
-                member.lane.push(Handed::Note(item), bytes);
-                member.report += 1;
-                continue;
-            }
-            if let Some(item) = one.pending.front() {
-                if !member.lane.has_room(cost_of(item)) {
-                    break;
-                }
-                let bytes = cost_of(item);
-                if let Some(item) = one.pending.pop_front() {
-                    member.lane.push(Handed::Note(item), bytes);
-                }
-                continue;
-            }
-            if let Some(entry) = one.returned.first_entry() {
-                let bytes = match entry.get() {
-                    Handed::Frame(_, held) => held.cost(),
-                    Handed::OnDisk { cost, .. } => *cost,
-                    Handed::Note(item) => cost_of(item),
-                };
-                if !member.lane.has_room(bytes) {
-                    break;
-                }
-                member.lane.push(entry.remove(), bytes);
-                continue;
-            }
-            let Some(slot) = log.get(one.cursor) else { break };
-            let Kind::Frame { producer, sequence, cost, set } = &slot.kind else {
-                if !one.pass(Some(slot), LossReason::Forgotten) && one.pending.is_empty() {
-                    // Reports wait for a member.
-                    break;
-                }
-                continue;
-            };
-            let expected = one.expected(producer);
-            if *sequence < expected {
-                one.cursor += 1;
-                continue;
-            }
-            let source = sources.get(&**producer);
-            if *sequence > expected {
-                // Below `first_here` another hub had it; else we did, and have it no more.
-                let restart = source.map_or(0, |source| source.first_here).clamp(expected, *sequence);
-                one.lose(producer, expected, restart, LossReason::HubRestart);
-                one.lose(producer, restart, *sequence, LossReason::Forgotten);
-                one.expect(producer, *sequence);
-                continue;
-            }
-            let is_superseded = one.policy == FramePolicy::LatestOnly
-                && source.is_some_and(|source| source.last_place > one.cursor);
-            if is_superseded {
-                one.pass(Some(slot), LossReason::Superseded);
-                continue;
-            }
-            let handed = match (&slot.held, slot.disk) {
-                (Some(held), _) => Handed::Frame(one.cursor, held.clone()),
-                (None, Disk::At(at)) => Handed::OnDisk {
-                    place: one.cursor,
-                    at,
-                    cost: *cost,
-                    producer: producer.clone(),
-                    sequence: *sequence,
-                    set: *set,
-                },
-                (None, _) => {
-                    one.pass(Some(slot), LossReason::Forgotten);
-                    continue;
-                }
-            };
-            if !member.lane.has_room(*cost) {
+        while let Some((found, bytes)) = next::next(one, &member, log, sources) {
+            if !member.lane.has_room(bytes) {
                 break;
             }
-            if let Handed::OnDisk { at, .. } = &handed {
-                files.pin(at.file, true);
+            if let Some(handed) = next::take(one, &mut member, found, files) {
+                member.lane.push(handed, bytes);
             }
-            member.lane.push(handed, *cost);
-            one.expect(producer, *sequence + 1);
-            one.cursor += 1;
         }
-        let is_told = member.report == one.reports_end() && !one.awaits_report();
-        let is_through =
-            one.cursor >= log.end() && one.pending.is_empty() && one.returned.is_empty() && is_told;
-        if is_over && is_through && !member.ended && others == 0 {
-            // What was never here for it, and nothing followed that would show it.
-            sources.values().for_each(|source| one.lose_rest(source));
-            if !std::mem::replace(&mut one.is_told_of_retired, true) {
-                for (id, before) in retired.before(one.retired_before) {
-                    one.lose_before(id, before.first_here, before.next);
-                }
-            }
-            if one.pending.is_empty() && member.lane.has_room(cost_of(&Item::End)) {
-                member.lane.push(Handed::Note(Item::End), cost_of(&Item::End));
-                member.ended = true;
-            }
+        // What the others of a group have may yet come back.
+        let is_last = one.members.values().all(|other| other.owed() == 0);
+        if is_over && is_last && is_through(one, &member, log.end()) {
+            end(one, &mut member, sources, retired);
         }
         let is_more = one.pending.front().is_some_and(|item| member.lane.has_room(cost_of(item)));
-        let moved = one.cursor != begun;
         one.members.insert(*who, member);
         let is_reported = one.report_sets();
         if is_reported {
-            self.actions.push_back(super::Action::Wake);
+            actions.push_back(super::Action::Wake);
         }
-        if is_more || is_reported {
-            self.hand_out(link, key, who);
-        }
-        if moved {
-            self.trim();
-        }
+        is_more || is_reported
     }
 
     /// Whether all producers are over, and as many as this consumer waits for.
@@ -460,5 +376,30 @@ impl Channel {
         let wanted = self.subscriptions.get(key).map_or(1, |one| u64::from(one.producers));
         let known = self.sources.len() as u64 + self.retired.away();
         known >= wanted && self.sources.values().all(|source| source.over != Over::No)
+    }
+}
+
+/// Whether a member was handed all that there is up to this place, and told of it.
+fn is_through(one: &Subscription, member: &Member, log_end: u64) -> bool {
+    let is_told = member.report == one.reports_end() && !one.awaits_report();
+    one.cursor >= log_end && one.pending.is_empty() && one.returned.is_empty() && is_told
+}
+
+/// Hands a member the end, behind what was never here for it and nothing followed that would show it.
+fn end(
+    one: &mut Subscription,
+    member: &mut Member,
+    sources: &BTreeMap<ProducerId, Source>,
+    retired: &Retired,
+) {
+    sources.values().for_each(|source| one.lose_rest(source));
+    if !std::mem::replace(&mut one.is_told_of_retired, true) {
+        for (id, before) in retired.before(one.retired_before) {
+            one.lose_before(id, before.first_here, before.next);
+        }
+    }
+    if one.pending.is_empty() && member.lane.has_room(cost_of(&Item::End)) {
+        member.lane.push(Handed::Note(Item::End), cost_of(&Item::End));
+        member.ended = true;
     }
 }

@@ -15,6 +15,8 @@ mod consumers;
 
 mod log;
 
+mod next;
+
 mod retired;
 
 mod room;

@@ -3,7 +3,7 @@
 use super::log::{Held, Kind, Slot};
 use super::retired::Before;
 use super::source::Source;
-use crate::frames::lane::{Outgoing, Window};
+use crate::frames::lane::{Outgoing, Window, cost_of};
 use crate::frames::sets::OpenSets;
 use crate::frames::spill::Location;
 use crate::frames::tails::Tails;
@@ -38,6 +38,15 @@ impl Handed {
     /// Whether it is to be read there.
     pub fn is_at(&self, there: Location) -> bool {
         matches!(self, Handed::OnDisk { at, .. } if *at == there)
+    }
+
+    /// What it takes in a lane.
+    pub fn cost(&self) -> u64 {
+        match self {
+            Handed::Frame(_, held) => held.cost(),
+            Handed::OnDisk { cost, .. } => *cost,
+            Handed::Note(item) => cost_of(item),
+        }
     }
 
     /// Whether it goes to another member of a group if the one that has it leaves: all were handed the rest.

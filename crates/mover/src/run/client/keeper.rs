@@ -1,6 +1,7 @@
 //! Keeps the link and its streams standing while the session is needed.
 
 use super::dial::Dialler;
+use super::pulse::{Limits, Pulse, SILENCE, Seen, Verdict};
 use super::{Boxes, Mail};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::Connection;
@@ -11,12 +12,8 @@ use thalweg_wire::message::WaitingFor;
 
 /// First and longest pause between two tries to reach a peer.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// A link that is silent for so long, four heartbeats, is dialled anew beside the old one; the first that works wins.
-/// The kernel's own tries to send again double their distance each time and would find a healed path too late.
-const SILENCE: Duration = Duration::from_secs(4);
-/// A path on which less than this moves is as good as dead. What moves faster keeps its link even if a frame takes
-/// longer than the stall timeout, until the patience for what was verified is at its end.
-const LIVE_BYTES_PER_S: f64 = 1024.0;
+/// Between two looks at a link with which nothing is wrong.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Keeps the link and its streams standing, and judges the peer by what it acknowledges.
 pub(super) struct Keeper {
@@ -37,87 +34,79 @@ impl Keeper {
     }
 
     fn run(self) {
+        let settings = &self.dialler.settings;
+        let limits = Limits { patience: settings.patience, stall_timeout: settings.stall_timeout };
+        let mut pulse = Pulse::begin(Instant::now(), progress(&self.session), self.session.moved_bytes());
         let mut back_off = BACK_OFF.0;
-        let mut last_progress = (progress(&self.session), Instant::now());
-        let mut link_progress = last_progress;
-        let stall_timeout = self.dialler.settings.stall_timeout;
-        let live_bytes = (LIVE_BYTES_PER_S * stall_timeout.as_secs_f64()) as u64;
-        let mut moved = self.session.moved_bytes();
         while !self.session.is_closed() {
-            let now = progress(&self.session);
-            let grew = now.iter().zip(&last_progress.0).any(|(now, last)| now > last);
-            // A transfer that is taken out takes its numbers along.
-            last_progress.0 = now;
-            if grew {
-                last_progress.1 = Instant::now();
-                link_progress = last_progress;
+            let now = Instant::now();
+            if pulse.progressed(now, progress(&self.session)) {
                 self.boxes().refusals.since = None;
             }
             if let Some(why) = self.is_hopeless() {
                 self.session.close(Some(why));
                 return;
             }
-            let moved_now = self.session.moved_bytes();
-            // It starts over when a stream does.
-            if moved_now < moved {
-                moved = moved_now;
-            }
-            if moved_now - moved > live_bytes {
-                moved = moved_now;
-                link_progress.1 = Instant::now();
-            }
-            let is_lost = self.session.lost_since().is_some();
-            // Who waits for nothing has patience with the peer, not with its absence.
-            if !is_lost && !awaits_peer(&self.session) {
-                last_progress.1 = Instant::now();
-                link_progress.1 = Instant::now();
-            }
-            let patience_left = self.dialler.settings.patience.saturating_sub(last_progress.1.elapsed());
-            if patience_left.is_zero() {
-                let seconds = self.dialler.settings.patience.as_secs();
-                let cause = format!("no progress for {seconds} s");
-                self.session.close(Some(Failure::new(FailureKind::Connection, "transfer", cause)));
-                return;
-            }
-            let is_silent = !is_lost
-                && link_progress.1.elapsed() > SILENCE
-                && self.session.heard_at().is_some_and(|at| at.elapsed() > SILENCE);
-            if is_lost || is_silent {
-                // A dial and a pause that reach beyond the patience would only delay the end.
-                let patience = patience_left.max(Duration::from_millis(500));
-                match self.dialler.resume(&self.session, patience).and_then(|c| self.replace_link(c)) {
-                    Ok(()) => {
-                        back_off = BACK_OFF.0;
-                        link_progress.1 = Instant::now();
-                    }
-                    Err(failure) if failure.kind == FailureKind::NotFound => {
-                        let cause = "the far mover was restarted and does not know the session any more";
-                        self.session.close(Some(Failure::new(FailureKind::Connection, "resume", cause)));
-                        return;
-                    }
-                    Err(failure) => {
-                        tracing::info!(%failure, "still no link");
-                        self.pause(back_off.min(patience));
-                        back_off = (back_off * 2).min(BACK_OFF.1);
-                        continue;
-                    }
+            let verdict = pulse.judge(now, &self.seen(), &limits);
+            let patience_left = pulse.patience_left(now, &limits);
+            let stands = match verdict {
+                Verdict::GiveUp => {
+                    let cause = format!("no progress for {} s", limits.patience.as_secs());
+                    self.session.close(Some(lost("transfer", &cause)));
+                    return;
                 }
-            }
-            let heartbeat = self.session.peer_heartbeat();
-            let excused = heartbeat.waiting_for.is_some();
-            if link_progress.1.elapsed() > stall_timeout && !excused {
-                let seconds = stall_timeout.as_secs();
-                let cause = format!("the peer acknowledged nothing for {seconds} s");
-                link_progress.1 = Instant::now();
-                self.session.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
-                continue;
-            }
-            if self.dial_streams(patience_left) {
+                Verdict::Drop => {
+                    let seconds = limits.stall_timeout.as_secs();
+                    let cause = format!("the peer acknowledged nothing for {seconds} s");
+                    self.session.drop_link(lost("transfer", &cause));
+                    continue;
+                }
+                // A dial and a pause that reach beyond the patience would only delay the end.
+                Verdict::Dial => match self.dial_link(patience_left.max(Duration::from_millis(500))) {
+                    Dialled::Stands => {
+                        back_off = BACK_OFF.0;
+                        pulse.has_new_link(Instant::now());
+                        self.dial_streams(patience_left)
+                    }
+                    Dialled::NotYet => false,
+                    Dialled::Never => return,
+                },
+                Verdict::Keep => self.dial_streams(patience_left),
+            };
+            if stands {
                 back_off = BACK_OFF.0;
-                self.pause(Duration::from_millis(250));
+                self.pause(LOOK_AGAIN);
             } else {
                 self.pause(back_off.min(patience_left));
                 back_off = (back_off * 2).min(BACK_OFF.1);
+            }
+        }
+    }
+
+    /// What the link looks like now.
+    fn seen(&self) -> Seen {
+        Seen {
+            is_lost: self.session.lost_since().is_some(),
+            heard_at: self.session.heard_at(),
+            moved_bytes: self.session.moved_bytes(),
+            awaits_peer: awaits_peer(&self.session),
+            is_excused: self.session.peer_heartbeat().waiting_for.is_some(),
+        }
+    }
+
+    /// Dials a link in the place of one that is lost or silent, for at most so long. Where the far mover does not know the
+    /// session any more, that is its end.
+    fn dial_link(&self, at_most: Duration) -> Dialled {
+        match self.dialler.resume(&self.session, at_most).and_then(|c| self.replace_link(c)) {
+            Ok(()) => Dialled::Stands,
+            Err(failure) if failure.kind == FailureKind::NotFound => {
+                let cause = "the far mover was restarted and does not know the session any more";
+                self.session.close(Some(lost("resume", cause)));
+                Dialled::Never
+            }
+            Err(failure) => {
+                tracing::info!(%failure, "still no link");
+                Dialled::NotYet
             }
         }
     }
@@ -126,7 +115,7 @@ impl Keeper {
     fn replace_link(&self, connection: Connection) -> Result<()> {
         if self.session.lost_since().is_none() {
             let cause = format!("the peer said nothing for {} s", SILENCE.as_secs());
-            self.session.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
+            self.session.drop_link(lost("transfer", &cause));
         }
         self.session.attach_control(connection)
     }
@@ -177,6 +166,17 @@ impl Keeper {
             self.mail.knock.wait_timeout_while(boxes, at_most, quiet).unwrap_or_else(|p| p.into_inner());
         boxes.knocked = false;
     }
+}
+
+/// What became of a dial.
+enum Dialled {
+    Stands,
+    NotYet,
+    Never,
+}
+
+fn lost(operation: &str, cause: &str) -> Failure {
+    Failure::new(FailureKind::Connection, operation, cause)
 }
 
 /// Everything that the peer acknowledged or sent well: only this counts as progress. A chunk may take longer than a

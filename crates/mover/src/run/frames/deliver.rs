@@ -31,6 +31,10 @@ impl Deliver {
         self.end.is_over()
     }
 
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.end.failure()
+    }
+
     pub(super) fn is_replaced(&self) -> bool {
         !self.end.channel.lock().machine.is_last_consumer_link(self.end.link, &self.key, &self.who)
     }
@@ -83,7 +87,12 @@ impl FramesLink for Deliver {
                 self.end.tell_clock(asked_ns);
                 Ok(())
             }
-            TransferMessage::Frames(FramesMessage::Leave) | TransferMessage::Abort(_) => {
+            TransferMessage::Frames(FramesMessage::Leave) => {
+                self.give_up();
+                Ok(())
+            }
+            TransferMessage::Abort(why) => {
+                self.end.fail(why);
                 self.give_up();
                 Ok(())
             }

@@ -524,6 +524,14 @@ impl Attached {
         }
     }
 
+    /// Why it is over, if that was in no order: the client gave up, or was refused what it said.
+    pub fn failure(&self) -> Option<Failure> {
+        match self {
+            Attached::Producer(link) => link.failure(),
+            Attached::Consumer(link, _) => link.failure(),
+        }
+    }
+
     /// Whether another link took its place.
     pub fn is_replaced(&self) -> bool {
         match self {

@@ -2,10 +2,11 @@
 
 use super::hub::HubChannel;
 use super::{Head, wall_ns};
+use crate::failure::Failure;
 use crate::frames::hub::Channel;
 use crate::stage::Accounts;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use thalweg_wire::message::{FramesMessage, Terms, TransferMessage, TransferNumber};
 
 /// See the module.
@@ -14,6 +15,7 @@ pub(super) struct HubEnd {
     pub link: u64,
     pub head: Head,
     is_over: AtomicBool,
+    failed: OnceLock<Failure>,
 }
 
 impl HubEnd {
@@ -24,7 +26,7 @@ impl HubEnd {
         sends: bool,
     ) -> HubEnd {
         let head = Head { number, terms, accounts: Arc::default(), sends };
-        HubEnd { channel, link, head, is_over: AtomicBool::new(false) }
+        HubEnd { channel, link, head, is_over: AtomicBool::new(false), failed: OnceLock::new() }
     }
 
     pub fn accounts(&self) -> &Accounts {
@@ -34,6 +36,16 @@ impl HubEnd {
     /// Whether the client was told that it ended, left, or gave up.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Why it is over, if that was in no order: the client gave up, or was refused what it said.
+    pub fn failure(&self) -> Option<Failure> {
+        self.failed.get().cloned()
+    }
+
+    /// It ends for this reason; the first counts.
+    pub fn fail(&self, why: Failure) {
+        let _ = self.failed.set(why);
     }
 
     /// It is over; `last` is what the machine does about it. Nobody hears the link any more.

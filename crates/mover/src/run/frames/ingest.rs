@@ -25,11 +25,16 @@ impl Ingest {
         self.end.is_over()
     }
 
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.end.failure()
+    }
+
     /// What is no breach of protocol ends this producer, and not the session with all that is in it.
     fn refuse(&self, failure: Failure) -> Result<()> {
         if failure.kind == FailureKind::Protocol {
             return Err(failure);
         }
+        self.end.fail(failure.clone());
         self.end.say(TransferMessage::Abort(failure));
         self.give_up();
         Ok(())
@@ -84,7 +89,8 @@ impl FramesLink for Ingest {
                 let heard = self.end.channel.act(|machine| machine.hear(self.end.link, message, wall_ns()));
                 heard.or_else(|failure| self.refuse(failure))
             }
-            TransferMessage::Abort(_) => {
+            TransferMessage::Abort(why) => {
+                self.end.fail(why);
                 self.give_up();
                 Ok(())
             }

@@ -106,15 +106,10 @@ impl Store {
             _ => {}
         }
         let dir = parent.open_beneath(&name, Links::Refuse).map_err(of_io)?;
-        let lock = match dir.create_new(LOCK, 0o600) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => dir.open_read_write(LOCK),
-            other => other,
-        };
-        let lock = lock.map_err(of_io)?;
-        if !lock.lock_exclusive().map_err(of_io)? {
+        let Some(lock) = dir.lock(LOCK).map_err(of_io)? else {
             let cause = "another hub has the spill log of this channel";
             return Err(Failure::new(FailureKind::Busy, "open the spill log", cause));
-        }
+        };
         parent.sync().map_err(of_io)?;
         Ok(Store {
             parent,

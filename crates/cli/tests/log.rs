@@ -1,0 +1,163 @@
+//! What a daemon logs of transfers: one line for each, whatever its names are, for people or for programs.
+
+mod support;
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use support::{Daemon, Scratch, finish, noise, wait_until};
+
+/// A name that would begin a line, colour a terminal and write a field.
+const HOSTILE: &[u8] = b"a\n\x1b[31m outcome=\"done\" \xff";
+/// The same, as it is shown.
+const SHOWN: &str = "a\\x0a\\x1b[31m outcome=\"done\" \\xff";
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A daemon with an export to write and one to read.
+fn stand(more: &[&str], wrap: impl FnOnce(Command) -> Command) -> (Scratch, Daemon) {
+    let scratch = Scratch::new();
+    for name in ["data", "shut"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+    }
+    std::fs::write(scratch.path("file"), noise(1, 300_000)).unwrap();
+    let shut = format!("shut={}:ro", scratch.path("shut").display());
+    let more: Vec<&str> = more.iter().chain(&["--export", &shut]).copied().collect();
+    let daemon = scratch.daemon_at("127.0.0.1:0", &[("data", &scratch.path("data"))], &more, wrap);
+    (scratch, daemon)
+}
+
+/// Runs `thalweg cp`; its exit code.
+fn copy(scratch: &Scratch, from: &OsStr, to: &OsStr) -> Option<i32> {
+    let mut command = scratch.thalweg();
+    command.args(["cp", "-q", "--ticket"]).arg(scratch.path("ticket")).arg(from).arg(to);
+    finish(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()).status.code()
+}
+
+/// Below an export, with bytes of any kind.
+fn place(daemon: &Daemon, export: &str, name: &[u8]) -> std::ffi::OsString {
+    let mut place = daemon.place(export, "").into_bytes();
+    place.extend_from_slice(name);
+    OsStr::from_bytes(&place).to_owned()
+}
+
+/// A push, a pull, and a push that is refused, each with a hostile name.
+fn three_transfers(scratch: &Scratch, daemon: &Daemon) {
+    let file = scratch.path("file");
+    assert_eq!(copy(scratch, file.as_os_str(), &place(daemon, "data", HOSTILE)), Some(0));
+    let back = scratch.path("back");
+    assert_eq!(copy(scratch, &place(daemon, "data", HOSTILE), back.as_os_str()), Some(0));
+    assert_eq!(copy(scratch, file.as_os_str(), &place(daemon, "shut", HOSTILE)), Some(3));
+}
+
+#[test]
+fn each_transfer_is_one_object_of_a_log_for_programs() {
+    let (scratch, daemon) = stand(&["--log-format", "json"], |command| command);
+    three_transfers(&scratch, &daemon);
+    let told = || -> Vec<Value> {
+        let log = scratch.server_log();
+        log.split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'))
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+            .filter(|line: &Value| line["message"].as_str().is_some_and(|text| text.starts_with("transfer ")))
+            .collect()
+    };
+    assert!(wait_until(LIMIT, || told().len() >= 3), "{}", scratch.server_log());
+    drop(daemon);
+    let told = told();
+    assert_eq!(told.len(), 3, "{told:?}");
+    for (line, (direction, export, outcome)) in
+        told.iter().zip([("push", "data", "done"), ("pull", "data", "done"), ("push", "shut", "permission")])
+    {
+        assert_eq!((&line["direction"], &line["kind"]), (&direction.into(), &"files".into()), "{line}");
+        assert_eq!(line["place"], format!("{export}/{SHOWN}"), "{line}");
+        assert_eq!((&line["outcome"], &line["level"]), (&outcome.into(), &"INFO".into()), "{line}");
+        assert!(line["client"].as_str().is_some_and(|key| key.len() == 64), "{line}");
+        assert!(line["address"].as_str().is_some_and(|from| from.starts_with("127.0.0.1:")), "{line}");
+        assert!(line["seconds"].as_f64().is_some(), "{line}");
+        let moved = (line["entries"].as_u64(), line["bytes"].as_u64(), line["root"].is_string());
+        match outcome {
+            "done" => assert_eq!(moved, (Some(1), Some(300_000), true), "{line}"),
+            _ => assert!(moved == (None, Some(0), false) && line["failure"].is_string(), "{line}"),
+        }
+    }
+}
+
+#[test]
+fn each_transfer_is_one_line_of_a_log_for_people() {
+    let (scratch, daemon) = stand(&[], |mut command| {
+        command.env("THALWEG_LOG", "info").env("THALWEG_LOG_FORMAT", "text");
+        command
+    });
+    three_transfers(&scratch, &daemon);
+    let lines = || -> Vec<String> {
+        scratch.server_log().lines().filter(|line| line.contains(": transfer ")).map(str::to_owned).collect()
+    };
+    assert!(wait_until(LIMIT, || lines().len() >= 3), "{}", scratch.server_log());
+    drop(daemon);
+    let log = scratch.server_log();
+    assert!(!log.contains('\x1b') && log.lines().all(|line| line.starts_with("20")), "{log}");
+    let lines = lines();
+    let outcomes: Vec<usize> = lines.iter().map(|line| line.matches(" outcome=\"done\"").count()).collect();
+    // What a name has to say of it is quoted there.
+    assert_eq!(outcomes, [1, 1, 0], "{log}");
+    assert!(lines[2].contains(" outcome=\"permission\" failure=\"open failed: "), "{log}");
+}
+
+#[test]
+fn a_client_that_is_gone_leaves_a_line_that_says_so() {
+    let (scratch, daemon) = stand(&["--log-format", "json", "--patience", "1s"], |command| command);
+    std::fs::write(scratch.path("large"), noise(2, 24 << 20)).unwrap();
+    let mut command = scratch.thalweg();
+    command
+        .args(["cp", "-q", "--bwlimit", "2MB/s", "--chunk", "1MiB", "--ticket"])
+        .arg(scratch.path("ticket"));
+    command.arg(scratch.path("large")).arg(daemon.place("data", ""));
+    let mut client = command.spawn().unwrap();
+    let is_under_way = || std::fs::read_dir(scratch.path("data")).unwrap().next().is_some();
+    assert!(wait_until(LIMIT, is_under_way));
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let line = || {
+        let log = scratch.server_log();
+        let mut told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        told.find(|line| line["message"] == "transfer failed")
+    };
+    assert!(wait_until(LIMIT, || line().is_some()), "{}", scratch.server_log());
+    let line = line().unwrap();
+    assert_eq!((&line["outcome"], &line["direction"]), (&"connection".into(), &"push".into()), "{line}");
+    assert!(line["bytes"].as_u64().is_some_and(|bytes| bytes < 24 << 20), "{line}");
+}
+
+#[test]
+fn streams_and_channels_of_frames_have_lines_too() {
+    let (scratch, daemon) = stand(&["--log-format", "json"], |command| command);
+    let mut stream = scratch.thalweg();
+    stream.args(["stream", "-q", "--ticket"]).arg(&daemon.ticket).args(["-", &daemon.place("data", "pipe")]);
+    let mut stream = stream.stdin(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut stream.stdin.take().unwrap(), &noise(3, 5000)).unwrap();
+    assert!(finish(stream).status.success());
+    let mut push = scratch.thalweg();
+    push.args(["frames", "push", "--ticket"]).arg(&daemon.ticket).arg("--frame-bytes").arg("1KiB");
+    push.arg(scratch.path("file")).arg(daemon.place("shut", "channel"));
+    assert!(!finish(push.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()).status.success());
+    let line = |kind: &str| {
+        let log = scratch.server_log();
+        let mut told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        told.find(|line| line["kind"] == kind)
+    };
+    assert!(
+        wait_until(LIMIT, || line("stream").is_some() && line("frames").is_some()),
+        "{}",
+        scratch.server_log()
+    );
+    let (stream, frames) = (line("stream").unwrap(), line("frames").unwrap());
+    assert_eq!((&stream["outcome"], &stream["place"]), (&"done".into(), &"data/pipe".into()), "{stream}");
+    assert_eq!((&stream["entries"], &stream["bytes"]), (&1.into(), &5000.into()), "{stream}");
+    assert_eq!(
+        (&frames["outcome"], &frames["direction"]),
+        (&"permission".into(), &"push".into()),
+        "{frames}"
+    );
+}
