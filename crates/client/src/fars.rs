@@ -3,6 +3,7 @@
 use crate::place::{Named, Places};
 use crate::ssh;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,6 +135,21 @@ pub fn place_there(place: &Named) -> Option<Place> {
 }
 
 impl Fars {
+/// Whether a place is a name in a directory, which can be removed: `/`, `.`, an export itself and what ends in `..` are
+/// not. Places that have nothing in them (`zero:`) count as such; nobody gets to remove them.
+pub fn has_name(place: &Named) -> bool {
+    let is_name = |path: &[u8]| Path::new(OsStr::from_bytes(path)).file_name().is_some();
+    match (place, place_there(place)) {
+        (Named::Local(path), _) => path.file_name().is_some(),
+        // An export is left by no path: its daemon refuses every `..`.
+        (_, Some(Place { export: Some(_), path })) => {
+            is_name(&path) && !path.split(|&byte| byte == b'/').any(|part| part == b"..")
+        }
+        (_, Some(Place { export: None, path })) => is_name(&path),
+        (_, None) => true,
+    }
+}
+
     /// None yet.
     pub fn new(how: How) -> Fars {
         Fars { how, known: Vec::new() }
