@@ -134,7 +134,6 @@ pub fn place_there(place: &Named) -> Option<Place> {
     }
 }
 
-impl Fars {
 /// Whether a place is a name in a directory, which can be removed: `/`, `.`, an export itself and what ends in `..` are
 /// not. Places that have nothing in them (`zero:`) count as such; nobody gets to remove them.
 pub fn has_name(place: &Named) -> bool {
@@ -150,6 +149,7 @@ pub fn has_name(place: &Named) -> bool {
     }
 }
 
+impl Fars {
     /// None yet.
     pub fn new(how: How) -> Fars {
         Fars { how, known: Vec::new() }
