@@ -92,6 +92,11 @@ pub struct StreamArgs {
 
 /// Options of mark.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Prints of each file bytes, state and path. `growing`: a stream writes it, and so many bytes are durable and \
+verified. `no-stream`: no stream is writing it here, and so many bytes it has; whether it is complete, or ever was of a stream, \
+nobody notes: the stream itself says so when it ends (exit 0, --report, --receipt)."
+)]
 pub struct MarkArgs {
     /// Files of this machine that a stream writes
     #[arg(value_name = "PATH", required = true)]
