@@ -368,7 +368,7 @@ mod tests {
         for (text, line, why) in [
             ("streams = 3\nstrems = 4\n", 2, "`strems` is not known here"),
             ("\n\nstreams = \"many\"\n", 3, "invalid value 'many' for '--streams"),
-            ("streams = 0", 1, "0 is not in 1..=256"),
+            ("streams = 0", 1, "a whole number from 1 to 256 is wanted"),
             ("compress = \"yes\"", 1, "`true` or `false`"),
             ("streams = [1]", 1, "a text or a number"),
             ("[cp]\nexport = \"a=/a\"", 2, "`export` is not known here"),

@@ -14,6 +14,7 @@ use thalweg_mover::run::client::TcpConnect;
 use thalweg_mover::run::far::Far;
 use thalweg_mover::run::spread::Local;
 use thalweg_wire::message::Place;
+use thalweg_wire::path::Escaped;
 
 /// How far movers are reached.
 #[derive(Clone)]
@@ -180,7 +181,7 @@ impl Fars {
     /// before anything that draws on the terminal.
     ///
     /// # Errors
-    /// `Permission` without a ticket; by ssh as [`ssh::far`].
+    /// `Usage` without a ticket; by ssh as [`ssh::far`].
     pub fn reach(&mut self, whom: &Whom) -> Result<Reached> {
         if let Some((_, reached)) = self.known.iter().find(|(known, _)| known == whom) {
             return Ok(reached.clone());
@@ -215,9 +216,12 @@ const TICKET: &str = "ticket";
 
 fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
     let ticket = ticket.ok_or_else(|| {
-        let cause =
-            "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
-        Failure::new(FailureKind::Permission, "connect", cause)
+        let cause = format!(
+            "`{}`: a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET",
+            Escaped(address.as_bytes())
+        );
+        // Nobody was asked yet.
+        Failure::new(FailureKind::Usage, "connect", cause)
     })?;
     let identity = ticket.identity()?;
     let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;
