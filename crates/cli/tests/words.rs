@@ -137,6 +137,14 @@ fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
             hint: "",
         },
         Case {
+            words: vec!["cp", &plain, "/proc/x"],
+            exit: 3,
+            operation: "make the staging directory",
+            object: "`/proc`",
+            why: "No such file or directory",
+            hint: "",
+        },
+        Case {
             words: vec!["cp", "--streams", "abc", "a", "b"],
             exit: 1,
             operation: "invalid value 'abc'",
