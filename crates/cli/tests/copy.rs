@@ -48,6 +48,37 @@ fn running_a_copy_twice_neither_nests_nor_sends_again() {
     assert_same(&scratch.path("from"), &scratch.path("to/from"));
 }
 
+/// A destination is made with all that is missing above it; as a mistyped path looks the same, that is said.
+#[test]
+fn directories_that_are_made_above_a_destination_are_told() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), b"x").unwrap();
+    let said = |options: &[&str], from: &str, to: &str| {
+        let mut words: Vec<std::ffi::OsString> = vec!["cp".into()];
+        words.extend(options.iter().map(Into::into));
+        words.extend([scratch.path(from).into(), scratch.path(to).into()]);
+        let out = scratch.run(words);
+        assert!(out.status.success(), "{out:?}");
+        format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+    };
+    let first = |name: &str| format!("made `{}` and what is below it", scratch.path(name).display());
+    let dry = said(&["-n"], "from", "mistyped/deep/er");
+    assert!(dry.contains("would make `") && !scratch.path("mistyped").exists(), "{dry}");
+    let made = said(&[], "from", "mistyped/deep/er");
+    assert!(made.contains(&first("mistyped")), "{made}");
+    let again = said(&[], "from", "mistyped/deep/er");
+    assert!(!again.contains("made `"), "{again}");
+    let json = said(&["--json"], "from/", "other/deep");
+    let told = json.lines().find(|line| line.contains("\"note\"")).unwrap_or_default();
+    assert!(told.contains(&first("other")), "{json}");
+    let file = said(&[], "from/file", "third/new-name");
+    assert!(file.contains(&first("third")), "{file}");
+    // What is named itself is made as a matter of course.
+    let usual = said(&[], "from/", "usual");
+    assert!(!usual.contains("made `"), "{usual}");
+}
+
 #[test]
 fn a_single_file_gets_a_new_name_or_goes_into_a_directory() {
     let scratch = Scratch::new();

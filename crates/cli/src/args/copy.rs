@@ -21,7 +21,7 @@ pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
     /// place of the configuration), zero:SIZE, data:files=9,size=1MiB,content=frames,seed=1 (as `thalweg dataset make`
     /// has it), sim:seek=8ms,rate=100MB,devices=4 (a simulated array), null:.
-    /// A trailing slash on a source means its contents
+    /// A trailing slash on a source means its contents. What is missing of the destination's path is made
     #[arg(required = true, num_args = 1.., value_name = "PLACE")]
     pub places: Vec<OsString>,
     /// More copies.
