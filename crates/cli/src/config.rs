@@ -9,7 +9,7 @@
 //! only, and goes over the top. `[place.NAME]` gives a place a name. What is not known, or has a bad value, is an error
 //! with file and line. No secret stands in a file or in the environment: tickets are named by their files.
 
-use crate::args::Args;
+use crate::args::{Args, headings};
 use crate::place::{Configured, Places};
 use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, Command, CommandFactory};
@@ -86,7 +86,7 @@ pub fn help() -> String {
 
 /// The command line, with the environment, without files.
 pub fn command() -> Command {
-    map_options(Args::command(), &|argument| {
+    map_options(headings::arranged(Args::command()), &|argument| {
         let Some(option) = argument.get_long().filter(|long| OPTIONS.contains(long)) else { return argument };
         let variable = variable(option);
         let argument = argument.env(variable).hide_env_values(true);

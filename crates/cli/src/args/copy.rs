@@ -16,7 +16,7 @@ use thalweg_wire::message::{Direct, Order, VerifyLevel, is_congestion_name};
 
 /// Options of cp and sync.
 #[derive(Debug, clap::Args)]
-#[command(after_help = exit::help())]
+#[command(after_long_help = exit::help())]
 pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
     /// place of the configuration), zero:SIZE, data:files=9,size=1MiB,content=frames,seed=1 (as `thalweg dataset make`

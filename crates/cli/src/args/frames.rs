@@ -99,7 +99,7 @@ impl ChannelArgs {
 #[command(after_help = exit::help())]
 pub struct FramesPushArgs {
     /// Files, - for standard input, then the channel: tw://HOST[:PORT]/EXPORT/NAME or @NAME/PATH
-    #[arg(value_name = "FILE... PLACE", required = true, num_args = 2..)]
+    #[arg(value_name = "FILE", required = true, num_args = 2..)]
     pub places: Vec<OsString>,
     /// Cut what is read into frames of so many bytes; the last may have fewer
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, required_unless_present = "index")]

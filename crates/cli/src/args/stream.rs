@@ -12,7 +12,7 @@ use thalweg_wire::limits;
 
 /// Options of stream.
 #[derive(Debug, clap::Args)]
-#[command(after_help = exit::help())]
+#[command(after_long_help = exit::help())]
 pub struct StreamArgs {
     /// A file that grows, a directory in which files do, a FIFO, or - for standard input: PATH,
     /// [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH. A trailing slash on a directory means its contents

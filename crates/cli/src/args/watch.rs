@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Options of watch.
 #[derive(Debug, clap::Args)]
-#[command(after_help = exit::help())]
+#[command(after_long_help = exit::help())]
 pub struct WatchArgs {
     /// The directory to watch: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or @NAME/PATH. Hidden names (that begin
     /// with a dot) are left alone
