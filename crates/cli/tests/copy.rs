@@ -12,10 +12,29 @@ use support::{Scratch, assert_no_litter, assert_same, facts, make_tree, noise};
 fn a_tree_copied_locally_is_the_same_in_everything() {
     let scratch = Scratch::new();
     make_tree(&scratch.path("from"));
-    let out = scratch.ok(["cp".into(), scratch.path("from/"), scratch.path("to")]);
-    assert!(out.contains("narrowest stage"), "{out}");
+    scratch.ok(["cp".into(), scratch.path("from/"), scratch.path("to")]);
     assert_same(&scratch.path("from"), &scratch.path("to"));
     assert_no_litter(&scratch.path("to"));
+}
+
+/// A copy of an instant is no measurement of the way; of one that took a second the last line names the narrowest stage.
+#[test]
+fn the_last_line_names_the_narrowest_stage_of_what_took_a_second_or_where_it_is_asked() {
+    let scratch = Scratch::in_memory();
+    std::fs::write(scratch.path("small"), b"x").unwrap();
+    std::fs::write(scratch.path("file"), noise(1, 3 << 20)).unwrap();
+    let said = |options: &[&str], from: &str, to: &str| {
+        let mut words: Vec<std::ffi::OsString> = vec!["cp".into()];
+        words.extend(options.iter().map(Into::into));
+        words.extend([scratch.path(from).into(), scratch.path(to).into()]);
+        scratch.ok(words)
+    };
+    let small = said(&[], "small", "1");
+    assert!(!small.contains("narrowest stage") && !small.contains("no profile"), "{small}");
+    let asked = said(&["-v"], "small", "2");
+    assert!(asked.contains("narrowest stage: "), "{asked}");
+    let long = said(&["--bwlimit", "2MB/s"], "file", "3");
+    assert!(long.contains("narrowest stage: ") && !long.contains("no profile"), "{long}");
 }
 
 #[test]
