@@ -151,8 +151,21 @@ fn section(page: &mut String, above: &str, command: &Command) {
     let _ = writeln!(page, "\n## {name}\n\n{}\n", text(command.get_about()));
     let usage = command.clone().bin_name(&name).render_usage().to_string();
     let _ = writeln!(page, "```text\n{}\n```\n", usage.trim_start_matches("Usage: "));
-    for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
-        option(page, argument);
+    let shown = || command.get_arguments().filter(|argument| !argument.is_hide_set());
+    shown()
+        .filter(|argument| argument.get_help_heading().is_none())
+        .for_each(|argument| option(page, argument));
+    let mut headings: Vec<&str> = Vec::new();
+    for heading in shown().filter_map(clap::Arg::get_help_heading) {
+        if !headings.contains(&heading) {
+            headings.push(heading);
+        }
+    }
+    for heading in headings {
+        let _ = writeln!(page, "\n**{heading}**\n");
+        shown()
+            .filter(|argument| argument.get_help_heading() == Some(heading))
+            .for_each(|argument| option(page, argument));
     }
     if let Some(after) = command.get_after_help().filter(|after| !after.to_string().starts_with("Exit codes"))
     {

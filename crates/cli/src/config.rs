@@ -9,7 +9,7 @@
 //! only, and goes over the top. `[place.NAME]` gives a place a name. What is not known, or has a bad value, is an error
 //! with file and line. No secret stands in a file or in the environment: tickets are named by their files.
 
-use crate::args::Args;
+use crate::args::{Args, headings};
 use crate::place::{Configured, Places};
 use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction, Command, CommandFactory};
@@ -24,7 +24,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 43] = [
+pub const OPTIONS: [&str; 45] = [
     "advertise",
     "bind",
     "bootstrap",
@@ -42,6 +42,7 @@ pub const OPTIONS: [&str; 43] = [
     "export",
     "far-path",
     "far-ports",
+    "frames-memory",
     "io-depth",
     "ionice",
     "ktls",
@@ -59,6 +60,7 @@ pub const OPTIONS: [&str; 43] = [
     "quiet",
     "request",
     "rsh",
+    "slots",
     "stall-timeout",
     "state",
     "streams",
@@ -87,7 +89,7 @@ pub fn help() -> String {
 
 /// The command line, with the environment, without files.
 pub fn command() -> Command {
-    map_options(Args::command(), &|argument| {
+    map_options(headings::arranged(Args::command()), &|argument| {
         let Some(option) = argument.get_long().filter(|long| OPTIONS.contains(long)) else { return argument };
         let variable = variable(option);
         let argument = argument.env(variable).hide_env_values(true);
@@ -170,7 +172,7 @@ impl File<'_> {
                 };
             }
             if !is_known {
-                return Err(self.unknown(key));
+                return Err(self.unknown(key, None, &command));
             }
         }
         for (key, value) in tables {
@@ -182,7 +184,7 @@ impl File<'_> {
                 }
                 let (changed, is_known) = self.set(command, key.get_ref(), option, value)?;
                 if !is_known {
-                    return Err(self.unknown(option));
+                    return Err(self.unknown(option, Some(key.get_ref().as_ref()), &changed));
                 }
                 command = changed;
             }
@@ -275,7 +277,7 @@ impl File<'_> {
                     url = Some(text.to_string());
                 }
                 "ticket" => ticket = Some((self.file(text), value.span())),
-                _ => return Err(self.unknown(key)),
+                name => return Err(self.refuse(key.span(), &not_known(name, ["url", "ticket"].into_iter()))),
             }
         }
         let Some(url) = url else { return Err(self.refuse(name.span(), "the place has no `url`")) };
@@ -296,8 +298,34 @@ impl File<'_> {
         }
     }
 
-    fn unknown(&self, key: &Spanned<std::borrow::Cow<'_, str>>) -> Failure {
-        self.refuse(key.span(), &format!("`{}` is not known here", Escaped(key.get_ref().as_bytes())))
+    /// Why a key at the top, or in the table of the command `table`, says nothing.
+    fn unknown(
+        &self,
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        table: Option<&str>,
+        command: &Command,
+    ) -> Failure {
+        /// Commands that are named as those that have an option.
+        const NAMED_MAX: usize = 3;
+        let name: &str = key.get_ref().as_ref();
+        let has = |sub: &&Command| {
+            sub.get_arguments().any(|argument| argument.get_long() == Some(name) && !argument.is_hide_set())
+        };
+        let owners: Vec<String> =
+            command.get_subcommands().filter(has).map(|sub| format!("`{}`", sub.get_name())).collect();
+        let why = match (owners.len(), table) {
+            (1.., Some(table)) if OPTIONS.contains(&name) => format!("`{name}` is no option of `{table}`"),
+            (0, _) => {
+                let commands = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+                let known = OPTIONS.into_iter().chain(["place"]);
+                not_known(name, known.chain(commands.map(Command::get_name)))
+            }
+            (count, _) => {
+                let of = if count > NAMED_MAX { "several commands".to_owned() } else { owners.join(", ") };
+                format!("`{name}` is an option of {of}, but may only be given on the command line")
+            }
+        };
+        self.refuse(key.span(), &why)
     }
 
     fn refuse(&self, span: Range<usize>, why: &str) -> Failure {
@@ -306,6 +334,34 @@ impl File<'_> {
         let cause = format!("{}:{line}: {why}", shown(self.path));
         Failure::new(FailureKind::Usage, "read the configuration", cause)
     }
+}
+
+/// That a word is none of those that are known; and the nearest of them, if one is near.
+fn not_known<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    /// Of so many letters one may be wrong.
+    const LETTERS_FOR_EACH: usize = 3;
+    let near = known.map(|known| (distance(word, known), known)).min();
+    let shown = Escaped(word.as_bytes());
+    match near.filter(|(wrong, _)| wrong * LETTERS_FOR_EACH <= word.len()) {
+        Some((_, near)) => format!("`{shown}` is not known here: did you mean `{near}`?"),
+        None => format!("`{shown}` is not known here"),
+    }
+}
+
+/// Letters to put in, take out or change to make one word of the other (Levenshtein).
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, letter) in from.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = at + 1;
+        for (column, other) in to.iter().enumerate() {
+            let changed = corner + usize::from(letter != *other);
+            corner = row[column + 1];
+            row[column + 1] = changed.min(corner + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
 }
 
 fn shown(path: &Path) -> String {
@@ -347,6 +403,39 @@ mod tests {
         command().debug_assert();
     }
 
+    /// Whoever serves by a file can have every option there. What is of one command line only stands here, with its reason.
+    #[test]
+    fn every_option_of_a_daemon_may_stand_in_a_file() {
+        let exceptions = ["config" /* it names the file */, "help" /* it serves nothing */];
+        let mut command = command();
+        command.build();
+        let serve = command.find_subcommand("serve").unwrap();
+        let options: Vec<&str> = serve.get_arguments().filter_map(Arg::get_long).collect();
+        assert!(options.len() > 10 && exceptions.iter().all(|one| options.contains(one)), "{options:?}");
+        for option in options {
+            assert!(OPTIONS.contains(&option) != exceptions.contains(&option), "{option}");
+        }
+        let (command, _) =
+            apply("[serve]\nexport = \"a=/a\"\nslots = \"10Gbit/s\"\nframes-memory = \"2GiB\"\n").unwrap();
+        let matches = command.try_get_matches_from(["thalweg", "serve"]).unwrap();
+        match Args::from_arg_matches(&matches).unwrap().command {
+            crate::args::Command::Serve(args) => {
+                assert!(args.slots.is_some());
+                assert_eq!(args.frames_memory, 2 << 30);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn words_are_as_far_apart_as_letters_are_wrong() {
+        for (one, other, far) in
+            [("", "ab", 2), ("strems", "streams", 1), ("slot", "slots", 1), ("nice", "vice", 1)]
+        {
+            assert_eq!((distance(one, other), distance(other, one)), (far, far), "{one} {other}");
+        }
+    }
+
     #[test]
     fn a_command_goes_over_the_top_and_the_command_line_over_both() {
         let text = "streams = 3\ncompress = true\nchunk = \"1MiB\"\n[cp]\nstreams = 5\n[sync]\nstreams = 7\n";
@@ -367,14 +456,20 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_file_and_line() {
         for (text, line, why) in [
-            ("streams = 3\nstrems = 4\n", 2, "`strems` is not known here"),
+            ("streams = 3\nstrems = 4\n", 2, "`strems` is not known here: did you mean `streams`?"),
             ("\n\nstreams = \"many\"\n", 3, "invalid value 'many' for '--streams"),
-            ("streams = 0", 1, "0 is not in 1..=256"),
+            ("streams = 0", 1, "a whole number from 1 to 256 is wanted"),
             ("compress = \"yes\"", 1, "`true` or `false`"),
             ("streams = [1]", 1, "a text or a number"),
-            ("[cp]\nexport = \"a=/a\"", 2, "`export` is not known here"),
-            ("[cp]\ndelete = true", 2, "`delete` is not known here"),
+            ("[cp]\nexport = \"a=/a\"", 2, "`export` is no option of `cp`"),
+            (
+                "[sync]\ndelete = true",
+                2,
+                "`delete` is an option of `sync`, but may only be given on the command line",
+            ),
+            ("json = true", 1, "`json` is an option of several commands, but may only"),
             ("[nothing]\nx = 1", 1, "`nothing` is not known here"),
+            ("[srve]\nmemory = \"1GiB\"", 1, "`srve` is not known here: did you mean `serve`?"),
             ("a = ", 1, ""),
             ("[place.a]\nticket = \"t\"", 1, "no `url`"),
             ("[place.a]\nurl = \"tw://\"", 2, "expected tw://host"),
@@ -382,6 +477,7 @@ mod tests {
             ("[place.a]\nurl = \"host:x\"\nticket = \"t\"", 3, "only a daemon"),
             ("[place.a]\nurl = \"host:x\"\nport = 1", 3, "a text is expected"),
             ("[place.a]\nurl = \"host:x\"\nkey = \"1\"", 3, "`key` is not known here"),
+            ("[place.a]\ntickt = \"x\"", 2, "`tickt` is not known here: did you mean `ticket`?"),
             ("[place.\"a/b\"]\nurl = \"host:x\"", 1, "the name of a place"),
         ] {
             let cause = refused(text);

@@ -73,6 +73,8 @@ fn prepare_process() {
 
 fn failed(failure: &Failure, json: bool) -> std::process::ExitCode {
     let exit = exit::Exit::of(failure.kind);
+    // What was done before it.
+    let _ = out::flush();
     if json {
         json::tell(&json::error(failure, Some(exit)));
     }

@@ -26,6 +26,8 @@ use thalweg_wire::{Entry, RelativePath};
 
 /// A quota that held threads for less than this is not worth a word.
 const HELD_TOLD: Duration = Duration::from_millis(500);
+/// Of a copy that took less, most is beginning and end: a stage that was busy for a part of it says nothing of the way.
+const NARROWEST_AFTER: Duration = Duration::from_secs(1);
 /// Time between two progress events.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
@@ -213,8 +215,10 @@ impl Listener {
         } else if !self.teller.quiet && args.dry_run {
             self.dry_run(report);
         } else if !self.teller.quiet {
-            let told = compared.as_ref().map(comparison::short).unwrap_or_default();
-            self.say(&format!("{}{told}", last_line(report, args.verify, is_kept)));
+            let is_verbose = self.teller.verbose > 0;
+            let told = compared.as_ref().map(|compared| comparison::short(compared, is_verbose));
+            let line = last_line(report, args.verify, is_kept, is_verbose);
+            self.say(&format!("{line}{}", told.unwrap_or_default()));
         }
         if exit == Exit::Space
             && let Some(hint) = hint::of(&Failure::new(FailureKind::Space, "write", ""))
@@ -365,7 +369,7 @@ pub fn plan_lines(plan: &Plan) -> Vec<String> {
     lines
 }
 
-fn last_line(report: &Report, verify: Verify, is_kept: bool) -> String {
+fn last_line(report: &Report, verify: Verify, is_kept: bool, is_verbose: bool) -> String {
     let totals = &report.totals;
     let seconds = report.elapsed.as_secs_f64();
     let mut line = format!(
@@ -398,7 +402,8 @@ fn last_line(report: &Report, verify: Verify, is_kept: bool) -> String {
         };
         line.push_str(&format!("; {rest}{verified}, {}", if is_kept { "durable" } else { "kept nowhere" }));
     }
-    if let Some(verdict) = report.verdict.as_ref().filter(|_| totals.done > 0) {
+    let is_telling = is_verbose || report.elapsed >= NARROWEST_AFTER;
+    if let Some(verdict) = report.verdict.as_ref().filter(|_| totals.done > 0 && is_telling) {
         let narrowest = &verdict.narrowest;
         line.push_str(&format!("; narrowest stage: {}", stage(narrowest)));
     }

@@ -12,10 +12,29 @@ use support::{Scratch, assert_no_litter, assert_same, facts, make_tree, noise};
 fn a_tree_copied_locally_is_the_same_in_everything() {
     let scratch = Scratch::new();
     make_tree(&scratch.path("from"));
-    let out = scratch.ok(["cp".into(), scratch.path("from/"), scratch.path("to")]);
-    assert!(out.contains("narrowest stage"), "{out}");
+    scratch.ok(["cp".into(), scratch.path("from/"), scratch.path("to")]);
     assert_same(&scratch.path("from"), &scratch.path("to"));
     assert_no_litter(&scratch.path("to"));
+}
+
+/// A copy of an instant is no measurement of the way; of one that took a second the last line names the narrowest stage.
+#[test]
+fn the_last_line_names_the_narrowest_stage_of_what_took_a_second_or_where_it_is_asked() {
+    let scratch = Scratch::in_memory();
+    std::fs::write(scratch.path("small"), b"x").unwrap();
+    std::fs::write(scratch.path("file"), noise(1, 3 << 20)).unwrap();
+    let said = |options: &[&str], from: &str, to: &str| {
+        let mut words: Vec<std::ffi::OsString> = vec!["cp".into()];
+        words.extend(options.iter().map(Into::into));
+        words.extend([scratch.path(from).into(), scratch.path(to).into()]);
+        scratch.ok(words)
+    };
+    let small = said(&[], "small", "1");
+    assert!(!small.contains("narrowest stage") && !small.contains("no profile"), "{small}");
+    let asked = said(&["-v"], "small", "2");
+    assert!(asked.contains("narrowest stage: "), "{asked}");
+    let long = said(&["--bwlimit", "2MB/s"], "file", "3");
+    assert!(long.contains("narrowest stage: ") && !long.contains("no profile"), "{long}");
 }
 
 #[test]
@@ -46,6 +65,37 @@ fn running_a_copy_twice_neither_nests_nor_sends_again() {
     let out = scratch.ok(["cp".into(), "--json".into(), scratch.path("from"), scratch.path("to")]);
     assert!(out.contains("\"bytes_received\":0"), "{out}");
     assert_same(&scratch.path("from"), &scratch.path("to/from"));
+}
+
+/// A destination is made with all that is missing above it; as a mistyped path looks the same, that is said.
+#[test]
+fn directories_that_are_made_above_a_destination_are_told() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/file"), b"x").unwrap();
+    let said = |options: &[&str], from: &str, to: &str| {
+        let mut words: Vec<std::ffi::OsString> = vec!["cp".into()];
+        words.extend(options.iter().map(Into::into));
+        words.extend([scratch.path(from).into(), scratch.path(to).into()]);
+        let out = scratch.run(words);
+        assert!(out.status.success(), "{out:?}");
+        format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+    };
+    let first = |name: &str| format!("made `{}` and what is below it", scratch.path(name).display());
+    let dry = said(&["-n"], "from", "mistyped/deep/er");
+    assert!(dry.contains("would make `") && !scratch.path("mistyped").exists(), "{dry}");
+    let made = said(&[], "from", "mistyped/deep/er");
+    assert!(made.contains(&first("mistyped")), "{made}");
+    let again = said(&[], "from", "mistyped/deep/er");
+    assert!(!again.contains("made `"), "{again}");
+    let json = said(&["--json"], "from/", "other/deep");
+    let told = json.lines().find(|line| line.contains("\"note\"")).unwrap_or_default();
+    assert!(told.contains(&first("other")), "{json}");
+    let file = said(&[], "from/file", "third/new-name");
+    assert!(file.contains(&first("third")), "{file}");
+    // What is named itself is made as a matter of course.
+    let usual = said(&[], "from/", "usual");
+    assert!(!usual.contains("made `"), "{usual}");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn failures_are_events_too_and_name_their_exit_code() {
         (vec!["ls", "--json", &nowhere], 3, "notfound"),
         (vec!["cp", "--json", "--delete", "a", "b"], 1, "usage"),
         (vec!["cp", "--json", "--no-such-option", "a", "b"], 1, "usage"),
-        (vec!["cat", "--json", "tw://127.0.0.1:1/data/x"], 3, "permission"),
+        (vec!["cat", "--json", "tw://127.0.0.1:1/data/x"], 1, "usage"),
     ] {
         let out = scratch.run(&words);
         assert_eq!(out.status.code(), Some(exit), "{words:?}");

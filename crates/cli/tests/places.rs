@@ -154,6 +154,69 @@ fn removing_goes_no_further_than_it_was_asked_and_a_read_only_export_stays() {
     assert!(!scratch.path("export/tree").exists() && scratch.path("outside/kept").exists());
 }
 
+/// Every place is read and reached before anything is removed, wherever on the command line the bad one stands.
+#[test]
+fn what_cannot_be_named_costs_nothing_that_could_be() {
+    let scratch = Scratch::new();
+    let daemon = daemon(&scratch);
+    let keep = scratch.path("keep/k1");
+    std::fs::create_dir_all(&keep).unwrap();
+    std::fs::write(keep.join("file"), b"x").unwrap();
+    let kept = keep.display().to_string();
+    let above = format!("{kept}/../..");
+    for bad in [
+        "@nosite/x",
+        "s3://bucket/x",
+        "tw://h",
+        "zero:1",
+        ".",
+        "/",
+        &above,
+        &daemon.place("data", ""),
+        &daemon.place("data", "a/../../b"),
+        "localhost:x/..",
+    ] {
+        for places in [[&kept, bad], [bad, &kept]] {
+            let out = ask(&scratch, &daemon, &[&["rm", "-r"], &places[..]].concat());
+            let (told, error) = (text(&out.stdout), text(&out.stderr));
+            assert_eq!((code(&out), told.as_str()), (1, ""), "{bad}: {error}");
+            assert!(keep.join("file").exists(), "{bad}");
+        }
+    }
+    // Nobody is there.
+    let unreachable = ask(&scratch, &daemon, &["rm", "-r", &kept, "tw://127.0.0.1:1/data/x"]);
+    assert!(code(&unreachable) == 3 && keep.join("file").exists(), "{}", text(&unreachable.stderr));
+    // It is the same with what copies left.
+    let left = keep.join(".thalweg-staging/0123");
+    std::fs::create_dir_all(&left).unwrap();
+    std::fs::write(left.join("lock"), b"").unwrap();
+    assert_eq!(code(&ask(&scratch, &daemon, &["gc", "--yes", &kept, "@nosite/x"])), 1);
+    assert!(left.join("lock").exists());
+}
+
+#[test]
+fn what_cannot_be_removed_keeps_nothing_else_and_what_went_is_told() {
+    let scratch = Scratch::new();
+    let daemon = daemon(&scratch);
+    for directory in ["export/a", "export/b", "export/c", "here"] {
+        std::fs::create_dir_all(scratch.path(directory)).unwrap();
+        std::fs::write(scratch.path(directory).join("file"), b"x").unwrap();
+    }
+    let at = |name: &str| daemon.place("data", name);
+    let here = scratch.path("here").display().to_string();
+    let out = ask(
+        &scratch,
+        &daemon,
+        &["rm", "-r", &at("a"), &at("absent"), &daemon.place("ro", "b"), &at("c"), &here],
+    );
+    assert_eq!((code(&out), text(&out.stdout).as_str()), (2, "6 entries removed\n"), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("absent") && text(&out.stderr).contains("read-only"));
+    let standing = ["export/a", "export/b", "export/c", "here"].map(|name| scratch.path(name).exists());
+    assert_eq!(standing, [false, true, false, false]);
+    let nothing = ask(&scratch, &daemon, &["rm", &at("absent"), &at("b")]);
+    assert_eq!((code(&nothing), text(&nothing.stdout).as_str()), (3, "0 entries removed\n"));
+}
+
 #[test]
 fn what_is_outside_of_an_export_fails_in_the_words_of_what_is_not_there() {
     let scratch = Scratch::new();

@@ -3,6 +3,7 @@
 use crate::place::{Named, Places};
 use crate::ssh;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use thalweg_mover::run::client::TcpConnect;
 use thalweg_mover::run::far::Far;
 use thalweg_mover::run::spread::Local;
 use thalweg_wire::message::Place;
+use thalweg_wire::path::Escaped;
 
 /// How far movers are reached.
 #[derive(Clone)]
@@ -133,6 +135,21 @@ pub fn place_there(place: &Named) -> Option<Place> {
     }
 }
 
+/// Whether a place is a name in a directory, which can be removed: `/`, `.`, an export itself and what ends in `..` are
+/// not. Places that have nothing in them (`zero:`) count as such; nobody gets to remove them.
+pub fn has_name(place: &Named) -> bool {
+    let is_name = |path: &[u8]| Path::new(OsStr::from_bytes(path)).file_name().is_some();
+    match (place, place_there(place)) {
+        (Named::Local(path), _) => path.file_name().is_some(),
+        // An export is left by no path: its daemon refuses every `..`.
+        (_, Some(Place { export: Some(_), path })) => {
+            is_name(&path) && !path.split(|&byte| byte == b'/').any(|part| part == b"..")
+        }
+        (_, Some(Place { export: None, path })) => is_name(&path),
+        (_, None) => true,
+    }
+}
+
 impl Fars {
     /// None yet.
     pub fn new(how: How) -> Fars {
@@ -164,7 +181,7 @@ impl Fars {
     /// before anything that draws on the terminal.
     ///
     /// # Errors
-    /// `Permission` without a ticket; by ssh as [`ssh::far`].
+    /// `Usage` without a ticket; by ssh as [`ssh::far`].
     pub fn reach(&mut self, whom: &Whom) -> Result<Reached> {
         if let Some((_, reached)) = self.known.iter().find(|(known, _)| known == whom) {
             return Ok(reached.clone());
@@ -199,9 +216,12 @@ const TICKET: &str = "ticket";
 
 fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
     let ticket = ticket.ok_or_else(|| {
-        let cause =
-            "a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET";
-        Failure::new(FailureKind::Permission, "connect", cause)
+        let cause = format!(
+            "`{}`: a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET",
+            Escaped(address.as_bytes())
+        );
+        // Nobody was asked yet.
+        Failure::new(FailureKind::Usage, "connect", cause)
     })?;
     let identity = ticket.identity()?;
     let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;

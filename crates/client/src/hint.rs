@@ -1,6 +1,7 @@
 use crate::elsewhere;
 use thalweg_mover::failure::NO_MEMORY;
 use thalweg_mover::frames;
+use thalweg_mover::link::ssh;
 use thalweg_mover::run::frames::windows;
 use thalweg_wire::message::{Failure, FailureKind};
 
@@ -51,13 +52,13 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Io, operation) if operation.starts_with("sync") || operation.starts_with("write") => {
             "the disk or its file system fails: see the kernel's log. When it works again, the same command resumes"
         }
-        (FailureKind::NotFound, "start by ssh") => {
+        (FailureKind::NotFound, ssh::START) => {
             "install it there, name it with --far-path, or let thalweg place its own copy with --bootstrap"
         }
-        (FailureKind::Protocol, "start by ssh") => {
+        (FailureKind::Protocol, ssh::START) => {
             "with --bootstrap thalweg places its own copy there, of the same version"
         }
-        (FailureKind::Connection, "start by ssh") => {
+        (FailureKind::Connection, ssh::START) => {
             "ssh's own words stand above; the same host must work with `ssh`. The same command resumes"
         }
         (FailureKind::Connection, "connect") => {
@@ -68,14 +69,16 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
             "the same bytes arrived damaged many times: suspect memory, a network card or a disk on the way"
         }
         (FailureKind::Changed, _) => "copy from a snapshot, or when nobody writes",
-        (FailureKind::Busy, "start a testbed" | "lock the directory of testbeds") => return None,
         (FailureKind::Permission, "make a network namespace") => {
             "a testbed needs root; or, where user namespaces are permitted, a shell in one: unshare -Urm"
         }
         (FailureKind::Busy, "listen") => {
             "another program has this port: choose one with --listen ADDRESS:PORT"
         }
-        (FailureKind::Busy, _) => "wait for the other transfer, or stop it",
+        (FailureKind::Busy, "open the staging directory" | "open the destination") => {
+            "wait for the other transfer, or stop it"
+        }
+        (FailureKind::Busy, "watch") => "end the other `thalweg watch`, or leave the work to it",
         (FailureKind::Stopped, _) => "run the same command again: it resumes",
         _ => return None,
     })
@@ -84,6 +87,42 @@ pub fn of(failure: &Failure) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+
+    /// What operations are matched on is what is said elsewhere: a word that was changed there is found here.
+    #[test]
+    fn every_operation_that_is_matched_on_is_one() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut sources = Vec::new();
+        for name in std::fs::read_dir(&crates).unwrap() {
+            read(&name.unwrap().path().join("src"), &mut sources);
+        }
+        assert!(sources.len() > 100, "{} files of source", sources.len());
+        let patterns = include_str!("hint.rs").split_once("#[cfg(test)]").unwrap().0;
+        let mut known = 0;
+        for line in patterns.lines().filter(|line| line.contains("FailureKind::")) {
+            let parts: Vec<&str> = line.split("=>").next().unwrap_or(line).split('"').collect();
+            for texts in parts.windows(2).step_by(2) {
+                let closing = if texts[0].ends_with("starts_with(") { "" } else { "\"" };
+                let literal = format!("\"{}{closing}", texts[1]);
+                assert!(sources.iter().any(|source| source.contains(&literal)), "nothing says {literal}");
+                known += 1;
+            }
+        }
+        assert!(known > 10, "{known} operations were found");
+    }
+
+    fn read(directory: &Path, sources: &mut Vec<String>) {
+        let Ok(entries) = std::fs::read_dir(directory) else { return };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                read(&path, sources);
+            } else if path.extension().is_some_and(|end| end == "rs") && !path.ends_with("client/src/hint.rs")
+            {
+                sources.push(std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
 
     fn busy(operation: &str) -> &'static str {
         of(&Failure::new(FailureKind::Busy, operation, "")).expect("a hint")
@@ -91,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_hub_without_room_and_a_name_that_another_has_are_no_other_transfer_to_wait_for() {
-        let general = busy("write");
+        let general = busy("open the staging directory");
         let wanted = [
             (windows::OPERATION, "--window"),
             (frames::TAKE_NAME, "--producer"),
@@ -107,6 +146,10 @@ mod tests {
         for (operation, word) in wanted {
             let hint = busy(operation);
             assert!(hint != general && hint.contains(word), "{operation}: {hint}");
+        }
+        // Of what nobody here knows who holds it, nothing is said.
+        for operation in ["start a testbed", "take a slot", "end the testbed's programs"] {
+            assert_eq!(of(&Failure::new(FailureKind::Busy, operation, "")), None);
         }
         // Who was let in before, and is not again, can do the same about it.
         for operation in [windows::OPERATION, frames::TAKE_NAME, frames::JOIN] {

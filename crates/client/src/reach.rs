@@ -68,6 +68,30 @@ impl Reach {
         Ok(all)
     }
 
+    /// Reaches places, in their order; those at one far mover by one session.
+    ///
+    /// # Errors
+    /// As [`Reach::open`], for the first that cannot be reached.
+    pub fn all(named: Vec<Named>, fars: &mut Fars) -> Result<Vec<Reach>> {
+        let mut known: Vec<(Whom, Arc<Client>)> = Vec::new();
+        let mut reached = Vec::with_capacity(named.len());
+        for named in named {
+            let there = Whom::of(&named).zip(fars::place_there(&named));
+            if let Some((whom, place)) = &there
+                && let Some((_, client)) = known.iter().find(|(known, _)| known == whom)
+            {
+                reached.push(Reach::Far(client.clone(), place.clone()));
+                continue;
+            }
+            let reach = Reach::of(named, fars)?;
+            if let (Some((whom, _)), Reach::Far(client, _)) = (there, &reach) {
+                known.push((whom, client.clone()));
+            }
+            reached.push(reach);
+        }
+        Ok(reached)
+    }
+
     /// Lists it; see [`survey::list`].
     ///
     /// # Errors
@@ -201,31 +225,31 @@ impl Reach {
         }
     }
 
-    /// Removes it. Returns how many entries went; what could not go is told.
+    /// Removes it. `count` grows by the entries that went, also where it fails; what could not go is told.
     ///
     /// # Errors
     /// As [`survey::remove`], and what the connection says.
-    pub fn remove(&self, recursive: bool, trouble: &mut dyn FnMut(Failure)) -> Result<u64> {
-        let mut count = 0;
+    pub fn remove(&self, recursive: bool, count: &mut u64, trouble: &mut dyn FnMut(Failure)) -> Result<()> {
         match self {
             Reach::Local(path) => survey::remove(&local(path), recursive, &mut |removed| {
                 match removed {
-                    Removed::One => count += 1,
+                    Removed::One => *count += 1,
                     Removed::Trouble(failure) => trouble(failure),
                 }
                 Ok(())
-            })?,
+            }),
             Reach::Far(client, place) => {
+                let before = *count;
                 for reply in client.ask(Question::Remove { place: place.clone(), recursive })? {
                     match reply? {
-                        Reply::Removed(so_far) => count = so_far,
+                        Reply::Removed(so_far) => *count = before.saturating_add(so_far),
                         Reply::Trouble(failure) => trouble(failure),
                         _ => return Err(unexpected()),
                     }
                 }
+                Ok(())
             }
         }
-        Ok(count)
     }
 
     /// A place below this one, by the same connection; `path` is bytes, relative.

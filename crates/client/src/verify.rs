@@ -75,7 +75,7 @@ impl Found {
 /// # Errors
 /// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed.
 pub fn seal(receipt: &Path, keys: &[String]) -> Result<Seal> {
-    let seal = open(receipt)?.authenticate()?;
+    let seal = open(receipt)?.authenticate().map_err(|failure| named(receipt, failure))?;
     for (who, signer) in [("sender", seal.sender), ("receiver", seal.receiver)] {
         if !keys.is_empty() && !is_expected(&signer, keys) {
             let cause = format!("the {who} signed with {signer}, which is not among --keys");
@@ -145,12 +145,14 @@ pub fn verify(
 }
 
 fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
-    let file = File::open(path).map_err(|error| {
-        let mut failure = failure::of_io("read the receipt", &error);
-        failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_encoded_bytes()), failure.cause);
-        failure
-    })?;
-    Reader::begin(BufReader::new(file))
+    let file = File::open(path).map_err(|error| named(path, failure::of_io("read the receipt", &error)))?;
+    Reader::begin(BufReader::new(file)).map_err(|failure| named(path, failure))
+}
+
+/// The same failure, with the receipt that it is about.
+fn named(path: &Path, mut failure: Failure) -> Failure {
+    failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_encoded_bytes()), failure.cause);
+    failure
 }
 
 /// By the key or by the certificate.

@@ -114,7 +114,8 @@ impl Session {
             let mut troubles = Vec::new();
             let mut tell =
                 |failure: Failure| troubles.push(Value::Object(events::error(&failure)).to_string());
-            let count = reach.below(&path).remove(recursive, &mut tell)?;
+            let mut count = 0;
+            reach.below(&path).remove(recursive, &mut count, &mut tell)?;
             Ok((count, troubles))
         })
     }

@@ -106,16 +106,15 @@ impl Exports {
                     return Err(Failure::new(FailureKind::NotFound, "open", cause));
                 };
                 if write && export.read_only {
-                    return Err(Failure::new(FailureKind::Permission, "open", "the export is read-only"));
+                    let cause = format!("the export `{}` is read-only", Escaped(name.as_bytes()));
+                    return Err(Failure::new(FailureKind::Permission, "open", cause));
                 }
                 let mut path = Vec::new();
                 for component in place.path.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".") {
                     if component == b".." || component.contains(&0) {
-                        return Err(Failure::new(
-                            FailureKind::Usage,
-                            "open",
-                            "a path must stay inside its export",
-                        ));
+                        let path = Escaped(&place.path);
+                        let cause = format!("`{path}`: a path must stay inside its export, and has no `..`");
+                        return Err(Failure::new(FailureKind::Usage, "open", cause));
                     }
                     if !path.is_empty() {
                         path.push(b'/');

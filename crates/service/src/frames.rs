@@ -18,6 +18,7 @@ use thalweg_wire::message::{
     ChannelStatus, Direction, FramePolicy, FrameRole, FrameTerms, Message, Open, Opened, Place, SourceForm,
     Terms,
 };
+use thalweg_wire::path::Escaped;
 
 /// Between two looks whether a client is still there.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -160,7 +161,7 @@ impl Host {
             Failure::new(
                 FailureKind::NotFound,
                 "look at a channel",
-                "nobody has opened it since the hub began",
+                format!("nobody has opened `{}/{}` since the hub began", key.0, Escaped(&key.1)),
             )
         })
     }

@@ -1,5 +1,6 @@
 //! The command line of `thalweg bench`.
 
+use crate::args::whole;
 use crate::units;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -101,13 +102,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub budget: Option<u64>,
     /// Most files of one data set
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = whole::<u64>(1..=1 << 20))]
     pub max_files: u64,
     /// Counted runs of each case [default: the suite's own, 2 to 5]; five give its median an interval of 94 %
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "K", value_parser = whole::<u32>(1..=1000))]
     pub runs: Option<u32>,
     /// Where chance comes from: content of files, what is damaged, where stripes lie
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>(0..))]
     pub seed: u64,
     /// Write the result here [default: SUITE-DATE.jsonl in this directory]
     #[arg(long, value_name = "FILE")]

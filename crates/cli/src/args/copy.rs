@@ -3,6 +3,7 @@
 use super::link::{SshArgs, TlsArgs};
 use crate::args::and::AndArgs;
 use crate::args::filters::FilterArgs;
+use crate::args::whole;
 use crate::exit;
 use crate::units;
 use std::ffi::OsString;
@@ -15,12 +16,12 @@ use thalweg_wire::message::{Direct, Order, VerifyLevel, is_congestion_name};
 
 /// Options of cp and sync.
 #[derive(Debug, clap::Args)]
-#[command(after_help = exit::help())]
+#[command(after_long_help = exit::help())]
 pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH (a
     /// place of the configuration), zero:SIZE, data:files=9,size=1MiB,content=frames,seed=1 (as `thalweg dataset make`
     /// has it), sim:seek=8ms,rate=100MB,devices=4 (a simulated array), null:.
-    /// A trailing slash on a source means its contents
+    /// A trailing slash on a source means its contents. What is missing of the destination's path is made
     #[arg(required = true, num_args = 1.., value_name = "PLACE")]
     pub places: Vec<OsString>,
     /// More copies.
@@ -82,7 +83,7 @@ pub struct CopyArgs {
     #[arg(long)]
     pub no_profile: bool,
     /// Take less of the CPU than others on this machine, up to 19
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(-20..=19), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole::<i32>(-20..=19), allow_negative_numbers = true)]
     pub nice: Option<i32>,
     /// Take the disk after others: idle, or best-effort[:0-7]
     #[arg(long, value_name = "CLASS", value_parser = parse_io_priority)]
@@ -100,7 +101,7 @@ pub struct CopyArgs {
     #[arg(long)]
     pub delete: bool,
     /// sync: refuse to remove more than this many entries
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole::<u64>(0..))]
     pub max_delete: u64,
     /// Which names.
     #[command(flatten)]
@@ -112,7 +113,7 @@ pub struct CopyArgs {
     #[arg(long, value_enum, default_value_t = Verify::Written)]
     pub verify: Verify,
     /// TCP connections (default: by round trip and cores)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
     pub streams: Option<u16>,
     /// Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)
     #[arg(long, value_name = "N", value_parser = parse_concurrency)]

@@ -1,5 +1,6 @@
 //! The command line of `thalweg dataset`.
 
+use crate::args::whole;
 use clap::Subcommand;
 use std::path::PathBuf;
 use thalweg_client::dataset::{Sizes, parse_content, parse_percent, parse_sizes};
@@ -54,7 +55,7 @@ pub struct CheckSetArgs {
 #[derive(Debug, clap::Args)]
 pub struct SpecArgs {
     /// Number of files
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..))]
     pub files: u64,
     /// Bytes of each file; or a distribution, SIZE:WEIGHT,SIZE:WEIGHT,...: 1KiB:70,1MiB:25,1GiB:5
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_sizes)]
@@ -66,7 +67,7 @@ pub struct SpecArgs {
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = parse_percent)]
     pub sparse: u8,
     /// Where names, sizes and bytes come from
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>(0..))]
     pub seed: u64,
 }
 

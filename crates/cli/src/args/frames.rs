@@ -1,6 +1,7 @@
 //! The command line of `thalweg frames`.
 
 use crate::args::link::SshArgs;
+use crate::args::whole;
 use crate::exit;
 use crate::units;
 use clap::Subcommand;
@@ -44,7 +45,7 @@ pub struct ChannelArgs {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_window)]
     pub window: u64,
     /// TCP connections (default: by round trip and cores, at most 4)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
     pub streams: Option<u16>,
     /// If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)
     #[arg(long, value_name = "SIZE", value_parser = parse_window_min)]
@@ -98,7 +99,7 @@ impl ChannelArgs {
 #[command(after_help = exit::help())]
 pub struct FramesPushArgs {
     /// Files, - for standard input, then the channel: tw://HOST[:PORT]/EXPORT/NAME or @NAME/PATH
-    #[arg(value_name = "FILE... PLACE", required = true, num_args = 2..)]
+    #[arg(value_name = "FILE", required = true, num_args = 2..)]
     pub places: Vec<OsString>,
     /// Cut what is read into frames of so many bytes; the last may have fewer
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, required_unless_present = "index")]
@@ -110,16 +111,16 @@ pub struct FramesPushArgs {
     #[arg(long, value_name = "DTYPE", default_value = "")]
     pub dtype: String,
     /// Elements along each axis, slowest first, for instance 2048,2048
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = whole::<u64>(0..))]
     pub shape: Vec<u64>,
     /// All of it is this set, and its consumers are told whether they got the whole
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(0..))]
     pub set: Option<u64>,
     /// The set has so many frames, 1 to 1048576 (default: as the sizes of the files say). Say it for a pipe: consumers are
     /// told what is missing if this is killed. If there are fewer the exit code is 2, and if there are more, which are not
     /// sent
     #[arg(long, value_name = "N", requires = "set",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::SET_FRAMES_MAX)))]
+        value_parser = whole::<u32>(1..=i128::from(limits::SET_FRAMES_MAX)))]
     pub set_frames: Option<u32>,
     /// Name of this producer: one that comes again under its name goes on with its sequence (default: a random one)
     #[arg(long, value_name = "NAME")]
@@ -149,7 +150,7 @@ pub struct FramesPullArgs {
     #[arg(value_name = "DIR")]
     pub directory: OsString,
     /// Frames of a file (default: all in one)
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>(0..))]
     pub every: u64,
     /// What the files are called: NAME-000000.raw, and NAME-000000.jsonl beside it
     #[arg(long, value_name = "NAME", default_value = "frames", value_parser = parse_name)]
@@ -165,10 +166,10 @@ pub struct FramesPullArgs {
     #[arg(long, value_name = "start|now|SEQUENCE", default_value = "start", value_parser = parse_from)]
     pub from: FrameFrom,
     /// End when so many producers have finished, and all that are known
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(0..))]
     pub producers: u32,
     /// End after so many frames
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0..))]
     pub count: Option<u64>,
     /// A name to come back under: who was killed goes on behind what it had put away, within --keep
     #[arg(long, value_name = "NAME")]

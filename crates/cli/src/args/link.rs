@@ -1,5 +1,6 @@
 //! Options of links: how a far place is reached, ssh, and streams in TLS form.
 
+use crate::args::whole;
 use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use thalweg_mover::link::{KernelTls, TlsForm};
 #[derive(Debug, clap::Args)]
 pub struct LinkArgs {
     /// TCP connections (default: by round trip and cores)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
     pub streams: Option<u16>,
     /// What `thalweg serve` wrote: whom to expect and who we are
     #[arg(long, value_name = "FILE")]
@@ -38,7 +39,7 @@ pub struct SshArgs {
     #[arg(short = 'e', long, value_name = "COMMAND", default_value = "ssh")]
     pub rsh: OsString,
     /// Port of sshd
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", value_parser = whole::<u16>(1..=65_535))]
     pub port: Option<u16>,
     /// The thalweg to start at the far side
     #[arg(long, value_name = "PROGRAM", default_value = "thalweg")]
@@ -78,7 +79,7 @@ pub struct TlsArgs {
     /// With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640,
     /// which is short of what a key may seal
     #[arg(long, value_name = "COUNT", default_value_t = RECORDS_MAX,
-          value_parser = clap::value_parser!(u64).range(RECORDS_MIN..=RECORDS_MAX))]
+          value_parser = whole::<u64>(i128::from(RECORDS_MIN)..=i128::from(RECORDS_MAX)))]
     pub tls_records: u64,
 }
 

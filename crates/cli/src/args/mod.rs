@@ -6,6 +6,8 @@ pub mod and;
 
 pub mod filters;
 
+pub mod headings;
+
 pub mod stream;
 
 pub mod frames;
@@ -53,6 +55,7 @@ use report::{PlotArgs, ReportArgs};
 use running::{LimitArgs, WhyArgs};
 use serve::{MoverArgs, ServeArgs};
 use slots::SlotsArgs;
+use std::ops::{Bound, RangeBounds};
 use std::path::PathBuf;
 use stream::{MarkArgs, StreamArgs};
 use testbed::TestbedCommand;
@@ -213,5 +216,25 @@ impl Command {
             | Command::Mover(_)
             | Command::KeepRun(_) => false,
         }
+    }
+}
+
+/// Reads a whole number in these bounds, and says them where it is none.
+pub fn whole<T: TryFrom<i128> + 'static>(
+    bounds: impl RangeBounds<i128> + Clone + Send + Sync + 'static,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse::<i128>().ok().filter(|number| bounds.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+            match (bounds.start_bound(), bounds.end_bound()) {
+                (Bound::Included(low), Bound::Included(high)) => {
+                    format!("a whole number from {low} to {high} is wanted")
+                }
+                (Bound::Included(low), _) if *low != 0 => {
+                    format!("a whole number is wanted, at least {low}")
+                }
+                _ => "a whole number is wanted".to_owned(),
+            }
+        })
     }
 }

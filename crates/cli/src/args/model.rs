@@ -1,5 +1,6 @@
 //! The command lines of `thalweg advise` and `thalweg model`.
 
+use crate::args::whole;
 use crate::units;
 use clap::{Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -32,13 +33,13 @@ pub struct PathArgs {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub window: Option<u64>,
     /// Number of streams [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=65_535))]
     pub streams: Option<u16>,
     /// Congestion control that answers loss
     #[arg(long, value_name = "NAME", value_enum, default_value = "cubic")]
     pub cca: Control,
     /// Bytes of a packet; TCP's payload is 52 less
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65535))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = whole::<u32>(68..=65535))]
     pub mtu: u32,
 }
 
@@ -99,7 +100,7 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "FILE")]
     pub fit: Option<PathBuf>,
     /// Most files that a unit may be cut into [default: the most that were measured]
-    #[arg(long, value_name = "N", requires = "fit", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", requires = "fit", value_parser = whole::<u64>(1..))]
     pub files_max: Option<u64>,
 
     /// Measured times of transfers of a unit, as `thalweg model tail` reads them
@@ -170,13 +171,13 @@ pub struct FitArgs {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub data: Option<u64>,
     /// Also say how long so many files take
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u64>(0..))]
     pub predict: Vec<u64>,
     /// Fit measurements with these numbers of files only, and compare the prediction with the others
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u64>(0..))]
     pub points: Vec<u64>,
     /// Most files that the data may be cut into [default: the most that were measured]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub files_max: Option<u64>,
     /// Tell it as JSON
     #[arg(long)]
@@ -213,7 +214,7 @@ pub struct LossArgs {
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub rate: Option<u64>,
     /// Bytes of a packet; TCP's payload is 52 less
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(68..=65535))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = whole::<u32>(68..=65535))]
     pub mtu: u32,
     /// Tell it as JSON
     #[arg(long)]
@@ -271,7 +272,7 @@ pub struct TailArgs {
 #[derive(Debug, clap::Args)]
 pub struct FramesArgs {
     /// Number of frames
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub frames: u64,
     /// Data of a frame
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
@@ -286,7 +287,7 @@ pub struct FramesArgs {
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub per_file: Duration,
     /// Numbers of files to compare with a stream [default: 1, 10, 100, ... and one for each frame]
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u64>(0..))]
     pub files: Vec<u64>,
     /// Tell it as JSON
     #[arg(long)]
@@ -297,7 +298,7 @@ pub struct FramesArgs {
 #[derive(Debug, clap::Args)]
 pub struct RepairArgs {
     /// Number of files
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     pub files: u64,
     /// Data in all of them
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
@@ -306,7 +307,7 @@ pub struct RepairArgs {
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub rate: u64,
     /// So many times a verification fails
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0..))]
     pub failures: u64,
     /// What is sent again for each, if not the file
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, default_value = "4MiB")]

@@ -1,5 +1,6 @@
 //! The command lines of `thalweg plot` and `thalweg report`.
 
+use crate::args::whole;
 use crate::exit;
 use std::path::PathBuf;
 
@@ -20,10 +21,10 @@ pub struct PlotArgs {
     #[arg(long, value_enum, default_value = "svg")]
     pub format: Format,
     /// Pixels from side to side
-    #[arg(long, value_name = "PIXELS", default_value_t = 760, value_parser = clap::value_parser!(u16).range(320..=2000))]
+    #[arg(long, value_name = "PIXELS", default_value_t = 760, value_parser = whole::<u16>(320..=2000))]
     pub width: u16,
     /// Pixels of a PNG for each of these
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u8>(1..=8))]
     pub scale: u8,
     /// Only say which figures there are: name and title
     #[arg(long, conflicts_with_all = ["out", "figure"])]

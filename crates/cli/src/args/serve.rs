@@ -2,6 +2,7 @@
 
 use super::link::TlsArgs;
 use super::slots::{SlotRate, parse_slot_rate};
+use crate::args::whole;
 use crate::units;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,7 +65,7 @@ pub enum LogFormat {
 #[derive(Debug, clap::Args)]
 pub struct MoverArgs {
     /// Bridge stdin and stdout to this port of the loopback
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", value_parser = whole::<u16>(1..=65_535))]
     pub bridge: Option<u16>,
     /// Where thalweg keeps its keys and what it remembers
     #[arg(long, value_name = "DIR")]

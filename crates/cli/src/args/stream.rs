@@ -12,7 +12,7 @@ use thalweg_wire::limits;
 
 /// Options of stream.
 #[derive(Debug, clap::Args)]
-#[command(after_help = exit::help())]
+#[command(after_long_help = exit::help())]
 pub struct StreamArgs {
     /// A file that grows, a directory in which files do, a FIFO, or - for standard input: PATH,
     /// [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, @NAME/PATH. A trailing slash on a directory means its contents
@@ -92,6 +92,11 @@ pub struct StreamArgs {
 
 /// Options of mark.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Prints of each file bytes, state and path. `growing`: a stream writes it, and so many bytes are durable and \
+verified. `no-stream`: no stream is writing it here, and so many bytes it has; whether it is complete, or ever was of a stream, \
+nobody notes: the stream itself says so when it ends (exit 0, --report, --receipt)."
+)]
 pub struct MarkArgs {
     /// Files of this machine that a stream writes
     #[arg(value_name = "PATH", required = true)]

@@ -1,5 +1,6 @@
 //! The command line of `thalweg testbed`.
 
+use crate::args::whole;
 use crate::units;
 use clap::Subcommand;
 use std::ffi::OsString;
@@ -105,7 +106,7 @@ pub struct PathArgs {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub queue: Option<u64>,
     /// Bytes that the line adds to each packet [default: 38, Ethernet]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=i64::from(FRAMING_BYTES_MAX)))]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u32>(0..=i128::from(FRAMING_BYTES_MAX)))]
     pub framing: Option<u32>,
 }
 
@@ -122,7 +123,7 @@ pub struct UpArgs {
     #[arg(long, value_name = "N+M", default_value = "1+1", value_parser = parse_hosts)]
     pub hosts: (u8, u8),
     /// MTU of every device, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1500)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = whole::<u32>(0..))]
     pub mtu: u32,
     /// A kernel setting in every host, for instance net.ipv4.tcp_congestion_control=bbr. May be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_sysctl)]
@@ -135,7 +136,7 @@ pub struct UpArgs {
     #[arg(long)]
     pub tuned: bool,
     /// Seed of chance: the same packets at the same times meet the same fate
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(0..))]
     pub seed: u64,
     /// Tell it as JSON
     #[arg(long)]

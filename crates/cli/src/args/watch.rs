@@ -3,6 +3,7 @@
 use crate::args::copy::Verify;
 use crate::args::filters::FilterArgs;
 use crate::args::link::LinkArgs;
+use crate::args::whole;
 use crate::exit;
 use crate::units;
 use std::ffi::OsString;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 /// Options of watch.
 #[derive(Debug, clap::Args)]
-#[command(after_help = exit::help())]
+#[command(after_long_help = exit::help())]
 pub struct WatchArgs {
     /// The directory to watch: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or @NAME/PATH. Hidden names (that begin
     /// with a dot) are left alone
@@ -42,14 +43,14 @@ pub struct WatchArgs {
     #[arg(long, value_enum, value_name = "BY")]
     pub in_order: Option<OrderArg>,
     /// Runs of the program at the same time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with = "in_order")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=256), conflicts_with = "in_order")]
     pub jobs: u16,
     /// Items copied at the same time
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<u16>(1..=64))]
     pub transfers: u16,
     /// Runs that fail before an item is given up, until the next start; between them 1 s, doubled each time, at most 60 s.
     /// With --in-order the watch ends then
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(1..))]
     pub attempts: u32,
     /// After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME
     #[arg(long, value_name = "PLACE", requires = "on_arrival")]
@@ -105,7 +106,7 @@ pub enum OrderArg {
 #[derive(Debug, clap::Args)]
 pub struct KeepRunArgs {
     /// The umask of the command
-    #[arg(long)]
+    #[arg(long, value_parser = whole::<u32>(0..))]
     pub umask: u32,
     /// Below a guard
     #[arg(long)]

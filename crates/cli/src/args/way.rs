@@ -2,6 +2,7 @@
 
 use super::copy::Verify;
 use super::places::AskArgs;
+use crate::args::whole;
 use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// TCP connections (default: as a copy would choose)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
     pub streams: Option<u16>,
     /// With the accounts of the whole way
     #[arg(short = 'v', long)]
@@ -78,7 +79,7 @@ pub struct PredictArgs {
     #[arg(long, value_enum, default_value_t = Verify::Written)]
     pub verify: Verify,
     /// As in cp
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
     pub streams: Option<u16>,
     /// Where thalweg keeps its keys and what it remembers
     #[arg(long, value_name = "DIR")]

@@ -5,20 +5,27 @@ use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::{Named, Places};
 use crate::{json, out, units};
+use std::ffi::OsString;
 use thalweg_mover::endpoint::local::leftover::{LeftoverState, leftovers};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
 /// `thalweg gc`.
 ///
 /// # Errors
-/// When a place cannot be listed.
+/// When a place makes no sense (then nothing was removed), or cannot be listed.
 pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.json);
-    for place in &args.places {
-        let Named::Local(path) = Named::parse(place, places)? else {
-            let cause = "only directories of this machine are cleaned up: run `thalweg gc` where they are";
-            return Err(Failure::new(FailureKind::Unsupported, "clean up", cause));
-        };
+    let read = |typed: &OsString| match Named::parse(typed, places)? {
+        Named::Local(path) => Ok(path),
+        far => {
+            let cause = format!(
+                "`{far}`: only directories of this machine are cleaned up: run `thalweg gc` where they are"
+            );
+            Err(Failure::new(FailureKind::Unsupported, "clean up", cause))
+        }
+    };
+    // All of them before anything is removed.
+    for path in args.places.iter().map(read).collect::<Result<Vec<_>>>()? {
         for left in leftovers(&path, args.yes, &mut |failure| troubles.add(&failure))? {
             let (word, more) = match left.state {
                 LeftoverState::InUse => ("in-use", "a copy uses it"),

@@ -1,4 +1,7 @@
 //! `thalweg mark`: how much of a file that a stream writes is durable.
+//!
+//! What a stream notes of a file goes when the stream is over: of a file without a note nobody can say whether it is
+//! complete, or ever was a stream's.
 
 use crate::exit::Exit;
 use crate::json;
@@ -8,45 +11,106 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use thalweg_cli::args::stream::MarkArgs;
-use thalweg_mover::failure::{self, Result};
+use thalweg_client::place::{Named, Places};
+use thalweg_mover::endpoint::local::STAGING_NAME;
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::journal::marks;
-use thalweg_sys::Dir;
+use thalweg_sys::{Dir, Links};
 use thalweg_wire::path::Escaped;
 
-/// Prints the mark of each file: bytes, whether it is complete, name. A file that no stream writes is complete.
+/// Prints the mark of each file: bytes, whether a stream writes it, name.
 ///
 /// # Errors
-/// If a file cannot be looked at.
-pub fn mark(args: &MarkArgs) -> Result<Exit> {
+/// If a file cannot be looked at, or is none; if what a stream may note of it is closed to this user.
+pub fn mark(args: &MarkArgs, places: &Places) -> Result<Exit> {
     for path in &args.paths {
-        let (bytes, is_complete) = look(path).map_err(|error| {
-            let mut failure = failure::of_io("look at a file", &error);
-            failure.cause = format!("{}: {}", Escaped(path.as_os_str().as_bytes()), failure.cause);
-            failure
-        })?;
+        let Mark { bytes, is_growing } = look(path, places)?;
         let shown = Escaped(path.as_os_str().as_bytes());
+        let state = if is_growing { "growing" } else { "no-stream" };
         if args.json {
+            // Whether it is complete nobody says where no stream writes it.
+            let complete = is_growing.then_some(false);
             let line = json!({
-                "event": "mark", "path": shown.to_string(), "bytes": bytes, "complete": is_complete,
+                "event": "mark", "path": shown.to_string(), "bytes": bytes, "state": state, "complete": complete,
             });
             json::line(&line)?;
         } else {
-            out::line(&format!("{bytes}\t{}\t{shown}", if is_complete { "complete" } else { "growing" }))?;
+            out::line(&format!("{bytes}\t{state}\t{shown}"))?;
         }
     }
     out::flush()?;
     Ok(Exit::Done)
 }
 
-fn look(path: &Path) -> io::Result<(u64, bool)> {
-    let path = std::path::absolute(path)?;
-    let size = std::fs::symlink_metadata(&path)?.len();
+struct Mark {
+    /// Bytes that are durable; of a file that no stream writes all that it has.
+    bytes: u64,
+    /// A stream writes it.
+    is_growing: bool,
+}
+
+fn look(typed: &Path, places: &Places) -> Result<Mark> {
+    let refuse = |kind, cause: &str| {
+        let shown = Escaped(typed.as_os_str().as_bytes());
+        Failure::new(kind, "look at a file", format!("`{shown}`: {cause}"))
+    };
+    let of_io = |error: io::Error| {
+        let failure = failure::of_io("look at a file", &error);
+        refuse(failure.kind, &failure.cause)
+    };
+    let found = match std::fs::symlink_metadata(typed) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !is_local(typed, places) => {
+            return Err(refuse(
+                FailureKind::Usage,
+                "marks are at the destination: run `thalweg mark` there, with the path that the file has on that machine",
+            ));
+        }
+        other => other.map_err(of_io)?,
+    };
+    if found.is_symlink() {
+        return Err(refuse(FailureKind::Conflict, "it is a link: name the file that it leads to"));
+    }
+    if found.is_dir() {
+        return Err(refuse(FailureKind::Conflict, "it is a directory: name the files in it"));
+    }
+    if !found.is_file() {
+        return Err(refuse(FailureKind::Conflict, "it is no regular file"));
+    }
+    // Through links on the way: the stream's destination may be above them.
+    let path = std::fs::canonicalize(typed).map_err(of_io)?;
+    let mut closed = None;
     // The stream's destination is the directory of the file, or one above it.
     for parent in path.ancestors().skip(1) {
         let (Ok(dir), Ok(name)) = (Dir::open(parent), path.strip_prefix(parent)) else { continue };
         if let Some(known) = marks::look_up(&dir, name.as_os_str().as_bytes()) {
-            return Ok((known.bytes, false));
+            return Ok(Mark { bytes: known.bytes, is_growing: true });
+        }
+        if is_closed(&dir) {
+            closed.get_or_insert(parent.to_owned());
         }
     }
-    Ok((size, true))
+    match closed {
+        None => Ok(Mark { bytes: found.len(), is_growing: false }),
+        Some(parent) => {
+            let parent = Escaped(parent.as_os_str().as_bytes()).to_string();
+            let cause = format!(
+                "whether a stream writes it is noted in `{parent}`, where only the user may read it who writes there"
+            );
+            Err(refuse(FailureKind::Permission, &cause))
+        }
+    }
+}
+
+fn is_local(typed: &Path, places: &Places) -> bool {
+    matches!(Named::parse(typed.as_os_str(), places), Ok(Named::Local(_)))
+}
+
+/// Whether something unfinished is noted there that this user may not read.
+fn is_closed(dir: &Dir) -> bool {
+    let staging = dir.open_beneath(STAGING_NAME, Links::Refuse).and_then(|staging| staging.entries());
+    match staging {
+        Ok(_) => false,
+        // No directory of that name, or a link of it, is none of ours.
+        Err(error) => matches!(error.kind(), io::ErrorKind::PermissionDenied),
+    }
 }

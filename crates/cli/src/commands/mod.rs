@@ -81,7 +81,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Model(command) => model::model(&command),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Stream(args) => stream::stream(&args, places),
-        Command::Mark(args) => mark::mark(&args),
+        Command::Mark(args) => mark::mark(&args, places),
         Command::Frames(command) => frames::frames(&command, places),
         Command::Slots(args) => slots::slots(&args, places),
         Command::Bench(command) => bench::bench(&command),

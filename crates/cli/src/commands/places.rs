@@ -2,10 +2,12 @@
 
 use crate::args::places::{CatArgs, DuArgs, LsArgs, RmArgs};
 use crate::exit::Exit;
-use crate::place::{Places, daemon_alone};
+use crate::place::{Named, Places, daemon_alone};
 use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::collections::HashSet;
+use std::ffi::OsString;
+use thalweg_client::fars::{self, Fars};
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_wire::path::Escaped;
@@ -104,14 +106,13 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
     printed(told, exit)
 }
 
-/// `thalweg cat`: prints a file, and compares what it printed with what the other side digests.
+/// `thalweg cat`: prints files, each compared with what the other side digests.
 ///
 /// # Errors
-/// `Damage` if they differ; when the file cannot be read.
+/// `Damage` if they differ; when a file cannot be read.
 pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
     let mut fars = reach::fars(&args.ask, places);
-    for place in &args.places {
-        let reach = Reach::open(place, &mut fars)?;
+    for reach in open_all(&args.places, &mut fars, |_| true)? {
         let mut hasher = blake3::Hasher::new();
         let read = reach.read(&mut |bytes| {
             hasher.update(bytes);
@@ -134,24 +135,49 @@ pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// `thalweg rm`.
+/// `thalweg rm`. All places are read and reached before anything is removed: what cannot be named costs nothing that
+/// could be. A place of which nothing can be removed does not keep the others.
 ///
 /// # Errors
-/// When nothing could be removed.
+/// When a place makes no sense, cannot be reached or has no name of its own; then nothing was removed.
 pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
     let mut removed = 0;
+    let mut refused = Vec::new();
     let mut fars = reach::fars(&args.ask, places);
-    for place in &args.places {
-        let reach = Reach::open(place, &mut fars)?;
-        removed += reach.remove(args.recursive, &mut |failure| troubles.add(&failure))?;
+    let reaches = open_all(&args.places, &mut fars, fars::has_name)?;
+    for reach in &reaches {
+        let ended = reach.remove(args.recursive, &mut removed, &mut |failure| troubles.add(&failure));
+        if let Err(failure) = ended {
+            troubles.add(&failure);
+            refused.push(failure.kind);
+        }
     }
-    let exit = troubles.end(Ok(()))?;
+    let exit = match removed == 0 && refused.len() == reaches.len() {
+        true => refused.into_iter().map(Exit::of).fold(Exit::Done, Exit::worst),
+        false => troubles.end(Ok(()))?,
+    };
     let told = match args.ask.json {
         true => json::line(&serde_json::json!({"event": "removed", "entries": removed, "exit": exit.code()})),
         false => out::line(&format!("{} removed", units::entries(removed))),
     };
     printed(told, exit)
+}
+
+/// Reads all places, then reaches them.
+fn open_all(typed: &[OsString], fars: &mut Fars, is_fit: fn(&Named) -> bool) -> Result<Vec<Reach>> {
+    let read = |text: &OsString| {
+        let named = fars.named(text)?;
+        match is_fit(&named) {
+            true => Ok(named),
+            false => {
+                let cause = format!("`{named}` has no name of its own: name what is in it");
+                Err(Failure::new(FailureKind::Usage, "read place", cause))
+            }
+        }
+    };
+    let named = typed.iter().map(read).collect::<Result<Vec<_>>>()?;
+    Reach::all(named, fars)
 }
 
 /// What went wrong on the way, told as it comes.

@@ -56,9 +56,9 @@ fn watch(scratch: &Scratch, path: &Path, content: &[u8], done: &AtomicBool) -> (
     let (mut last, mut looks, mut back, mut wrong) = (0, 0, 0, 0);
     while !done.load(Ordering::Acquire) {
         if path.exists() {
-            let (now, is_complete) = mark(scratch, path);
+            let (now, is_over) = mark(scratch, path);
             // Between two attempts, and after the end, there is no mark: the size is told.
-            if !is_complete {
+            if !is_over {
                 let there = std::fs::read(path).unwrap_or_default();
                 let below = now as usize;
                 wrong +=

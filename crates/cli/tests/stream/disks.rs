@@ -30,8 +30,8 @@ fn a_disk_that_fills_up_under_a_stream_is_told_and_the_same_command_goes_on_when
         assert!(ran.stderr.contains("No space left on device"), "{}", ran.stderr);
         assert!(ran.stderr.contains("hint:"), "{}", ran.stderr);
         let there = std::fs::read(&to).unwrap();
-        let (marked, is_complete) = mark(&scratch, &to);
-        assert!(!is_complete && marked as usize <= there.len(), "{marked} of {}", there.len());
+        let (marked, is_over) = mark(&scratch, &to);
+        assert!(!is_over && marked as usize <= there.len(), "{marked} of {}", there.len());
         assert!(there[..marked as usize] == content[..marked as usize]);
         // As long as it is full the mark does not go back.
         Running::start(with(command(&scratch), [from.to_str().unwrap(), &place])).end(LIMIT).expect(6);

@@ -1,10 +1,13 @@
 //! Files that somebody writes while they are streamed: as they grow, rest, come, go and are cut.
 
 use crate::support::job::Running;
-use crate::support::{Scratch, assert_no_litter, chance, noise, wait_until};
+use crate::support::{Scratch, assert_no_litter, chance, finish, noise, wait_until};
 use crate::{IMPATIENT, LIMIT, REST, Writer, append, command, holds, mark};
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 fn start(scratch: &Scratch, args: &[&str], from: &Path, to: &Path) -> Running {
@@ -38,6 +41,77 @@ fn a_file_is_there_as_it_grows_up_to_its_mark_and_is_complete_when_its_writer_cl
     assert_eq!(mark(&scratch, &to), (300_000, true));
     assert_no_litter(scratch.root());
 }
+
+/// Nothing is noted of a stream that is over, nor of what never was one: neither is said to be complete.
+#[test]
+fn what_no_stream_writes_is_not_said_to_be_complete() {
+    let scratch = Scratch::new();
+    let said = |path: &Path| scratch.run([OsStr::new("mark"), OsStr::new("--json"), path.as_os_str()]);
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let mut writer = Writer::new(from.clone());
+    writer.write(b"five!");
+    let state = || -> serde_json::Value { serde_json::from_slice(&said(&to).stdout).unwrap() };
+    let job = start(&scratch, &[], &from, &to);
+    assert!(wait_until(LIMIT, || to.exists() && mark(&scratch, &to) == (5, false)));
+    let growing = state();
+    assert_eq!((&growing["state"], &growing["complete"]), (&"growing".into(), &false.into()));
+    // By another way to the same file.
+    std::os::unix::fs::symlink(scratch.root(), scratch.path("way")).unwrap();
+    assert_eq!(mark(&scratch, &scratch.path("way/to")), (5, false));
+    drop(writer);
+    job.end(LIMIT).expect(0);
+    let over = state();
+    assert_eq!((&over["state"], &over["bytes"]), (&"no-stream".into(), &5.into()));
+    assert!(over["complete"].is_null());
+
+    std::fs::create_dir(scratch.path("directory")).unwrap();
+    std::os::unix::fs::symlink("to", scratch.path("link")).unwrap();
+    let far = Path::new("tw://host/data/to");
+    for (path, exit, why) in [
+        (scratch.path("mistyped"), 3, "No such file or directory"),
+        (scratch.path("directory"), 3, "it is a directory"),
+        (scratch.path("link"), 3, "it is a link"),
+        ("/dev/null".into(), 3, "no regular file"),
+        (far.into(), 1, "with the path that the file has on that machine"),
+    ] {
+        let out = said(&path);
+        let error = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(exit), "{error}");
+        assert!(error.contains(why) && error.contains(&format!("`{}`", path.display())), "{error}");
+    }
+    // What was looked up before the one that is not there is told.
+    let both = scratch.run([OsStr::new("mark"), to.as_os_str(), OsStr::new("mistyped")]);
+    assert!(both.stdout.starts_with(b"5\tno-stream\t") && both.status.code() == Some(3));
+}
+
+/// Who may not read what a stream notes is not told that there is none.
+#[test]
+fn a_mark_that_is_closed_to_who_asks_is_no_file_without_a_stream() {
+    let scratch = Scratch::new();
+    if thalweg_sys::usage::effective_uid() != 0 {
+        return chance::say("needs root, to ask as somebody else");
+    }
+    std::fs::set_permissions(scratch.root(), PermissionsExt::from_mode(0o755)).unwrap();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let mut writer = Writer::new(from.clone());
+    writer.write(b"five!");
+    let job = start(&scratch, &[], &from, &to);
+    assert!(wait_until(LIMIT, || to.exists() && mark(&scratch, &to) == (5, false)));
+    let ask = || {
+        let mut command = scratch.thalweg();
+        command.uid(NOBODY).arg("mark").arg(&to).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().map(finish)
+    };
+    let Ok(out) = ask() else { return chance::say("nobody else may run the program where it is") };
+    let error = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(3) && error.contains("may read it"), "{error}");
+    drop(writer);
+    job.end(LIMIT).expect(0);
+    assert!(ask().unwrap().stdout.starts_with(b"5\tno-stream\t"));
+}
+
+/// A user with no rights.
+const NOBODY: u32 = 65_534;
 
 fn mark_end(path: &Path) -> usize {
     std::fs::metadata(path).unwrap().len() as usize

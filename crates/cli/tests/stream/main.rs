@@ -81,12 +81,12 @@ pub fn append(path: &Path, bytes: &[u8]) {
     file.write_all(bytes).expect("it grows");
 }
 
-/// `thalweg mark`: bytes, and whether that is all.
+/// `thalweg mark`: bytes, and whether no stream writes the file (any more).
 pub fn mark(scratch: &Scratch, path: &Path) -> (u64, bool) {
     let said = scratch.ok([std::ffi::OsStr::new("mark"), path.as_os_str()]);
     let mut words = said.split('\t');
     let bytes = words.next().and_then(|word| word.parse().ok()).expect("bytes");
-    (bytes, words.next() == Some("complete"))
+    (bytes, words.next() == Some("no-stream"))
 }
 
 /// A writer that keeps a file open.

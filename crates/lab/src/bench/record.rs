@@ -458,7 +458,15 @@ impl Results {
     /// # Errors
     /// What the file system says; `InvalidData` with the number of the line that is no such line, and why.
     pub fn read(path: &Path) -> io::Result<Results> {
-        Self::parse(BufReader::new(File::open(path)?.take(RESULT_BYTES_MAX)))
+        Self::parse(BufReader::new(File::open(path)?.take(RESULT_BYTES_MAX))).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::InvalidData => {
+                    let why = format!("it is no result file, which `thalweg bench` writes: {error}");
+                    io::Error::new(io::ErrorKind::InvalidData, why)
+                }
+                _ => error,
+            }
+        })
     }
 
     /// The same from anything that has lines.

@@ -20,6 +20,7 @@ use super::secret_file;
 use crate::{Failure, FailureKind, Result};
 use std::fmt;
 use std::path::Path;
+use thalweg_wire::path::Escaped;
 use zeroize::Zeroizing;
 
 /// Version of the format that is written and read.
@@ -65,8 +66,11 @@ impl Ticket {
     /// `Permission` if others may read the file, `Usage` if it is no ticket, else what the file system said.
     pub fn read(path: &Path) -> Result<Ticket> {
         let bytes = secret_file::read(path, TICKET_BYTES_MAX)?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| refuse("it is not text"))?;
-        Ticket::from_text(text)
+        let text = std::str::from_utf8(&bytes).map_err(|_| refuse("it is not text"));
+        text.and_then(Ticket::from_text).map_err(|mut failure| {
+            failure.cause = format!("`{}`: {}", Escaped(path.as_os_str().as_encoded_bytes()), failure.cause);
+            failure
+        })
     }
 
     /// The text of the file. A secret.

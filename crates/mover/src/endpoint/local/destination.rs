@@ -53,6 +53,7 @@ pub struct LocalDestination {
     pub(super) root: Option<Arc<Place>>,
     /// The root was made by us just now.
     pub(super) root_is_new: bool,
+    missing_above: Option<PathBuf>,
     held: Held<Place>,
     territories: Mutex<HashMap<TerritoryKey, Arc<Territory>>>,
     pub(super) journal: Mutex<Option<Journal>>,
@@ -177,6 +178,7 @@ impl LocalDestination {
             words: resolved.words.clone(),
             job,
             root_is_new: !resolved.made_in.is_empty(),
+            missing_above: resolved.missing_above.clone(),
             held: Held::new(),
             territories: Mutex::default(),
             journal: Mutex::default(),
@@ -223,6 +225,12 @@ impl LocalDestination {
             *lock(&destination.offered) = Some(offered);
         }
         Ok(destination)
+    }
+
+    /// The first of the directories above the destination that were missing, and were made with all below them; in a dry run:
+    /// would be. A mistyped path looks like that.
+    pub fn missing_above(&self) -> Option<&Path> {
+        self.missing_above.as_deref()
     }
 
     /// Takes the lock and opens the journal.

@@ -83,6 +83,7 @@ pub const STAGING_NAME: &[u8] = b".thalweg-staging";
 
 /// Error numbers that `io::ErrorKind` does not tell apart (generic Linux; not MIPS, SPARC, Alpha).
 mod errno {
+    pub const NO_ENTRY: i32 = 2;
     pub const IO: i32 = 5;
     pub const INVALID: i32 = 22;
     pub const TABLE_FULL: i32 = 23;

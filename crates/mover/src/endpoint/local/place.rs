@@ -29,6 +29,8 @@ pub(super) struct Resolved {
     pub(super) rename: Option<(Vec<u8>, Vec<u8>)>,
     /// Directories in which names were made on the way.
     pub(super) made_in: Vec<Arc<Dir>>,
+    /// The first of the directories above what was named that were missing, and were made (in a dry run: would be).
+    pub(super) missing_above: Option<PathBuf>,
 }
 
 pub(super) fn resolve(
@@ -37,7 +39,7 @@ pub(super) fn resolve(
     trailing_slash: bool,
     dry_run: bool,
 ) -> Result<Resolved> {
-    let mut maker = Maker { place, dry_run, made_in: Vec::new() };
+    let mut maker = Maker { place, dry_run, made_in: Vec::new(), first_missing: None };
     let there = maker.open(&place.path);
     let is_missing = match &there {
         Ok(_) => false,
@@ -54,16 +56,20 @@ pub(super) fn resolve(
         let words = parent_words(&place.path);
         let root = maker.make_all(&words)?;
         let rename = Some((name.clone(), new.as_bytes().to_vec()));
-        return Ok(Resolved { root, words, rename, made_in: maker.made_in });
+        let missing_above = maker.first_missing;
+        return Ok(Resolved { root, words, rename, made_in: maker.made_in, missing_above });
     }
     let root = maker.make_all(&place.path)?;
-    Ok(Resolved { root, words: place.path.clone(), rename: None, made_in: maker.made_in })
+    // The directory that was named is made as a matter of course.
+    let missing_above = maker.first_missing.filter(|first| *first != place.path);
+    Ok(Resolved { root, words: place.path.clone(), rename: None, made_in: maker.made_in, missing_above })
 }
 
 struct Maker<'a> {
     place: &'a DestinationPlace,
     dry_run: bool,
     made_in: Vec<Arc<Dir>>,
+    first_missing: Option<PathBuf>,
 }
 
 impl Maker<'_> {
@@ -97,6 +103,7 @@ impl Maker<'_> {
             return Err(of_io(missing));
         };
         let Some(parent) = self.make_all(parent)? else { return Ok(None) };
+        self.first_missing.get_or_insert_with(|| path.to_path_buf());
         if self.dry_run {
             return Ok(None);
         }

@@ -226,18 +226,25 @@ impl Staging {
     /// Opens it and takes the job's lock in it, which lasts as long as the file is open.
     ///
     /// # Errors
-    /// `Busy` if another transfer of this job has it; `Permission`, `Space`, `Io`.
+    /// `Busy` if another transfer of this job has it; `NotFound` where no directory can be made (`/proc`); `Permission`,
+    /// `Space`, `Io`.
     pub(super) fn locked(top: &Dir, job: &str) -> Result<(Staging, File)> {
         /// How often the lock file may be removed under our hands by transfers that just end.
         const ROUNDS: usize = 16;
         let of_io = |error: io::Error| failure::of_io("open the staging directory", &error);
         let words = format!("{}/{job}", String::from_utf8_lossy(STAGING_NAME));
-        for _ in 0..ROUNDS {
+        let mut never_made = None;
+        for round in 0..ROUNDS {
             let staging = match Staging::open(top, job) {
-                // Another job just removed what they share.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // Another job just removed what they share; or no directory can be made there, which the same answer again
+                // and again says.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    never_made = (round == 0 || never_made.is_some()).then_some(error);
+                    continue;
+                }
                 other => other.map_err(of_io)?,
             };
+            never_made = None;
             let file = match staging.dir.create_new(b"lock", 0o600) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     staging.dir.open_read_write(b"lock")
@@ -260,6 +267,9 @@ impl Staging {
             if is_there {
                 return Ok((staging, file));
             }
+        }
+        if let Some(error) = never_made {
+            return Err(failure::of_io("make the staging directory", &error));
         }
         let cause = format!("`{words}` comes and goes");
         Err(Failure::new(FailureKind::Busy, "open the staging directory", cause))
@@ -486,6 +496,20 @@ mod tests {
         std::os::unix::fs::chown(&own, Some(12345), None).unwrap();
         let error = Staging::open(&top, "job").err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    /// As in `/proc`, and in a directory that was removed: nobody comes and goes there.
+    #[test]
+    fn where_no_directory_can_be_made_nobody_is_waited_for() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("gone")).unwrap();
+        let top = Dir::open(&scratch.path().join("gone")).unwrap();
+        std::fs::remove_dir(scratch.path().join("gone")).unwrap();
+        let failure = Staging::locked(&top, "job").err().unwrap();
+        assert_eq!(
+            (failure.kind, failure.operation.as_str(), failure.cause.as_str()),
+            (FailureKind::NotFound, "make the staging directory", "No such file or directory")
+        );
     }
 
     #[test]

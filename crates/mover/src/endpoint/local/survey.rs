@@ -10,7 +10,7 @@
 
 use super::scan::entry_of;
 use super::walk::{Step, Walk};
-use super::{STAGING_NAME, errno, evidence_of, failed, failed_at_words, is_errno};
+use super::{STAGING_NAME, at_words, errno, evidence_of, failed, failed_at_words, is_errno};
 use crate::failure::{Failure, FailureKind, Result};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -297,9 +297,9 @@ pub fn remove(
     recursive: bool,
     sink: &mut dyn FnMut(Removed) -> Result<()>,
 ) -> Result<()> {
-    let usage = |cause: &str| Failure::new(FailureKind::Usage, "remove", cause);
     let Some((parent, name)) = place.parent_and_name() else {
-        return Err(usage("a place that has no name of its own is not removed: name what is in it"));
+        let cause = "a place that has no name of its own is not removed: name what is in it";
+        return Err(place.refused(FailureKind::Usage, "remove", cause));
     };
     place.refuse_staging()?;
     let parent = place.open_dir(&parent).map_err(|error| place.failed("remove", &error))?;
@@ -309,7 +309,7 @@ pub fn remove(
         return sink(Removed::One);
     }
     if !recursive {
-        return Err(Failure::new(FailureKind::Conflict, "remove", "it is a directory: use -r"));
+        return Err(place.refused(FailureKind::Conflict, "remove", "it is a directory: use -r"));
     }
     let root = parent.open_beneath(&name, Links::Refuse).map_err(|error| place.failed("remove", &error))?;
     let root = Arc::new(root);
@@ -507,7 +507,12 @@ impl SurveyPlace {
 
     fn refuse_staging(&self) -> Result<()> {
         let ours = self.path.components().any(|part| part.as_os_str().as_bytes() == STAGING_NAME);
-        if ours { Err(self.failed("open", &io::ErrorKind::NotFound.into())) } else { Ok(()) }
+        if ours { Err(self.failed("open", &absent())) } else { Ok(()) }
+    }
+
+    /// What is there is not to be had in this way.
+    fn refused(&self, kind: FailureKind, operation: &str, cause: &str) -> Failure {
+        at_words(Failure::new(kind, operation, cause), &self.path)
     }
 
     /// In an export one sentence for all that a client need not tell apart.
@@ -533,6 +538,11 @@ impl SurveyPlace {
     }
 }
 
+/// In the kernel's own words.
+fn absent() -> io::Error {
+    io::Error::from_raw_os_error(errno::NO_ENTRY)
+}
+
 /// Opens the regular file at a place, following links of its last component.
 fn open_file(place: &SurveyPlace) -> Result<File> {
     let mut path = place.path.clone();
@@ -547,17 +557,17 @@ fn open_file(place: &SurveyPlace) -> Result<File> {
         let (dir, name, stat) = match step.find() {
             Ok(Spot::Name { dir, name, stat }) => (dir, name, stat),
             Ok(Spot::Directory(_)) => {
-                return Err(Failure::new(FailureKind::Conflict, "open", "it is a directory"));
+                return Err(place.refused(FailureKind::Conflict, "open", "it is a directory"));
             }
             // By the name that was asked for: where a link leads is not told here.
             Err(failure) if failure.kind == FailureKind::NotFound => {
-                return Err(place.failed("open", &io::ErrorKind::NotFound.into()));
+                return Err(place.failed("open", &absent()));
             }
             Err(failure) => return Err(failure),
         };
         if stat.kind != Kind::Symlink {
             if stat.kind != Kind::File {
-                return Err(Failure::new(FailureKind::Conflict, "open", "it is not a regular file"));
+                return Err(place.refused(FailureKind::Conflict, "open", "it is not a regular file"));
             }
             return dir.open_read(&name).map_err(|error| place.failed("open", &error));
         }

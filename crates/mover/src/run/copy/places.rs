@@ -14,6 +14,7 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::filter::Filter;
 use std::sync::Arc;
 use thalweg_wire::message::{Place, SourceForm, Terms};
+use thalweg_wire::path::Escaped;
 
 impl Job<'_> {
     pub(super) fn source(&self) -> Result<(Arc<dyn Source>, SourceForm)> {
@@ -79,6 +80,13 @@ impl Job<'_> {
                 let protect = self.filter()?;
                 let state = self.wishes.state.clone();
                 let destination = LocalDestination::open(place, form, slash, terms.clone(), state, protect)?;
+                if let Some(first) = destination.missing_above() {
+                    let makes = if terms.dry_run { "would make" } else { "made" };
+                    let first = Escaped(first.as_os_str().as_encoded_bytes());
+                    let text =
+                        format!("{makes} `{first}` and what is below it: the destination was not there");
+                    (self.watch.events)(Event::Note(text));
+                }
                 if destination.direct_is_missed() {
                     let why = "its file system takes no direct I/O, or is in memory";
                     let text = format!("--direct destination=on: written by way of the page cache: {why}");

@@ -1,0 +1,180 @@
+//! What is said when something cannot be done: what was being done, of what, why, and what a person may do about it.
+
+mod support;
+
+use std::process::Stdio;
+use support::{Scratch, finish};
+
+/// A command that fails.
+struct Case<'a> {
+    words: Vec<&'a str>,
+    exit: i32,
+    /// What was being done.
+    operation: &'a str,
+    /// Of what.
+    object: &'a str,
+    /// Why.
+    why: &'a str,
+    /// What may be done about it; empty: it is in the sentence, or nobody knows.
+    hint: &'a str,
+}
+
+#[test]
+fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
+    let scratch = Scratch::new();
+    for directory in ["export", "directory"] {
+        std::fs::create_dir_all(scratch.path(directory)).unwrap();
+    }
+    std::fs::write(scratch.path("plain"), "content\n").unwrap();
+    let export = scratch.path("export");
+    let daemon =
+        scratch.daemon_with(&[("data", &export)], &["--export", &format!("ro={}:ro", export.display())]);
+    let here = |name: &str| scratch.path(name).display().to_string();
+    let (plain, directory, absent) = (here("plain"), here("directory"), here("absent"));
+    let no_ticket = here("no-ticket");
+    std::fs::write(&no_ticket, "words\n").unwrap();
+    let own = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&no_ticket, own).unwrap();
+    let far = |export: &str, path: &str| daemon.place(export, path);
+    let (read_only, above) = (far("ro", "x"), far("data", "../../etc"));
+    let (far_directory, channel) = (far("data", "there"), far("data", "channel"));
+    std::fs::create_dir(scratch.path("export/there")).unwrap();
+    let cases = [
+        Case {
+            words: vec!["rm", &directory],
+            exit: 3,
+            operation: "remove",
+            object: &directory,
+            why: "it is a directory: use -r",
+            hint: "",
+        },
+        Case {
+            words: vec!["rm", &far_directory],
+            exit: 3,
+            operation: "remove",
+            object: "`there`",
+            why: "it is a directory: use -r",
+            hint: "",
+        },
+        Case {
+            words: vec!["cat", &directory],
+            exit: 3,
+            operation: "open",
+            object: &directory,
+            why: "it is a directory",
+            hint: "",
+        },
+        Case {
+            words: vec!["cat", &absent],
+            exit: 3,
+            operation: "open",
+            object: &absent,
+            why: "No such file or directory",
+            hint: "",
+        },
+        Case {
+            words: vec!["ls", &absent],
+            exit: 3,
+            operation: "open",
+            object: &absent,
+            why: "No such file or directory",
+            hint: "",
+        },
+        Case {
+            words: vec!["cp", &plain, &read_only],
+            exit: 3,
+            operation: "open",
+            object: "the export `ro`",
+            why: "read-only",
+            hint: "",
+        },
+        Case {
+            words: vec!["cp", &above, &directory],
+            exit: 1,
+            operation: "open",
+            object: "`../../etc`",
+            why: "must stay inside its export",
+            hint: "",
+        },
+        Case {
+            words: vec!["ls", "--ticket", &no_ticket, &read_only],
+            exit: 1,
+            operation: "read ticket",
+            object: &no_ticket,
+            why: "line 1: there is no `=`",
+            hint: "",
+        },
+        Case {
+            words: vec!["ls", "tw://host.example/data"],
+            exit: 1,
+            operation: "connect",
+            object: "`host.example:8487`",
+            why: "a daemon asks who you are",
+            hint: "",
+        },
+        Case {
+            words: vec!["verify", &plain, &directory],
+            exit: 1,
+            operation: "read the receipt",
+            object: &plain,
+            why: "this is no receipt",
+            hint: "",
+        },
+        Case {
+            words: vec!["frames", "status", &channel],
+            exit: 3,
+            operation: "look at a channel",
+            object: "`data/channel`",
+            why: "nobody has opened",
+            hint: "",
+        },
+        Case {
+            words: vec!["report", &plain],
+            exit: 1,
+            operation: "read a result",
+            object: &plain,
+            why: "no result file, which `thalweg bench` writes",
+            hint: "",
+        },
+        Case {
+            words: vec!["cp", &plain, "/proc/x"],
+            exit: 3,
+            operation: "make the staging directory",
+            object: "`/proc`",
+            why: "No such file or directory",
+            hint: "",
+        },
+        Case {
+            words: vec!["cp", "--streams", "abc", "a", "b"],
+            exit: 1,
+            operation: "invalid value 'abc'",
+            object: "--streams",
+            why: "a whole number from 1 to 256 is wanted",
+            hint: "",
+        },
+        Case {
+            words: vec!["cp", &plain, "tw://127.0.0.1:1/data/x"],
+            exit: 3,
+            operation: "connect",
+            object: "127.0.0.1:1",
+            why: "refused",
+            hint: "is `thalweg serve` running there",
+        },
+    ];
+    for Case { words, exit, operation, object, why, hint } in cases {
+        let mut command = scratch.thalweg();
+        command.args(&words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if !words.contains(&"tw://host.example/data") {
+            command.env("THALWEG_TICKET", &daemon.ticket);
+        }
+        let out = finish(command.spawn().unwrap());
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(exit), "{words:?}: {told}");
+        let first = told.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+        for part in [operation, object, why] {
+            assert!(first.contains(part), "{words:?}: `{part}` is not in: {told}");
+        }
+        let hinted = told.lines().find_map(|line| line.strip_prefix("hint: ")).unwrap_or_default();
+        assert!(hinted.contains(hint) && hinted.is_empty() == hint.is_empty(), "{words:?}: {told}");
+    }
+}
