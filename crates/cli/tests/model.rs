@@ -63,6 +63,20 @@ fn liquid_scattering_is_impossible_until_it_is_reduced() {
     assert!(words.contains("bandwidth of 32.00 Gbit/s"), "{words}");
 }
 
+/// Of a line of which transfers get half, data that need 46 % of it leave next to nothing free.
+#[test]
+fn a_deadline_is_not_promised_by_what_transfers_do_not_get() {
+    let scratch = Scratch::new();
+    let half = "advise --data 2GB --every 1.4s --bandwidth 25Gbit/s --efficiency 0.5 --deadline";
+    let (code, advice) = asked(&scratch, &format!("{half} 2s"));
+    assert_eq!((code, &advice["advice"]["best"]), (2, &serde_json::json!(["stream", "too-late"])));
+    assert!(is_near(&advice["advice"]["ways"][0]["p99_s"], 6.735, 1e-3), "{advice}");
+    assert_eq!(asked(&scratch, &format!("{half} 7s")).0, 0);
+    let words = scratch.run(format!("{half} 2s").split(' '));
+    let words = String::from_utf8(words.stdout).unwrap();
+    assert!(words.contains("need 46 % of the path, 91 % of what a transfer gets."), "{words}");
+}
+
 /// The answer is local, stream or files, as times and overheads are; of an unknown tail no deadline is promised.
 #[test]
 fn the_answer_follows_the_times() {

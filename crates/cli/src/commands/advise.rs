@@ -157,7 +157,11 @@ fn tell(
     }
     out::line("")?;
     if let Some(load) = advice.utilisation {
-        out::line(&format!("The data need {} of the path.", units::share(load)))?;
+        let of_it = match question.efficiency {
+            alpha if alpha < 1.0 => format!(", {} of what a transfer gets", units::share(load / alpha)),
+            _ => String::new(),
+        };
+        out::line(&format!("The data need {} of the path{of_it}.", units::share(load)))?;
     }
     out::line(&path_words(args, question, carried))?;
     out::line(&tail_words(question))?;
