@@ -176,6 +176,43 @@ fn a_fit_predicts_what_it_was_not_shown() {
     assert!(advice["advice"]["ways"][1]["io_s"].as_f64().unwrap() > 0.0);
 }
 
+/// Of one size measured nobody knows what is paid once: of other sizes there is a bound, and no range.
+#[test]
+fn a_fit_of_one_size_promises_nothing_of_another() {
+    let scratch = Scratch::new();
+    let files = [8, 16, 64, 256, 1024, 4096];
+    let one = runs(&scratch, "one", &[1e9], 2e-8, &files);
+    let two = runs(&scratch, "two", &[1e9, 1.5e9], 2e-8, &files);
+    let (_, near) = asked(&scratch, &format!("model fit {one} --data 1.1GB"));
+    assert!(near["bound"].is_null() && near["time"]["high_s"].is_number(), "{near}");
+    for (data, bound) in [("5GB", "upper"), ("100MB", "lower")] {
+        let (_, far) = asked(&scratch, &format!("model fit {one} --data {data} --predict 64"));
+        assert_eq!(far["bound"], bound, "{far}");
+        for time in [&far["time"], &far["predicted"][0]["time"]] {
+            assert!(
+                time["time_s"].is_number() && time["low_s"].is_null() && time["high_s"].is_null(),
+                "{far}"
+            );
+        }
+        let words = scratch.ok(["model", "fit", &one, "--data", data]);
+        assert!(words.contains(&format!("({bound} bound: measured with one size only)")), "{words}");
+        let (_, known) = asked(&scratch, &format!("model fit {two} --data {data}"));
+        assert!(known["bound"].is_null() && known["time"]["high_s"].is_number(), "{known}");
+    }
+    // With time to spare it is the expected one, but no promise.
+    let ask = |file: &str| format!("advise --data 5GB --bandwidth 10Gbit/s --deadline 100s --fit {file}");
+    let (_, advice) = asked(&scratch, &ask(&one));
+    let way = &advice["advice"]["ways"][1];
+    assert_eq!((&advice["files"]["bound"], &way["way"]), (&Value::from("upper"), &Value::from("file")));
+    assert!(way["p99_s"].is_null() && way["holds"].is_null(), "{advice}");
+    let words = scratch.run(ask(&one).split(' '));
+    let words = String::from_utf8(words.stdout).unwrap();
+    let first = words.lines().next().unwrap();
+    assert!(first.ends_with("Time with files is an upper bound: measured with one size only."), "{words}");
+    let (_, advice) = asked(&scratch, &ask(&two));
+    assert!(advice["files"]["bound"].is_null() && advice["advice"]["ways"][1]["holds"] == true, "{advice}");
+}
+
 #[test]
 fn what_cannot_be_fitted_or_read_is_said_with_its_line() {
     let scratch = Scratch::new();

@@ -10,7 +10,7 @@ use thalweg_mover::model::ModelError;
 use thalweg_mover::model::advice::{self, Advice, Files, Ground, Question, Tail, Way, WayTimes};
 use thalweg_mover::model::congestion::Starts;
 use thalweg_mover::model::files::Optimum;
-use thalweg_mover::model::fit::{Prediction, fit};
+use thalweg_mover::model::fit::{OneSided, Prediction, fit};
 use thalweg_mover::model::path::{BoundBy, Carried, Path};
 use thalweg_mover::model::score::Tier;
 
@@ -47,6 +47,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
             "path": args.efficiency.is_none().then_some(carried),
             "files": files.as_ref().map(|files| json!({
                 "concurrency": files.concurrency, "optimum": files.optimum, "time": files.prediction,
+                "bound": files.bound,
             })),
             "advice": advice,
         }))?;
@@ -98,6 +99,8 @@ struct BestFiles {
     concurrency: u64,
     optimum: Optimum,
     prediction: Prediction,
+    /// What the prediction is, if the data are not as many as were measured.
+    bound: Option<OneSided>,
 }
 
 fn best_files(args: &AdviseArgs) -> Result<Option<BestFiles>> {
@@ -117,7 +120,7 @@ fn best_files(args: &AdviseArgs) -> Result<Option<BestFiles>> {
         let optimum = model::best_files(&fitted, bytes, args.files_max).map_err(of)?;
         let prediction = fitted.predict(bytes, optimum.files).map_err(of)?;
         if best.as_ref().is_none_or(|best| prediction.time_s < best.prediction.time_s) {
-            best = Some(BestFiles { concurrency, optimum, prediction });
+            best = Some(BestFiles { concurrency, optimum, prediction, bound: fitted.bound(bytes) });
         }
     }
     let none = || Failure::new(FailureKind::Usage, "fit measurements", "there are none");
@@ -134,7 +137,11 @@ fn tell(
     carried: Carried,
     files: Option<&BestFiles>,
 ) -> Result<()> {
-    out::line(&verdict(question, advice))?;
+    let bound = files.and_then(|files| files.bound).map(|bound| {
+        let article = if bound == OneSided::Upper { "an" } else { "a" };
+        format!(" Time with files is {article} {}.", model::bound_words(bound))
+    });
+    out::line(&format!("{}{}", verdict(question, advice), bound.unwrap_or_default()))?;
     out::line("")?;
     out::line(&format!(
         "{:<8} {:>10} {:>10} {:>10}   of it: path, files, analysis",

@@ -14,7 +14,7 @@ use thalweg_cli::args::model::{
 use thalweg_lab::bench::record::Sample;
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_mover::model::files::{Bound, Optimum, Work};
-use thalweg_mover::model::fit::{Condition, Fit, Measurement, Prediction, fit};
+use thalweg_mover::model::fit::{Condition, Fit, Measurement, OneSided, Prediction, fit};
 use thalweg_mover::model::frames::Scan;
 use thalweg_mover::model::loss::CongestionControl;
 use thalweg_mover::model::published::{Kind, PUBLISHED};
@@ -421,12 +421,15 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
         let others: Vec<Value> = held_out
             .iter()
             .map(|(one, time)| {
-                json!({"files": one.files, "bytes": one.work.bytes, "measured_s": one.time_s, "time": time})
+                json!({
+                    "files": one.files, "bytes": one.work.bytes, "measured_s": one.time_s, "time": time,
+                    "bound": fit.bound(one.work.bytes),
+                })
             })
             .collect();
         return json::line(&json!({
             "event": "model", "law": "files", "fit": fit, "condition": fit.condition(), "bytes": bytes,
-            "optimum": optimum, "time": best, "predicted": of_files, "held_out": others,
+            "bound": fit.bound(bytes), "optimum": optimum, "time": best, "predicted": of_files, "held_out": others,
             "held_out_mean_absolute_error": held_out_error,
         }));
     }
@@ -466,9 +469,10 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
         ))?;
     }
     out::line(&format!("  best           {}", optimum_words(&optimum)))?;
-    out::line(&format!("                 {}", prediction_words(bytes, &best)))?;
+    let words_of = |prediction: &Prediction| prediction_words(bytes, prediction, fit.bound(bytes));
+    out::line(&format!("                 {}", words_of(&best)))?;
     for (files, prediction) in &predicted {
-        let words = prediction_words(bytes, prediction);
+        let words = words_of(prediction);
         out::line(&format!("  {:<14} {words}", format!("{} files", units::count(*files))))?;
     }
     Ok(())
@@ -506,9 +510,20 @@ pub fn optimum_words(optimum: &Optimum) -> String {
     format!("{files} files of {size}: {why}")
 }
 
-fn prediction_words(bytes: f64, prediction: &Prediction) -> String {
-    let range = match (prediction.low_s, prediction.high_s) {
-        (Some(low_s), Some(high_s)) => format!(" (P1 {}, P99 {})", units::time(low_s), units::time(high_s)),
+/// What a prediction is worth that is a bound.
+pub fn bound_words(bound: OneSided) -> &'static str {
+    match bound {
+        OneSided::Upper => "upper bound: measured with one size only",
+        OneSided::Lower => "lower bound: measured with one size only",
+    }
+}
+
+fn prediction_words(bytes: f64, prediction: &Prediction, bound: Option<OneSided>) -> String {
+    let range = match (bound, prediction.low_s, prediction.high_s) {
+        (Some(bound), ..) => format!(" ({})", bound_words(bound)),
+        (None, Some(low_s), Some(high_s)) => {
+            format!(" (P1 {}, P99 {})", units::time(low_s), units::time(high_s))
+        }
         _ => " (no range: as many parameters as measurements)".to_owned(),
     };
     let rate = units::rate(bytes as u64, prediction.time_s);
