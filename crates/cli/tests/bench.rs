@@ -117,12 +117,14 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     let result = scratch.path("result.jsonl").display().to_string();
 
     let files = measured(&scratch, &small("files"));
-    assert_eq!(files.len(), 3, "4, 8 and 16 files");
+    assert_eq!(files.len(), 2 * 3, "4, 8 and 16 files, of all of the data and of two thirds");
     let tail = thalweg(&scratch, &["model", "tail", &result]);
     assert!(tail.status.success(), "{}", says(&tail));
-    // Three numbers of files in one run are one measurement too few: it is read, and refused with the reason.
-    let fit = thalweg(&scratch, &["model", "fit", &result]);
-    assert!(says(&fit).contains('4'), "{}", says(&fit));
+    // Two sizes: whether the law's condition holds is known, whatever this machine makes of it.
+    let fit = thalweg(&scratch, &["model", "fit", &result, "--json"]);
+    let fitted: Value = serde_json::from_slice(&fit.stdout).unwrap_or_else(|_| panic!("{}", says(&fit)));
+    assert_eq!(fitted["fit"]["is_split_known"], true, "{fitted}");
+    assert!(["holds", "broken"].iter().any(|known| fitted["condition"] == *known), "{fitted}");
 
     // Chunks of 64 KiB, sixteen in a file.
     let words = [&["faults", "--budget", "8MiB", "--max-files", "8"], &path[..]].concat();
