@@ -259,6 +259,33 @@ fn each_direction_has_its_own_delay_and_rate() {
     }
 }
 
+/// Of both directions, in bytes, as `status` tells them.
+fn queues(testbed: &Testbed) -> [u64; 2] {
+    let paths = testbed.json("status", &[])["spec"]["paths"].clone();
+    ["forward", "back"].map(|direction| paths[direction]["queue_bytes"].as_u64().expect("a queue"))
+}
+
+#[test]
+fn what_is_not_named_stays_also_a_queue_and_a_default_one_goes_with_the_path() {
+    let asked = ["--rtt", "80ms", "--rate", "100Mbit/s", "--queue", "300KiB"];
+    let Some(testbed) = Testbed::up_bare("queues", &asked) else { return };
+    assert_eq!(queues(&testbed), [307_200; 2]);
+    for change in
+        [["--rtt", "40ms"], ["--rate", "1Gbit/s"], ["--forward-rate", "2Gbit/s"], ["--preset", "metro"]]
+    {
+        testbed.set(&change);
+        assert_eq!(queues(&testbed), [307_200; 2], "{change:?}");
+    }
+    assert!(testbed.do_it("down", &[]).status.success());
+    assert!(testbed.do_it("up", &["--rtt", "80ms", "--rate", "100Mbit/s"]).status.success());
+    assert_eq!(queues(&testbed), [1_000_000; 2]);
+    testbed.set(&["--forward-rate", "200Mbit/s"]);
+    assert_eq!(queues(&testbed), [2_000_000, 1_000_000]);
+    testbed.set(&["--no-rate"]);
+    testbed.set(&["--rtt", "40ms", "--rate", "1Gbit/s"]);
+    assert_eq!(queues(&testbed), [5_000_000; 2]);
+}
+
 #[test]
 fn loss_lies_in_the_binomial_interval_and_late_and_double_packets_are_seen() {
     let options = ["--rtt", "4ms", "--loss", "1%", "--reorder", "1%", "--duplicate", "1%", "--stock"];

@@ -45,7 +45,7 @@ fn up(args: &UpArgs) -> Result<Exit> {
         base.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     sysctls.extend(args.sysctl.iter().cloned());
     let mut paths = Paths::default();
-    apply(&args.path, &mut paths);
+    apply(&args.path, false, &mut paths);
     let (left, right) = args.hosts;
     let spec = Spec {
         name: args.which.name.clone(),
@@ -105,11 +105,7 @@ fn set(args: &SetArgs) -> Result<Exit> {
     let place = place(args.which.state.as_deref())?;
     let status = place.ask(&args.which.name, &Request::Status)?;
     let mut paths = status.spec.paths;
-    if args.no_rate {
-        paths.forward.rate_bits_per_s = None;
-        paths.back.rate_bits_per_s = None;
-    }
-    apply(&args.path, &mut paths);
+    apply(&args.path, args.no_rate, &mut paths);
     let status = place.ask(&args.which.name, &Request::Set(paths))?;
     if args.json {
         json::line(&described(&place.running(&args.which.name)?, Some(&status)))?;
@@ -224,8 +220,13 @@ pub fn place(state: Option<&std::path::Path>) -> Result<Place> {
     Place::new(state.map(|state| state.join("testbed")).as_deref())
 }
 
-/// What was typed, upon what was there.
-fn apply(args: &PathArgs, paths: &mut Paths) {
+/// What was typed, upon what was there. What was not typed stays; a queue that was never typed goes with the path.
+fn apply(args: &PathArgs, no_rate: bool, paths: &mut Paths) {
+    let before = paths.clone();
+    if no_rate {
+        paths.forward.rate_bits_per_s = None;
+        paths.back.rate_bits_per_s = None;
+    }
     if let Some(preset) = args.preset.as_deref().and_then(presets::find) {
         paths.forward.delay_ns = preset.rtt_ns / 2;
         paths.back.delay_ns = preset.rtt_ns - preset.rtt_ns / 2;
@@ -249,16 +250,9 @@ fn apply(args: &PathArgs, paths: &mut Paths) {
         put(&mut path.duplicate, args.duplicate);
         put(&mut path.framing_bytes, args.framing);
     }
-    let delay_or_rate = [args.rtt, args.forward_delay, args.back_delay].iter().any(Option::is_some)
-        || [args.rate, args.forward_rate, args.back_rate].iter().any(Option::is_some)
-        || args.preset.is_some();
-    match args.queue {
-        Some(bytes) => {
-            paths.forward.queue_bytes = bytes;
-            paths.back.queue_bytes = bytes;
-        }
-        None if delay_or_rate => paths.set_default_queues(),
-        None => {}
+    paths.keep_default_queues(&before);
+    for path in [&mut paths.forward, &mut paths.back] {
+        put(&mut path.queue_bytes, args.queue);
     }
 }
 
