@@ -98,6 +98,90 @@ fn the_answer_follows_the_times() {
     assert_eq!(asked(&scratch, &format!("{deadline} 4.5s")).0, 2);
 }
 
+/// What `bench congest` writes: two series at two loads, in two runs that take turns.
+fn congested(scratch: &Scratch) -> String {
+    let mut text = "{\"about\": {}}\n".to_owned();
+    for run in [1, 2] {
+        for (series, stretch) in [("scheduled, 2 streams", 1.0), ("simultaneous, 2 streams", 4.0)] {
+            for load in [0.64, 1.28] {
+                let sample = serde_json::json!({
+                    "series": series, "run": run, "order": 1, "bytes": 1, "files": 1, "wall_s": 10.0,
+                    "parameters": {"load": {"value": load, "unit": "1"}, "starts": "any"},
+                    "distributions": {"transfer_time": {"unit": "s", "values": [load, stretch * load * f64::from(run)]}},
+                });
+                let _ = writeln!(text, "{}", serde_json::json!({"sample": sample}));
+            }
+        }
+    }
+    std::fs::write(scratch.path("congest"), text).unwrap();
+    scratch.path("congest").into_os_string().into_string().unwrap()
+}
+
+/// The worst of transfers that begin together says nothing of those in slots, nor that of a full line of an empty one.
+#[test]
+fn each_series_and_load_has_a_tail_of_its_own() {
+    let scratch = Scratch::new();
+    let file = congested(&scratch);
+    let told = scratch.ok(["model", "tail", &file, "--json"]);
+    let tails: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |tail: &Value| {
+        let load = tail["parameters"]["load"]["value"].as_f64().unwrap();
+        let seen = [tail["tail"]["count"].as_f64(), tail["tail"]["max_s"].as_f64()].map(Option::unwrap);
+        (tail["series"].as_str().unwrap().to_owned(), load, seen)
+    };
+    let expected = [
+        ("scheduled, 2 streams".to_owned(), 0.64, [4.0, 1.28]),
+        ("scheduled, 2 streams".to_owned(), 1.28, [4.0, 2.56]),
+        ("simultaneous, 2 streams".to_owned(), 0.64, [4.0, 5.12]),
+        ("simultaneous, 2 streams".to_owned(), 1.28, [4.0, 10.24]),
+    ];
+    assert_eq!(tails.iter().map(of).collect::<Vec<_>>(), expected);
+    let words = scratch.ok(["model", "tail", &file]);
+    assert!(words.starts_with("scheduled, 2 streams: load 0.64, starts any\n  P50 "), "{words}");
+    let chosen = ["--series", "simultaneous, 2 streams", "--load", "64%"];
+    let one = scratch.ok([&["model", "tail", &file, "--json"], &chosen[..]].concat());
+    assert_eq!(one.lines().count(), 1, "{one}");
+    assert_eq!(of(&serde_json::from_str(&one).unwrap()), expected[2]);
+
+    let ask = [
+        "advise",
+        "--data",
+        "20MB",
+        "--bandwidth",
+        "1Gbit/s",
+        "--deadline",
+        "6s",
+        "--json",
+        "--times",
+        &file,
+    ];
+    let refused = |more: &[&str]| {
+        let output = scratch.run([&ask[..], more].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        told["why"].as_str().unwrap().to_owned()
+    };
+    let why = refused(&[]);
+    for named in
+        ["4 cases", "--series", "`simultaneous, 2 streams` at 0.64, 1.28", "`scheduled, 2 streams` at"]
+    {
+        assert!(why.contains(named), "{why}");
+    }
+    assert!(refused(&["--load", "0.64"]).contains("2 cases"));
+    assert!(
+        refused(&["--series", "none such"]).contains("`scheduled, 2 streams` at 0.64"),
+        "with what there is"
+    );
+    for (load, code, p99_s) in [("0.64", 0, 5.12), ("1.28", 2, 10.24)] {
+        let output =
+            scratch.run([&ask[..], &["--series", "simultaneous, 2 streams", "--load", load]].concat());
+        let advice: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{advice}");
+        assert_eq!(advice["advice"]["ways"][0]["p99_s"], p99_s, "{advice}");
+    }
+    assert_eq!(asked(&scratch, "advise --data 20MB --bandwidth 1Gbit/s --load 0.64").0, 1, "of what?");
+}
+
 /// Windows and loss bound what a transfer gets, and it is said which of them.
 #[test]
 fn advice_knows_windows_and_loss() {

@@ -84,8 +84,12 @@ fn analysis(args: &AdviseArgs) -> (Option<f64>, f64) {
 }
 
 fn tail(args: &AdviseArgs) -> Result<Option<Tail>> {
+    if args.times.is_none() && (args.case.series.is_some() || args.case.load.is_some()) {
+        let why = "--series and --load choose among the cases of --times FILE, and it is not given";
+        return Err(Failure::new(FailureKind::Usage, OPERATION, why));
+    }
     Ok(match (&args.times, args.score, args.starts) {
-        (Some(file), ..) => Some(Tail::Measured(model::read_tail(file)?.p99_s)),
+        (Some(file), ..) => Some(Tail::Measured(model::tail::read_one(file, &args.case)?.p99_s)),
         (_, Some(score), _) => Some(Tail::Score(score)),
         (_, _, Some(StartsArg::Scheduled)) => Some(Tail::Like003(Starts::Scheduled)),
         (_, _, Some(StartsArg::Simultaneous)) => Some(Tail::Like003(Starts::Simultaneous)),

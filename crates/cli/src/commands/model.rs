@@ -1,5 +1,8 @@
 //! `thalweg model`: one law at a time.
 
+/// Measured times, case by case.
+pub mod tail;
+
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::{Value, json};
@@ -211,31 +214,47 @@ fn show_published(args: &PublishedArgs) -> Result<Exit> {
 }
 
 fn show_tail(args: &TailArgs) -> Result<Exit> {
-    let tail = read_tail(&args.file)?;
+    let cases = tail::read(&args.file, &args.case)?;
     let ideal_s = args.data.zip(args.rate).map(|(data, rate)| volume::time_s(data as f64, rate as f64));
     let of = |error: ModelError| of_model("ask for a tail", &error);
     let ideal_s = ideal_s.transpose().map_err(of)?;
+    for case in &cases {
+        tell_tail(args, case, ideal_s)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn tell_tail(args: &TailArgs, case: &tail::Case, ideal_s: Option<f64>) -> Result<()> {
+    let of = |error: ModelError| of_model("ask for a tail", &error);
+    let tail = case.tail;
     let score = ideal_s.map(|ideal_s| score::speed_score(tail.max_s, ideal_s)).transpose().map_err(of)?;
     if args.json {
-        json::line(&json!({
-            "event": "model", "law": "tail", "tail": tail, "theoretical_s": ideal_s, "speed_score": score,
-        }))?;
-        return Ok(Exit::Done);
+        return json::line(&json!({
+            "event": "model", "law": "tail", "series": case.series, "parameters": case.parameters, "tail": tail,
+            "theoretical_s": ideal_s, "speed_score": score,
+        }));
+    }
+    let words = case.words();
+    let margin = if words.is_some() { "  " } else { "" };
+    if let Some(words) = words {
+        out::line(&words)?;
     }
     for (name, time_s) in
         [("P50", tail.p50_s), ("P90", tail.p90_s), ("P99", tail.p99_s), ("worst", tail.max_s)]
     {
-        out::line(&format!("{name:<6} {}", units::time(time_s)))?;
+        out::line(&format!("{margin}{name:<6} {}", units::time(time_s)))?;
     }
     if tail.count < 100 {
-        out::line(&format!("only {} times: P99 is the worst of them", tail.count))?;
+        let times = if tail.count == 1 { "time" } else { "times" };
+        out::line(&format!("{margin}only {} {times}: P99 is the worst of them", tail.count))?;
     }
     if let (Some(ideal_s), Some(score)) = (ideal_s, score) {
         // The line cannot be outrun: then --data or --rate is not of these transfers.
         let odd = if score < 1.0 { "; below 1: quicker than this line carries these data" } else { "" };
-        out::line(&format!("ideal  {}: Streaming Speed Score {score:.2}{odd}", units::time(ideal_s)))?;
+        let ideal = units::time(ideal_s);
+        out::line(&format!("{margin}ideal  {ideal}: Streaming Speed Score {score:.2}{odd}"))?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 fn show_frames(args: &FramesArgs) -> Result<Exit> {
@@ -587,32 +606,6 @@ pub fn read_measurements(file: &Path) -> Result<Measurements> {
 fn of_bench(object: &Value, file: &Path, number: usize) -> Result<Option<Sample>> {
     let sample = object.get("sample").cloned().map(serde_json::from_value).transpose();
     sample.map_err(|error| bad_line(file, number, &error))
-}
-
-/// Reads times and gives their tail. Of a result file of `thalweg bench` they are its `transfer_time`s, or how long each
-/// sample took.
-///
-/// # Errors
-/// `Usage` with the line that makes no sense, or if there is no time; what the kernel says.
-pub fn read_tail(file: &Path) -> Result<score::Tail> {
-    let mut times = Vec::new();
-    for (number, line) in lines(&read_text(file)?) {
-        let value: Value = serde_json::from_str(line).map_err(|error| bad_line(file, number, &error))?;
-        if let Some(sample) = of_bench(&value, file, number)? {
-            match sample.distributions.get("transfer_time") {
-                Some(distribution) => times.extend(&distribution.values),
-                None => times.push(sample.wall_s),
-            }
-            continue;
-        }
-        if ["about", "left_out"].iter().any(|key| value.get(key).is_some()) {
-            continue;
-        }
-        let seconds =
-            value.as_f64().or_else(|| value.get("seconds")?.as_f64()).filter(|&seconds| seconds >= 0.0);
-        times.push(seconds.ok_or_else(|| bad_line(file, number, &"is no time in seconds"))?);
-    }
-    score::tail(&times).map_err(|error| failure_about(file, &error))
 }
 
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
