@@ -22,7 +22,7 @@ pub enum TestbedCommand {
     Status(ShowArgs),
     /// Measure how well the path keeps what was asked. Uses it for some seconds
     Check(ShowArgs),
-    /// Show all testbeds
+    /// Show all testbeds; what dead ones left is removed
     List(ListArgs),
     /// End the programs in it and remove it, also one that was killed
     Down(DownArgs),

@@ -9,7 +9,7 @@ use thalweg_cli::args::testbed::{
     DownArgs, ListArgs, PathArgs, RunArgs, SetArgs, ShowArgs, TestbedCommand, UpArgs, WhichArgs,
 };
 use thalweg_lab::testbed::daemon::{LaneStatus, Request, Status};
-use thalweg_lab::testbed::place::{Place, Record, become_program};
+use thalweg_lab::testbed::place::{Place, Record, Removed, become_program};
 use thalweg_lab::testbed::spec::{Paths, STOCK, Spec, TUNED};
 use thalweg_lab::testbed::wire::Path;
 use thalweg_lab::testbed::{check, daemon, presets};
@@ -117,6 +117,11 @@ fn set(args: &SetArgs) -> Result<Exit> {
 
 fn status(args: &ShowArgs) -> Result<Exit> {
     let place = place(args.which.state.as_deref())?;
+    let cleared = place.clear_dead().unwrap_or_default();
+    if let Some((name, removed)) = cleared.iter().find(|(name, _)| *name == args.which.name) {
+        let cause = format!("testbed `{name}` {}", removed_words(*removed));
+        return Err(Failure::new(FailureKind::NotFound, "find a testbed", cause));
+    }
     let status = place.ask(&args.which.name, &Request::Status)?;
     let record = place.running(&args.which.name)?;
     if args.json {
@@ -169,6 +174,16 @@ fn check_accuracy(args: &ShowArgs) -> Result<Exit> {
 
 fn list(args: &ListArgs) -> Result<Exit> {
     let place = place(args.state.as_deref())?;
+    // Where that cannot be now, they are shown as they are.
+    for (name, removed) in place.clear_dead().unwrap_or_default() {
+        if args.json {
+            json::line(&json!({
+                "event": "testbed", "name": name, "state": "dead", "removed": true, "programs_ended": removed.programs,
+            }))?;
+            continue;
+        }
+        out::line(&format!("dead  {name:<16}  {}", removed_words(removed)))?;
+    }
     for found in place.list()? {
         let state = if found.is_running() { "up" } else { "dead" };
         if args.json {
@@ -195,15 +210,18 @@ fn down(args: &DownArgs) -> Result<Exit> {
             out::line(&format!("there is no testbed `{name}`"))?;
             continue;
         };
-        let state = if removed.was_dead { "had died; what it left is removed" } else { "is down" };
-        let programs = match removed.programs {
-            0 => String::new(),
-            1 => "; 1 program in it was ended".to_owned(),
-            number => format!("; {number} programs in it were ended"),
-        };
-        out::line(&format!("testbed `{name}` {state}{programs}"))?;
+        out::line(&format!("testbed `{name}` {}", removed_words(removed)))?;
     }
     Ok(Exit::Done)
+}
+
+fn removed_words(removed: Removed) -> String {
+    let state = if removed.was_dead { "had died; what it left is removed" } else { "is down" };
+    match removed.programs {
+        0 => state.to_owned(),
+        1 => format!("{state}; 1 program in it was ended"),
+        number => format!("{state}; {number} programs in it were ended"),
+    }
 }
 
 fn wire(args: &WhichArgs) -> Result<Exit> {
