@@ -660,6 +660,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (&["--name", "../x"], "name"),
         (&["--sysctl", "kernel.panic=1"], "network namespace"),
         (&["--rtt", "1ms", "--jitter", "1s"], "jitter"),
+        (&["--forward-delay", "2ms", "--back-jitter", "1ms"], "back: "),
         (&["--framing", "4294967295"], "1024"),
         (&["--late-by", "61s"], "late by 60 s at most"),
         (&["--preset", "folklore"], "continental"),

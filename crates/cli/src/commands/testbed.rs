@@ -252,25 +252,55 @@ fn apply(args: &PathArgs, no_rate: bool, paths: &mut Paths) {
         paths.back.rate_bits_per_s = Some(preset.rate_bits_per_s);
     }
     let one_way = args.rtt.map(|rtt| rtt / 2);
-    let directions = [
-        (&mut paths.forward, args.forward_delay, args.forward_rate, args.forward_loss),
-        (&mut paths.back, args.back_delay, args.back_rate, args.back_loss),
-    ];
-    for (path, delay, rate, loss) in directions {
-        put(&mut path.delay_ns, delay.or(one_way).map(nanos));
-        if let Some(rate) = rate.or(args.rate) {
+    let (forward, back) = (forward(args), back(args));
+    for (path, own) in [(&mut paths.forward, &forward), (&mut paths.back, &back)] {
+        put(&mut path.delay_ns, own.delay.or(one_way).map(nanos));
+        if let Some(rate) = own.rate.or(args.rate) {
             path.rate_bits_per_s = Some(rate);
         }
-        put(&mut path.loss, loss.or(args.loss));
-        put(&mut path.jitter_ns, args.jitter.map(nanos));
+        put(&mut path.loss, own.loss.or(args.loss));
         put(&mut path.reorder, args.reorder);
         put(&mut path.late_by_ns, args.late_by.map(nanos));
         put(&mut path.duplicate, args.duplicate);
         put(&mut path.framing_bytes, args.framing);
     }
     paths.keep_default_queues(&before);
-    for path in [&mut paths.forward, &mut paths.back] {
-        put(&mut path.queue_bytes, args.queue);
+    // Where one direction alone has a delay, nothing of the other can vary.
+    let is_one_way = (paths.forward.delay_ns == 0) != (paths.back.delay_ns == 0);
+    for (path, own) in [(&mut paths.forward, &forward), (&mut paths.back, &back)] {
+        let is_still = is_one_way && path.delay_ns == 0;
+        let of_both = args.jitter.map(|jitter| if is_still { Duration::ZERO } else { jitter });
+        put(&mut path.jitter_ns, own.jitter.or(of_both).map(nanos));
+        put(&mut path.queue_bytes, own.queue.or(args.queue));
+    }
+}
+
+/// What was typed for one direction alone.
+struct OneWay {
+    delay: Option<Duration>,
+    jitter: Option<Duration>,
+    rate: Option<u64>,
+    loss: Option<f64>,
+    queue: Option<u64>,
+}
+
+fn forward(args: &PathArgs) -> OneWay {
+    OneWay {
+        delay: args.forward_delay,
+        jitter: args.forward_jitter,
+        rate: args.forward_rate,
+        loss: args.forward_loss,
+        queue: args.forward_queue,
+    }
+}
+
+fn back(args: &PathArgs) -> OneWay {
+    OneWay {
+        delay: args.back_delay,
+        jitter: args.back_jitter,
+        rate: args.back_rate,
+        loss: args.back_loss,
+        queue: args.back_queue,
     }
 }
 
@@ -351,4 +381,46 @@ fn described(record: &Record, status: Option<&Status>) -> Value {
             "cpu_seconds_per_gb": status.cpu_seconds_per_gb, "forward": status.forward, "back": status.back,
         })),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        path: PathArgs,
+    }
+
+    /// What these options make of a path.
+    fn typed(options: &str, paths: &Paths) -> Paths {
+        let typed = Typed::try_parse_from(format!("up {options}").split(' ')).expect("options");
+        let mut paths = paths.clone();
+        apply(&typed.path, false, &mut paths);
+        paths
+    }
+
+    #[test]
+    fn each_direction_may_have_its_own_delay_jitter_rate_loss_and_queue() {
+        const MS: u64 = 1_000_000;
+        let one_way = typed("--forward-delay 10ms --jitter 2ms", &Paths::default());
+        assert_eq!((one_way.forward.delay_ns, one_way.forward.jitter_ns), (10 * MS, 2 * MS));
+        assert_eq!((one_way.back.delay_ns, one_way.back.jitter_ns, one_way.check()), (0, 0, Ok(())));
+        let options = "--rtt 20ms --forward-jitter 3ms --back-jitter 1ms --rate 100Mbit/s --back-queue 300KiB \
+                       --forward-loss 1%";
+        let both = typed(options, &Paths::default());
+        assert_eq!((both.forward.jitter_ns, both.back.jitter_ns), (3 * MS, MS));
+        assert_eq!((both.forward.queue_bytes, both.back.queue_bytes), (262_144, 307_200));
+        assert_eq!((both.forward.loss, both.back.loss, both.check()), (0.01, 0.0, Ok(())));
+        // What is named for one direction goes before what is named for both; what is not named stays.
+        let changed = typed("--jitter 2ms --back-jitter 0 --forward-queue 64KiB --queue 128KiB", &both);
+        assert_eq!((changed.forward.jitter_ns, changed.back.jitter_ns), (2 * MS, 0));
+        assert_eq!((changed.forward.queue_bytes, changed.back.queue_bytes), (65_536, 131_072));
+        assert_eq!((changed.forward.delay_ns, changed.forward.loss), (10 * MS, 0.01));
+        // Without any delay nothing can vary, and that is said.
+        assert!(typed("--jitter 2ms", &Paths::default()).check().is_err());
+        assert!(typed("--rtt 1ms --jitter 1ms", &Paths::default()).check().is_err());
+    }
 }
