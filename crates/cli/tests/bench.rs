@@ -93,7 +93,10 @@ fn suites_on_this_machine_alone_run_and_keep_their_samples() {
     let order = measured(&scratch, &["order", "--budget", "256KiB"]);
     assert!(order.iter().any(|sample| sample["parameters"]["order"] == "strict"));
     let layout = measured(&scratch, &["layout", "--budget", "2MiB"]);
-    assert!(layout.iter().any(|sample| sample["parameters"]["order"] == "layout"));
+    for order in ["none", "by-device", "layout"] {
+        let is_it = |sample: &Value| sample["parameters"]["order"] == order;
+        assert!(layout.iter().any(is_it), "002 Table II: {order}");
+    }
     let storage = measured(&scratch, &["storage", "--budget", "64KiB"]);
     assert!(
         storage.iter().all(|sample| !sample["distributions"]["request_latency"]["values"]

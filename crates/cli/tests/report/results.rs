@@ -327,7 +327,9 @@ fn predictions() -> Vec<Sample> {
 fn layout() -> Vec<Sample> {
     let mut samples = Vec::new();
     for disk in ["4 simulated devices", "the disk of --dir"] {
-        for (order, rate) in [("none", 1.0), ("loose", 1.1), ("serial", 0.8), ("layout", 1.5)] {
+        for (order, rate) in
+            [("none", 1.0), ("loose", 1.1), ("serial", 0.8), ("by-device", 1.2), ("layout", 1.5)]
+        {
             samples.extend(runs(disk, 64 << 20, rate * GBIT, &[("order", order.into())]));
         }
     }

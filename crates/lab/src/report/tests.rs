@@ -173,14 +173,14 @@ fn the_window_law_is_drawn_as_the_power_that_it_is() {
 #[test]
 fn table_two_stands_beside_ours_where_the_orders_are_the_same() {
     let of = |order: &str, wall_s| sample("4 simulated devices", wall_s, &[]).with("order", order.into());
-    let samples = vec![of("none", 6.0), of("loose", 5.4), of("layout", 3.0)];
+    let samples = vec![of("none", 6.0), of("loose", 5.4), of("by-device", 4.5), of("layout", 3.0)];
     let figures = figures(&[results("layout", PathKind::Simulated, samples)]);
     let bars = bars(named(&figures, "layout-beside-002-table-ii"));
     assert_eq!(bars.groups, ["unsorted", "by layout", "by layout, sorted", "loose"]);
     let values = |at: usize| {
         bars.series[at].values.iter().map(|value| value.map(|value| value.value)).collect::<Vec<_>>()
     };
-    assert_eq!(values(0), [Some(1.0), None, Some(0.5), Some(0.9)]);
+    assert_eq!(values(0), [Some(1.0), Some(0.75), Some(0.5), Some(0.9)]);
     assert_eq!(values(1), [Some(1.0), Some(47.0 / 57.0), Some(40.0 / 57.0), None]);
 }
 
