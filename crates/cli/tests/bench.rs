@@ -139,6 +139,8 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
         number(faults.iter().find(is_it).unwrap(), "measured", "sent_again_on_the_wire")
     };
     assert!(again("chunks again") < again("whole files again"), "chunks cost less on the wire");
+    let by_at_once = faults.iter().filter(|sample| sample["parameters"]["concurrency"].is_object());
+    assert_eq!(by_at_once.count(), 2 * 3, "1, 4 and 16 files at once, by files and by chunks");
 
     // What went over the line, and how many cores were busy, moment by moment.
     let looks =
@@ -167,7 +169,14 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     assert_eq!(names.len(), 3, "straight, passed on, stored: {names:?}");
     assert!(hops.iter().all(|sample| number(sample, "measured", "bytes_forward_on_the_wire") > 1e6));
 
-    measured(&scratch, &[&small("cca")[..], &["--loss", "0,1e-4"]].concat());
+    let controls = measured(&scratch, &[&small("cca")[..], &["--loss", "0,1e-4"]].concat());
+    // One line is of one sample, or says why there is none.
+    let told = std::fs::read_to_string(&result).unwrap();
+    for series in ["cubic, TLS", "cubic, kernel TLS"] {
+        let is_measured = controls.iter().any(|sample| sample["series"] == series);
+        let is_left_out = told.lines().any(|line| line.contains("left_out") && line.contains("kernel TLS"));
+        assert!(is_measured || (series == "cubic, kernel TLS" && is_left_out), "{series}: {told}");
+    }
     let words = ["path", "--rtt", "280us,5ms", "--rate", "100Mbit/s", "--loss", "1e-2"];
     let path = measured(&scratch, &words);
     assert_eq!(path.len(), 7, "two round trip times, a rate, a loss, jitter, late packets, packets twice");
