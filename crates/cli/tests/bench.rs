@@ -204,6 +204,13 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     assert!(of("simultaneous").iter().all(|sample| number(sample, "measured", "refused") == 0.0));
 
     let congest = measured(&scratch, &["congest", "--budget", "100kB", "--rtt", "2ms", "--time", "1s"]);
+    let told = std::fs::read_to_string(&result).unwrap();
+    for not_here in ["1 and 16 streams", "a port of the server for each client", "every 0.1 s"] {
+        assert!(
+            told.lines().any(|line| line.contains("left_out") && line.contains(not_here)),
+            "{not_here}: {told}"
+        );
+    }
     let together = congest.iter().filter(|sample| number(sample, "parameters", "clients_per_s") == 8.0);
     assert!(together.clone().count() == 6, "three numbers of streams, two ways to start");
     assert!(

@@ -297,6 +297,18 @@ fn a_fit_of_one_size_promises_nothing_of_another() {
     assert!(advice["files"]["bound"].is_null() && advice["advice"]["ways"][1]["holds"] == true, "{advice}");
 }
 
+/// Who learns that other files were better asks how to have them.
+#[test]
+fn that_files_are_neither_split_nor_joined_is_said_where_their_best_number_is() {
+    let scratch = Scratch::new();
+    let help = scratch.ok(["model", "fit", "--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("neither splits nor joins files at rest") && help.contains("--chunk"), "{help}");
+    let help = scratch.ok(["bench", "import", "--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("of no other program"), "{help}");
+}
+
 #[test]
 fn what_cannot_be_fitted_or_read_is_said_with_its_line() {
     let scratch = Scratch::new();

@@ -174,6 +174,11 @@ impl ModelCommand {
 
 /// Options of `thalweg model fit`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "thalweg neither splits nor joins files at rest: it verifies, acknowledges and sends again by chunks within \
+                        them (`cp --chunk`), and small files travel together. The best number of files is for programs \
+                        that check whole files: split(1) before, cat(1) behind."
+)]
 pub struct FitArgs {
     /// What `thalweg bench files` wrote, or one JSON object on a line: {"files": N, "bytes": N, "concurrency": N,
     /// "seconds": N}; `-`: standard input. Lines
