@@ -172,10 +172,10 @@ fn suites_over_an_emulated_path_run_and_fits_and_tails_read_their_results() {
     let controls = measured(&scratch, &[&small("cca")[..], &["--loss", "0,1e-4"]].concat());
     // One line is of one sample, or says why there is none.
     let told = std::fs::read_to_string(&result).unwrap();
-    for series in ["cubic, TLS", "cubic, kernel TLS"] {
+    for series in ["reno, TLS", "reno, kernel TLS"] {
         let is_measured = controls.iter().any(|sample| sample["series"] == series);
         let is_left_out = told.lines().any(|line| line.contains("left_out") && line.contains("kernel TLS"));
-        assert!(is_measured || (series == "cubic, kernel TLS" && is_left_out), "{series}: {told}");
+        assert!(is_measured || (series == "reno, kernel TLS" && is_left_out), "{series}: {told}");
     }
     let words = ["path", "--rtt", "280us,5ms", "--rate", "100Mbit/s", "--loss", "1e-2"];
     let path = measured(&scratch, &words);
