@@ -63,6 +63,20 @@ fn liquid_scattering_is_impossible_until_it_is_reduced() {
     assert!(words.contains("bandwidth of 32.00 Gbit/s"), "{words}");
 }
 
+/// Of a line of which transfers get half, data that need 46 % of it leave next to nothing free.
+#[test]
+fn a_deadline_is_not_promised_by_what_transfers_do_not_get() {
+    let scratch = Scratch::new();
+    let half = "advise --data 2GB --every 1.4s --bandwidth 25Gbit/s --efficiency 0.5 --deadline";
+    let (code, advice) = asked(&scratch, &format!("{half} 2s"));
+    assert_eq!((code, &advice["advice"]["best"]), (2, &serde_json::json!(["stream", "too-late"])));
+    assert!(is_near(&advice["advice"]["ways"][0]["p99_s"], 6.735, 1e-3), "{advice}");
+    assert_eq!(asked(&scratch, &format!("{half} 7s")).0, 0);
+    let words = scratch.run(format!("{half} 2s").split(' '));
+    let words = String::from_utf8(words.stdout).unwrap();
+    assert!(words.contains("need 46 % of the path, 91 % of what a transfer gets."), "{words}");
+}
+
 /// The answer is local, stream or files, as times and overheads are; of an unknown tail no deadline is promised.
 #[test]
 fn the_answer_follows_the_times() {
@@ -82,6 +96,90 @@ fn the_answer_follows_the_times() {
     let deadline = format!("advise --data 500MB --bandwidth 1Gbit/s --times {times} --deadline");
     assert_eq!(asked(&scratch, &format!("{deadline} 5s")).0, 0);
     assert_eq!(asked(&scratch, &format!("{deadline} 4.5s")).0, 2);
+}
+
+/// What `bench congest` writes: two series at two loads, in two runs that take turns.
+fn congested(scratch: &Scratch) -> String {
+    let mut text = "{\"about\": {}}\n".to_owned();
+    for run in [1, 2] {
+        for (series, stretch) in [("scheduled, 2 streams", 1.0), ("simultaneous, 2 streams", 4.0)] {
+            for load in [0.64, 1.28] {
+                let sample = serde_json::json!({
+                    "series": series, "run": run, "order": 1, "bytes": 1, "files": 1, "wall_s": 10.0,
+                    "parameters": {"load": {"value": load, "unit": "1"}, "starts": "any"},
+                    "distributions": {"transfer_time": {"unit": "s", "values": [load, stretch * load * f64::from(run)]}},
+                });
+                let _ = writeln!(text, "{}", serde_json::json!({"sample": sample}));
+            }
+        }
+    }
+    std::fs::write(scratch.path("congest"), text).unwrap();
+    scratch.path("congest").into_os_string().into_string().unwrap()
+}
+
+/// The worst of transfers that begin together says nothing of those in slots, nor that of a full line of an empty one.
+#[test]
+fn each_series_and_load_has_a_tail_of_its_own() {
+    let scratch = Scratch::new();
+    let file = congested(&scratch);
+    let told = scratch.ok(["model", "tail", &file, "--json"]);
+    let tails: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |tail: &Value| {
+        let load = tail["parameters"]["load"]["value"].as_f64().unwrap();
+        let seen = [tail["tail"]["count"].as_f64(), tail["tail"]["max_s"].as_f64()].map(Option::unwrap);
+        (tail["series"].as_str().unwrap().to_owned(), load, seen)
+    };
+    let expected = [
+        ("scheduled, 2 streams".to_owned(), 0.64, [4.0, 1.28]),
+        ("scheduled, 2 streams".to_owned(), 1.28, [4.0, 2.56]),
+        ("simultaneous, 2 streams".to_owned(), 0.64, [4.0, 5.12]),
+        ("simultaneous, 2 streams".to_owned(), 1.28, [4.0, 10.24]),
+    ];
+    assert_eq!(tails.iter().map(of).collect::<Vec<_>>(), expected);
+    let words = scratch.ok(["model", "tail", &file]);
+    assert!(words.starts_with("scheduled, 2 streams: load 0.64, starts any\n  P50 "), "{words}");
+    let chosen = ["--series", "simultaneous, 2 streams", "--load", "64%"];
+    let one = scratch.ok([&["model", "tail", &file, "--json"], &chosen[..]].concat());
+    assert_eq!(one.lines().count(), 1, "{one}");
+    assert_eq!(of(&serde_json::from_str(&one).unwrap()), expected[2]);
+
+    let ask = [
+        "advise",
+        "--data",
+        "20MB",
+        "--bandwidth",
+        "1Gbit/s",
+        "--deadline",
+        "6s",
+        "--json",
+        "--times",
+        &file,
+    ];
+    let refused = |more: &[&str]| {
+        let output = scratch.run([&ask[..], more].concat());
+        assert_eq!(output.status.code(), Some(1));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        told["why"].as_str().unwrap().to_owned()
+    };
+    let why = refused(&[]);
+    for named in
+        ["4 cases", "--series", "`simultaneous, 2 streams` at 0.64, 1.28", "`scheduled, 2 streams` at"]
+    {
+        assert!(why.contains(named), "{why}");
+    }
+    assert!(refused(&["--load", "0.64"]).contains("2 cases"));
+    assert!(
+        refused(&["--series", "none such"]).contains("`scheduled, 2 streams` at 0.64"),
+        "with what there is"
+    );
+    for (load, code, p99_s) in [("0.64", 0, 5.12), ("1.28", 2, 10.24)] {
+        let output =
+            scratch.run([&ask[..], &["--series", "simultaneous, 2 streams", "--load", load]].concat());
+        let advice: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{advice}");
+        assert_eq!(advice["advice"]["ways"][0]["p99_s"], p99_s, "{advice}");
+    }
+    assert_eq!(asked(&scratch, "advise --data 20MB --bandwidth 1Gbit/s --load 0.64").0, 1, "of what?");
 }
 
 /// Windows and loss bound what a transfer gets, and it is said which of them.
@@ -160,6 +258,55 @@ fn a_fit_predicts_what_it_was_not_shown() {
     let (_, advice) = asked(&scratch, &format!("advise --data 1GB --bandwidth 10Gbit/s --fit {one_size}"));
     assert_eq!(advice["files"]["optimum"]["files"], 200.0);
     assert!(advice["advice"]["ways"][1]["io_s"].as_f64().unwrap() > 0.0);
+}
+
+/// Of one size measured nobody knows what is paid once: of other sizes there is a bound, and no range.
+#[test]
+fn a_fit_of_one_size_promises_nothing_of_another() {
+    let scratch = Scratch::new();
+    let files = [8, 16, 64, 256, 1024, 4096];
+    let one = runs(&scratch, "one", &[1e9], 2e-8, &files);
+    let two = runs(&scratch, "two", &[1e9, 1.5e9], 2e-8, &files);
+    let (_, near) = asked(&scratch, &format!("model fit {one} --data 1.1GB"));
+    assert!(near["bound"].is_null() && near["time"]["high_s"].is_number(), "{near}");
+    for (data, bound) in [("5GB", "upper"), ("100MB", "lower")] {
+        let (_, far) = asked(&scratch, &format!("model fit {one} --data {data} --predict 64"));
+        assert_eq!(far["bound"], bound, "{far}");
+        for time in [&far["time"], &far["predicted"][0]["time"]] {
+            assert!(
+                time["time_s"].is_number() && time["low_s"].is_null() && time["high_s"].is_null(),
+                "{far}"
+            );
+        }
+        let words = scratch.ok(["model", "fit", &one, "--data", data]);
+        assert!(words.contains(&format!("({bound} bound: measured with one size only)")), "{words}");
+        let (_, known) = asked(&scratch, &format!("model fit {two} --data {data}"));
+        assert!(known["bound"].is_null() && known["time"]["high_s"].is_number(), "{known}");
+    }
+    // With time to spare it is the expected one, but no promise.
+    let ask = |file: &str| format!("advise --data 5GB --bandwidth 10Gbit/s --deadline 100s --fit {file}");
+    let (_, advice) = asked(&scratch, &ask(&one));
+    let way = &advice["advice"]["ways"][1];
+    assert_eq!((&advice["files"]["bound"], &way["way"]), (&Value::from("upper"), &Value::from("file")));
+    assert!(way["p99_s"].is_null() && way["holds"].is_null(), "{advice}");
+    let words = scratch.run(ask(&one).split(' '));
+    let words = String::from_utf8(words.stdout).unwrap();
+    let first = words.lines().next().unwrap();
+    assert!(first.ends_with("Time with files is an upper bound: measured with one size only."), "{words}");
+    let (_, advice) = asked(&scratch, &ask(&two));
+    assert!(advice["files"]["bound"].is_null() && advice["advice"]["ways"][1]["holds"] == true, "{advice}");
+}
+
+/// Who learns that other files were better asks how to have them.
+#[test]
+fn that_files_are_neither_split_nor_joined_is_said_where_their_best_number_is() {
+    let scratch = Scratch::new();
+    let help = scratch.ok(["model", "fit", "--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("neither splits nor joins files at rest") && help.contains("--chunk"), "{help}");
+    let help = scratch.ok(["bench", "import", "--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("of no other program"), "{help}");
 }
 
 #[test]

@@ -259,6 +259,33 @@ fn each_direction_has_its_own_delay_and_rate() {
     }
 }
 
+/// Of both directions, in bytes, as `status` tells them.
+fn queues(testbed: &Testbed) -> [u64; 2] {
+    let paths = testbed.json("status", &[])["spec"]["paths"].clone();
+    ["forward", "back"].map(|direction| paths[direction]["queue_bytes"].as_u64().expect("a queue"))
+}
+
+#[test]
+fn what_is_not_named_stays_also_a_queue_and_a_default_one_goes_with_the_path() {
+    let asked = ["--rtt", "80ms", "--rate", "100Mbit/s", "--queue", "300KiB"];
+    let Some(testbed) = Testbed::up_bare("queues", &asked) else { return };
+    assert_eq!(queues(&testbed), [307_200; 2]);
+    for change in
+        [["--rtt", "40ms"], ["--rate", "1Gbit/s"], ["--forward-rate", "2Gbit/s"], ["--preset", "metro"]]
+    {
+        testbed.set(&change);
+        assert_eq!(queues(&testbed), [307_200; 2], "{change:?}");
+    }
+    assert!(testbed.do_it("down", &[]).status.success());
+    assert!(testbed.do_it("up", &["--rtt", "80ms", "--rate", "100Mbit/s"]).status.success());
+    assert_eq!(queues(&testbed), [1_000_000; 2]);
+    testbed.set(&["--forward-rate", "200Mbit/s"]);
+    assert_eq!(queues(&testbed), [2_000_000, 1_000_000]);
+    testbed.set(&["--no-rate"]);
+    testbed.set(&["--rtt", "40ms", "--rate", "1Gbit/s"]);
+    assert_eq!(queues(&testbed), [5_000_000; 2]);
+}
+
 #[test]
 fn loss_lies_in_the_binomial_interval_and_late_and_double_packets_are_seen() {
     let options = ["--rtt", "4ms", "--loss", "1%", "--reorder", "1%", "--duplicate", "1%", "--stock"];
@@ -443,10 +470,9 @@ fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_rem
     eventually("the program runs", || {
         std::fs::read(&command_line).is_ok_and(|bytes| bytes.starts_with(b"sleep"))
     });
-    kill(testbed.pid(), Signal::SIGKILL).unwrap();
-    eventually("it is dead", || {
-        String::from_utf8_lossy(&testbed.do_it("list", &[]).stdout).starts_with("dead")
-    });
+    let process = testbed.pid();
+    kill(process, Signal::SIGKILL).unwrap();
+    eventually("it is dead", || wires(&testbed).is_empty());
     let down = testbed.do_it("down", &[]);
     assert!(String::from_utf8_lossy(&down.stdout).contains("1 program in it was ended"), "{down:?}");
     assert!(!inside.wait().unwrap().success());
@@ -490,6 +516,38 @@ fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_rem
     say(&format!("kill: {} namespaces were seen, and went", seen.len()));
     assert!(!seen.is_empty(), "no round was late enough for there to be anything to leave");
     assert!(testbed.do_it("up", &[]).status.success());
+}
+
+/// With a program that goes on in the host of the dead one, as a daemon does: whoever looks or brings up another ends it.
+#[test]
+fn what_a_killed_testbed_left_goes_with_the_next_list_status_or_up_of_another() {
+    const DAEMON: &str = "sleep 600 < /dev/null > /dev/null 2>&1 & echo $!";
+    let Some(testbed) = Testbed::up_bare("leftovers", &[]) else { return };
+    let recorded = |name: &str| testbed.scratch.path("testbeds/testbed").join(name).exists();
+    let ways: [(&str, &[&str], i32); 3] =
+        [("list", &[], 0), ("status", &["--name", "gone"], 3), ("up", &["--name", "third"], 0)];
+    for (command, options, code) in ways {
+        assert!(testbed.do_it("up", &["--name", "gone"]).status.success());
+        let daemon = testbed.run(&["--name", "gone", "left", "sh", "-c", DAEMON]);
+        let command_line = format!("/proc/{}/cmdline", daemon.trim());
+        let runs = || std::fs::read(&command_line).is_ok_and(|words| words.starts_with(b"sleep"));
+        eventually("the daemon runs", runs);
+        let pid = testbed.json("status", &["--name", "gone"])["pid"].as_i64().expect("a process number");
+        kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
+        eventually("it is dead", || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        });
+        assert!(runs() && recorded("gone"), "it is left behind");
+        let output = testbed.do_it(command, options);
+        let told = [&output.stdout[..], &output.stderr[..]].concat();
+        let told = String::from_utf8_lossy(&told);
+        assert_eq!(output.status.code(), Some(code), "{command}: {told}");
+        assert!(command == "up" || told.contains("1 program in it was ended"), "{command}: {told}");
+        assert!(!recorded("gone"), "{command}: {told}");
+        eventually("the daemon is gone", || !runs());
+    }
+    assert!(recorded("testbed") && recorded("third"), "those that run stay");
 }
 
 #[test]
@@ -602,6 +660,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (&["--name", "../x"], "name"),
         (&["--sysctl", "kernel.panic=1"], "network namespace"),
         (&["--rtt", "1ms", "--jitter", "1s"], "jitter"),
+        (&["--forward-delay", "2ms", "--back-jitter", "1ms"], "back: "),
         (&["--framing", "4294967295"], "1024"),
         (&["--late-by", "61s"], "late by 60 s at most"),
         (&["--preset", "folklore"], "continental"),

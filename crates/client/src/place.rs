@@ -273,7 +273,7 @@ pub(crate) fn joined(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// `seek=8ms,rate=100MB,devices=4,stripe=64KiB,size=1GiB,seed=1,scattered`, each with a default.
+/// `seek=8ms,rate=100MB,devices=4,stripe=64KiB,size=1GiB,seed=1,scattered,devices-only`, each with a default.
 fn simulated(text: &str) -> std::result::Result<ArraySpec, String> {
     let mut spec = ArraySpec::default();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -287,8 +287,9 @@ fn simulated(text: &str) -> std::result::Result<ArraySpec, String> {
             "size" => spec.bytes = units::parse_size(value)?,
             "seed" => spec.seed = number()?,
             "scattered" if value.is_empty() => spec.is_scattered = true,
+            "devices-only" if value.is_empty() => spec.hides_places = true,
             _ => {
-                let known = "seek=, rate=, devices=, stripe=, size=, seed=, scattered";
+                let known = "seek=, rate=, devices=, stripe=, size=, seed=, scattered, devices-only";
                 return Err(format!("`{part}` is not one of {known}"));
             }
         }
@@ -394,7 +395,9 @@ mod tests {
         assert_eq!(parse("zero:4MiB"), Named::Zero(4 << 20));
         assert_eq!(parse("null:"), Named::Null);
         let array = ArraySpec { devices: 4, bytes: 2 << 30, is_scattered: true, ..ArraySpec::default() };
-        assert_eq!(parse("sim:devices=4,size=2GiB,scattered"), Named::Simulated(array));
+        assert_eq!(parse("sim:devices=4,size=2GiB,scattered"), Named::Simulated(array.clone()));
+        let array = ArraySpec { hides_places: true, ..array };
+        assert_eq!(parse("sim:devices=4,size=2GiB,scattered,devices-only"), Named::Simulated(array));
         assert_eq!(parse("sim:"), Named::Simulated(ArraySpec::default()));
         for bad in ["sim:devices=0", "sim:speed=9", "sim:rate=0", "sim:seek=8x", "sim:seed=x"] {
             assert!(Named::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");

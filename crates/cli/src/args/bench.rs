@@ -44,7 +44,8 @@ pub enum BenchCommand {
     Predict(RunArgs),
     /// A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)
     Storage(RunArgs),
-    /// Make a result file of what another program measured: iperf3 --json, one run or several behind each other
+    /// Make a result file of what another program measured: iperf3 --json, one run or several behind each other; of no
+    /// other program: what GridFTP, ping or perfSONAR say may be written as samples, see docs/guide/bench.md
     Import(ImportArgs),
     /// Show a result file as a table
     Show(ShowResultArgs),

@@ -43,6 +43,17 @@ pub struct PathArgs {
     pub mtu: u32,
 }
 
+/// Which cases of a result file.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct CaseArgs {
+    /// Of measured times only those of this series, for instance "simultaneous, 2 streams"
+    #[arg(long, value_name = "NAME")]
+    pub series: Option<String>,
+    /// Of measured times only those at this load of the line, for instance 0.64 or 64%
+    #[arg(long, value_name = "SHARE", value_parser = parse_load)]
+    pub load: Option<f64>,
+}
+
 /// Options of `thalweg advise`.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -103,9 +114,13 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "N", requires = "fit", value_parser = whole::<u64>(1..))]
     pub files_max: Option<u64>,
 
-    /// Measured times of transfers of a unit, as `thalweg model tail` reads them
+    /// Measured times of transfers of a unit, as `thalweg model tail` reads them; of one case: of a file with several
+    /// --series and --load choose it
     #[arg(long, value_name = "FILE", group = "tail")]
     pub times: Option<PathBuf>,
+    /// Which case of --times.
+    #[command(flatten)]
+    pub case: CaseArgs,
     /// Worst time of a transfer as a multiple of data / bandwidth (Streaming Speed Score)
     #[arg(long, value_name = "FACTOR", group = "tail")]
     pub score: Option<f64>,
@@ -131,7 +146,7 @@ pub enum ModelCommand {
     Volume(VolumeArgs),
     /// Rates that the papers name: what instruments make, what clouds carry at most, with source and year
     Published(PublishedArgs),
-    /// P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score
+    /// P50, P90, P99 and the worst of measured times, by series and load; with --data and --rate, the Streaming Speed Score
     Tail(TailArgs),
     /// Frames of a detector, gathered into files or streamed: when has the last one arrived?
     Frames(FramesArgs),
@@ -160,6 +175,11 @@ impl ModelCommand {
 
 /// Options of `thalweg model fit`.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "thalweg neither splits nor joins files at rest: it verifies, acknowledges and sends again by chunks within \
+                        them (`cp --chunk`), and small files travel together. The best number of files is for programs \
+                        that check whole files: split(1) before, cat(1) behind."
+)]
 pub struct FitArgs {
     /// What `thalweg bench files` wrote, or one JSON object on a line: {"files": N, "bytes": N, "concurrency": N,
     /// "seconds": N}; `-`: standard input. Lines
@@ -263,6 +283,9 @@ pub struct TailArgs {
     /// Rate of the link
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate, requires = "data")]
     pub rate: Option<u64>,
+    /// Which of them.
+    #[command(flatten)]
+    pub case: CaseArgs,
     /// Tell it as JSON
     #[arg(long)]
     pub json: bool,
@@ -329,6 +352,16 @@ pub struct BasinArgs {
     /// Tell it as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A share of a line, which may be more than all of it.
+fn parse_load(text: &str) -> Result<f64, String> {
+    let (number, by) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
+    let load: f64 = number.trim().parse().map_err(|_| format!("`{text}` is not a number"))?;
+    match (load * by).is_finite() && load >= 0.0 {
+        true => Ok(load * by),
+        false => Err("a load is 0 or more, 1 or 100% is all of the line".into()),
+    }
 }
 
 fn parse_stage(text: &str) -> Result<(String, u64, Duration), String> {

@@ -23,7 +23,7 @@ pub enum TestbedCommand {
     Status(ShowArgs),
     /// Measure how well the path keeps what was asked. Uses it for some seconds
     Check(ShowArgs),
-    /// Show all testbeds
+    /// Show all testbeds; what dead ones left is removed
     List(ListArgs),
     /// End the programs in it and remove it, also one that was killed
     Down(DownArgs),
@@ -71,9 +71,16 @@ pub struct PathArgs {
     /// Delay from right to left
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub back_delay: Option<Duration>,
-    /// Delay varies by so much to either side, evenly; packets keep their order
+    /// Delay varies by so much to either side, evenly; packets keep their order. Where one direction has no delay, that of the
+    /// other
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub jitter: Option<Duration>,
+    /// Jitter from left to right
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub forward_jitter: Option<Duration>,
+    /// Jitter from right to left
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
+    pub back_jitter: Option<Duration>,
     /// Rate of the line in each direction, Ethernet framing counted [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub rate: Option<u64>,
@@ -105,6 +112,12 @@ pub struct PathArgs {
     /// [default: rate x round trip time, at least 256KiB]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub queue: Option<u64>,
+    /// Bytes that may wait in front of the line from left to right
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub forward_queue: Option<u64>,
+    /// Bytes that may wait in front of the line from right to left
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub back_queue: Option<u64>,
     /// Bytes that the line adds to each packet [default: 38, Ethernet]
     #[arg(long, value_name = "BYTES", value_parser = whole::<u32>(0..=i128::from(FRAMING_BYTES_MAX)))]
     pub framing: Option<u32>,

@@ -10,7 +10,7 @@ use thalweg_mover::model::ModelError;
 use thalweg_mover::model::advice::{self, Advice, Files, Ground, Question, Tail, Way, WayTimes};
 use thalweg_mover::model::congestion::Starts;
 use thalweg_mover::model::files::Optimum;
-use thalweg_mover::model::fit::{Prediction, fit};
+use thalweg_mover::model::fit::{OneSided, Prediction, fit};
 use thalweg_mover::model::path::{BoundBy, Carried, Path};
 use thalweg_mover::model::score::Tier;
 
@@ -47,6 +47,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
             "path": args.efficiency.is_none().then_some(carried),
             "files": files.as_ref().map(|files| json!({
                 "concurrency": files.concurrency, "optimum": files.optimum, "time": files.prediction,
+                "bound": files.bound,
             })),
             "advice": advice,
         }))?;
@@ -83,8 +84,12 @@ fn analysis(args: &AdviseArgs) -> (Option<f64>, f64) {
 }
 
 fn tail(args: &AdviseArgs) -> Result<Option<Tail>> {
+    if args.times.is_none() && (args.case.series.is_some() || args.case.load.is_some()) {
+        let why = "--series and --load choose among the cases of --times FILE, and it is not given";
+        return Err(Failure::new(FailureKind::Usage, OPERATION, why));
+    }
     Ok(match (&args.times, args.score, args.starts) {
-        (Some(file), ..) => Some(Tail::Measured(model::read_tail(file)?.p99_s)),
+        (Some(file), ..) => Some(Tail::Measured(model::tail::read_one(file, &args.case)?.p99_s)),
         (_, Some(score), _) => Some(Tail::Score(score)),
         (_, _, Some(StartsArg::Scheduled)) => Some(Tail::Like003(Starts::Scheduled)),
         (_, _, Some(StartsArg::Simultaneous)) => Some(Tail::Like003(Starts::Simultaneous)),
@@ -98,6 +103,8 @@ struct BestFiles {
     concurrency: u64,
     optimum: Optimum,
     prediction: Prediction,
+    /// What the prediction is, if the data are not as many as were measured.
+    bound: Option<OneSided>,
 }
 
 fn best_files(args: &AdviseArgs) -> Result<Option<BestFiles>> {
@@ -117,7 +124,7 @@ fn best_files(args: &AdviseArgs) -> Result<Option<BestFiles>> {
         let optimum = model::best_files(&fitted, bytes, args.files_max).map_err(of)?;
         let prediction = fitted.predict(bytes, optimum.files).map_err(of)?;
         if best.as_ref().is_none_or(|best| prediction.time_s < best.prediction.time_s) {
-            best = Some(BestFiles { concurrency, optimum, prediction });
+            best = Some(BestFiles { concurrency, optimum, prediction, bound: fitted.bound(bytes) });
         }
     }
     let none = || Failure::new(FailureKind::Usage, "fit measurements", "there are none");
@@ -134,7 +141,11 @@ fn tell(
     carried: Carried,
     files: Option<&BestFiles>,
 ) -> Result<()> {
-    out::line(&verdict(question, advice))?;
+    let bound = files.and_then(|files| files.bound).map(|bound| {
+        let article = if bound == OneSided::Upper { "an" } else { "a" };
+        format!(" Time with files is {article} {}.", model::bound_words(bound))
+    });
+    out::line(&format!("{}{}", verdict(question, advice), bound.unwrap_or_default()))?;
     out::line("")?;
     out::line(&format!(
         "{:<8} {:>10} {:>10} {:>10}   of it: path, files, analysis",
@@ -157,7 +168,11 @@ fn tell(
     }
     out::line("")?;
     if let Some(load) = advice.utilisation {
-        out::line(&format!("The data need {} of the path.", units::share(load)))?;
+        let of_it = match question.efficiency {
+            alpha if alpha < 1.0 => format!(", {} of what a transfer gets", units::share(load / alpha)),
+            _ => String::new(),
+        };
+        out::line(&format!("The data need {} of the path{of_it}.", units::share(load)))?;
     }
     out::line(&path_words(args, question, carried))?;
     out::line(&tail_words(question))?;

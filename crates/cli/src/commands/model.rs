@@ -1,5 +1,8 @@
 //! `thalweg model`: one law at a time.
 
+/// Measured times, case by case.
+pub mod tail;
+
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::{Value, json};
@@ -14,7 +17,7 @@ use thalweg_cli::args::model::{
 use thalweg_lab::bench::record::Sample;
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 use thalweg_mover::model::files::{Bound, Optimum, Work};
-use thalweg_mover::model::fit::{Condition, Fit, Measurement, Prediction, fit};
+use thalweg_mover::model::fit::{Condition, Fit, Measurement, OneSided, Prediction, fit};
 use thalweg_mover::model::frames::Scan;
 use thalweg_mover::model::loss::CongestionControl;
 use thalweg_mover::model::published::{Kind, PUBLISHED};
@@ -211,31 +214,47 @@ fn show_published(args: &PublishedArgs) -> Result<Exit> {
 }
 
 fn show_tail(args: &TailArgs) -> Result<Exit> {
-    let tail = read_tail(&args.file)?;
+    let cases = tail::read(&args.file, &args.case)?;
     let ideal_s = args.data.zip(args.rate).map(|(data, rate)| volume::time_s(data as f64, rate as f64));
     let of = |error: ModelError| of_model("ask for a tail", &error);
     let ideal_s = ideal_s.transpose().map_err(of)?;
+    for case in &cases {
+        tell_tail(args, case, ideal_s)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn tell_tail(args: &TailArgs, case: &tail::Case, ideal_s: Option<f64>) -> Result<()> {
+    let of = |error: ModelError| of_model("ask for a tail", &error);
+    let tail = case.tail;
     let score = ideal_s.map(|ideal_s| score::speed_score(tail.max_s, ideal_s)).transpose().map_err(of)?;
     if args.json {
-        json::line(&json!({
-            "event": "model", "law": "tail", "tail": tail, "theoretical_s": ideal_s, "speed_score": score,
-        }))?;
-        return Ok(Exit::Done);
+        return json::line(&json!({
+            "event": "model", "law": "tail", "series": case.series, "parameters": case.parameters, "tail": tail,
+            "theoretical_s": ideal_s, "speed_score": score,
+        }));
+    }
+    let words = case.words();
+    let margin = if words.is_some() { "  " } else { "" };
+    if let Some(words) = words {
+        out::line(&words)?;
     }
     for (name, time_s) in
         [("P50", tail.p50_s), ("P90", tail.p90_s), ("P99", tail.p99_s), ("worst", tail.max_s)]
     {
-        out::line(&format!("{name:<6} {}", units::time(time_s)))?;
+        out::line(&format!("{margin}{name:<6} {}", units::time(time_s)))?;
     }
     if tail.count < 100 {
-        out::line(&format!("only {} times: P99 is the worst of them", tail.count))?;
+        let times = if tail.count == 1 { "time" } else { "times" };
+        out::line(&format!("{margin}only {} {times}: P99 is the worst of them", tail.count))?;
     }
     if let (Some(ideal_s), Some(score)) = (ideal_s, score) {
         // The line cannot be outrun: then --data or --rate is not of these transfers.
         let odd = if score < 1.0 { "; below 1: quicker than this line carries these data" } else { "" };
-        out::line(&format!("ideal  {}: Streaming Speed Score {score:.2}{odd}", units::time(ideal_s)))?;
+        let ideal = units::time(ideal_s);
+        out::line(&format!("{margin}ideal  {ideal}: Streaming Speed Score {score:.2}{odd}"))?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 fn show_frames(args: &FramesArgs) -> Result<Exit> {
@@ -421,12 +440,15 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
         let others: Vec<Value> = held_out
             .iter()
             .map(|(one, time)| {
-                json!({"files": one.files, "bytes": one.work.bytes, "measured_s": one.time_s, "time": time})
+                json!({
+                    "files": one.files, "bytes": one.work.bytes, "measured_s": one.time_s, "time": time,
+                    "bound": fit.bound(one.work.bytes),
+                })
             })
             .collect();
         return json::line(&json!({
             "event": "model", "law": "files", "fit": fit, "condition": fit.condition(), "bytes": bytes,
-            "optimum": optimum, "time": best, "predicted": of_files, "held_out": others,
+            "bound": fit.bound(bytes), "optimum": optimum, "time": best, "predicted": of_files, "held_out": others,
             "held_out_mean_absolute_error": held_out_error,
         }));
     }
@@ -466,9 +488,10 @@ fn tell_fit(args: &FitArgs, fitted: &Fitted) -> Result<()> {
         ))?;
     }
     out::line(&format!("  best           {}", optimum_words(&optimum)))?;
-    out::line(&format!("                 {}", prediction_words(bytes, &best)))?;
+    let words_of = |prediction: &Prediction| prediction_words(bytes, prediction, fit.bound(bytes));
+    out::line(&format!("                 {}", words_of(&best)))?;
     for (files, prediction) in &predicted {
-        let words = prediction_words(bytes, prediction);
+        let words = words_of(prediction);
         out::line(&format!("  {:<14} {words}", format!("{} files", units::count(*files))))?;
     }
     Ok(())
@@ -506,9 +529,20 @@ pub fn optimum_words(optimum: &Optimum) -> String {
     format!("{files} files of {size}: {why}")
 }
 
-fn prediction_words(bytes: f64, prediction: &Prediction) -> String {
-    let range = match (prediction.low_s, prediction.high_s) {
-        (Some(low_s), Some(high_s)) => format!(" (P1 {}, P99 {})", units::time(low_s), units::time(high_s)),
+/// What a prediction is worth that is a bound.
+pub fn bound_words(bound: OneSided) -> &'static str {
+    match bound {
+        OneSided::Upper => "upper bound: measured with one size only",
+        OneSided::Lower => "lower bound: measured with one size only",
+    }
+}
+
+fn prediction_words(bytes: f64, prediction: &Prediction, bound: Option<OneSided>) -> String {
+    let range = match (bound, prediction.low_s, prediction.high_s) {
+        (Some(bound), ..) => format!(" ({})", bound_words(bound)),
+        (None, Some(low_s), Some(high_s)) => {
+            format!(" (P1 {}, P99 {})", units::time(low_s), units::time(high_s))
+        }
         _ => " (no range: as many parameters as measurements)".to_owned(),
     };
     let rate = units::rate(bytes as u64, prediction.time_s);
@@ -572,32 +606,6 @@ pub fn read_measurements(file: &Path) -> Result<Measurements> {
 fn of_bench(object: &Value, file: &Path, number: usize) -> Result<Option<Sample>> {
     let sample = object.get("sample").cloned().map(serde_json::from_value).transpose();
     sample.map_err(|error| bad_line(file, number, &error))
-}
-
-/// Reads times and gives their tail. Of a result file of `thalweg bench` they are its `transfer_time`s, or how long each
-/// sample took.
-///
-/// # Errors
-/// `Usage` with the line that makes no sense, or if there is no time; what the kernel says.
-pub fn read_tail(file: &Path) -> Result<score::Tail> {
-    let mut times = Vec::new();
-    for (number, line) in lines(&read_text(file)?) {
-        let value: Value = serde_json::from_str(line).map_err(|error| bad_line(file, number, &error))?;
-        if let Some(sample) = of_bench(&value, file, number)? {
-            match sample.distributions.get("transfer_time") {
-                Some(distribution) => times.extend(&distribution.values),
-                None => times.push(sample.wall_s),
-            }
-            continue;
-        }
-        if ["about", "left_out"].iter().any(|key| value.get(key).is_some()) {
-            continue;
-        }
-        let seconds =
-            value.as_f64().or_else(|| value.get("seconds")?.as_f64()).filter(|&seconds| seconds >= 0.0);
-        times.push(seconds.ok_or_else(|| bad_line(file, number, &"is no time in seconds"))?);
-    }
-    score::tail(&times).map_err(|error| failure_about(file, &error))
 }
 
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {

@@ -9,7 +9,7 @@ use thalweg_cli::args::testbed::{
     DownArgs, ListArgs, PathArgs, RunArgs, SetArgs, ShowArgs, TestbedCommand, UpArgs, WhichArgs,
 };
 use thalweg_lab::testbed::daemon::{LaneStatus, Request, Status};
-use thalweg_lab::testbed::place::{Place, Record, become_program};
+use thalweg_lab::testbed::place::{Place, Record, Removed, become_program};
 use thalweg_lab::testbed::spec::{Paths, STOCK, Spec, TUNED};
 use thalweg_lab::testbed::wire::Path;
 use thalweg_lab::testbed::{check, daemon, presets};
@@ -45,7 +45,7 @@ fn up(args: &UpArgs) -> Result<Exit> {
         base.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     sysctls.extend(args.sysctl.iter().cloned());
     let mut paths = Paths::default();
-    apply(&args.path, &mut paths);
+    apply(&args.path, false, &mut paths);
     let (left, right) = args.hosts;
     let spec = Spec {
         name: args.which.name.clone(),
@@ -105,11 +105,7 @@ fn set(args: &SetArgs) -> Result<Exit> {
     let place = place(args.which.state.as_deref())?;
     let status = place.ask(&args.which.name, &Request::Status)?;
     let mut paths = status.spec.paths;
-    if args.no_rate {
-        paths.forward.rate_bits_per_s = None;
-        paths.back.rate_bits_per_s = None;
-    }
-    apply(&args.path, &mut paths);
+    apply(&args.path, args.no_rate, &mut paths);
     let status = place.ask(&args.which.name, &Request::Set(paths))?;
     if args.json {
         json::line(&described(&place.running(&args.which.name)?, Some(&status)))?;
@@ -121,6 +117,11 @@ fn set(args: &SetArgs) -> Result<Exit> {
 
 fn status(args: &ShowArgs) -> Result<Exit> {
     let place = place(args.which.state.as_deref())?;
+    let cleared = place.clear_dead().unwrap_or_default();
+    if let Some((name, removed)) = cleared.iter().find(|(name, _)| *name == args.which.name) {
+        let cause = format!("testbed `{name}` {}", removed_words(*removed));
+        return Err(Failure::new(FailureKind::NotFound, "find a testbed", cause));
+    }
     let status = place.ask(&args.which.name, &Request::Status)?;
     let record = place.running(&args.which.name)?;
     if args.json {
@@ -173,6 +174,16 @@ fn check_accuracy(args: &ShowArgs) -> Result<Exit> {
 
 fn list(args: &ListArgs) -> Result<Exit> {
     let place = place(args.state.as_deref())?;
+    // Where that cannot be now, they are shown as they are.
+    for (name, removed) in place.clear_dead().unwrap_or_default() {
+        if args.json {
+            json::line(&json!({
+                "event": "testbed", "name": name, "state": "dead", "removed": true, "programs_ended": removed.programs,
+            }))?;
+            continue;
+        }
+        out::line(&format!("dead  {name:<16}  {}", removed_words(removed)))?;
+    }
     for found in place.list()? {
         let state = if found.is_running() { "up" } else { "dead" };
         if args.json {
@@ -199,15 +210,18 @@ fn down(args: &DownArgs) -> Result<Exit> {
             out::line(&format!("there is no testbed `{name}`"))?;
             continue;
         };
-        let state = if removed.was_dead { "had died; what it left is removed" } else { "is down" };
-        let programs = match removed.programs {
-            0 => String::new(),
-            1 => "; 1 program in it was ended".to_owned(),
-            number => format!("; {number} programs in it were ended"),
-        };
-        out::line(&format!("testbed `{name}` {state}{programs}"))?;
+        out::line(&format!("testbed `{name}` {}", removed_words(removed)))?;
     }
     Ok(Exit::Done)
+}
+
+fn removed_words(removed: Removed) -> String {
+    let state = if removed.was_dead { "had died; what it left is removed" } else { "is down" };
+    match removed.programs {
+        0 => state.to_owned(),
+        1 => format!("{state}; 1 program in it was ended"),
+        number => format!("{state}; {number} programs in it were ended"),
+    }
 }
 
 fn wire(args: &WhichArgs) -> Result<Exit> {
@@ -224,8 +238,13 @@ pub fn place(state: Option<&std::path::Path>) -> Result<Place> {
     Place::new(state.map(|state| state.join("testbed")).as_deref())
 }
 
-/// What was typed, upon what was there.
-fn apply(args: &PathArgs, paths: &mut Paths) {
+/// What was typed, upon what was there. What was not typed stays; a queue that was never typed goes with the path.
+fn apply(args: &PathArgs, no_rate: bool, paths: &mut Paths) {
+    let before = paths.clone();
+    if no_rate {
+        paths.forward.rate_bits_per_s = None;
+        paths.back.rate_bits_per_s = None;
+    }
     if let Some(preset) = args.preset.as_deref().and_then(presets::find) {
         paths.forward.delay_ns = preset.rtt_ns / 2;
         paths.back.delay_ns = preset.rtt_ns - preset.rtt_ns / 2;
@@ -233,32 +252,55 @@ fn apply(args: &PathArgs, paths: &mut Paths) {
         paths.back.rate_bits_per_s = Some(preset.rate_bits_per_s);
     }
     let one_way = args.rtt.map(|rtt| rtt / 2);
-    let directions = [
-        (&mut paths.forward, args.forward_delay, args.forward_rate, args.forward_loss),
-        (&mut paths.back, args.back_delay, args.back_rate, args.back_loss),
-    ];
-    for (path, delay, rate, loss) in directions {
-        put(&mut path.delay_ns, delay.or(one_way).map(nanos));
-        if let Some(rate) = rate.or(args.rate) {
+    let (forward, back) = (forward(args), back(args));
+    for (path, own) in [(&mut paths.forward, &forward), (&mut paths.back, &back)] {
+        put(&mut path.delay_ns, own.delay.or(one_way).map(nanos));
+        if let Some(rate) = own.rate.or(args.rate) {
             path.rate_bits_per_s = Some(rate);
         }
-        put(&mut path.loss, loss.or(args.loss));
-        put(&mut path.jitter_ns, args.jitter.map(nanos));
+        put(&mut path.loss, own.loss.or(args.loss));
         put(&mut path.reorder, args.reorder);
         put(&mut path.late_by_ns, args.late_by.map(nanos));
         put(&mut path.duplicate, args.duplicate);
         put(&mut path.framing_bytes, args.framing);
     }
-    let delay_or_rate = [args.rtt, args.forward_delay, args.back_delay].iter().any(Option::is_some)
-        || [args.rate, args.forward_rate, args.back_rate].iter().any(Option::is_some)
-        || args.preset.is_some();
-    match args.queue {
-        Some(bytes) => {
-            paths.forward.queue_bytes = bytes;
-            paths.back.queue_bytes = bytes;
-        }
-        None if delay_or_rate => paths.set_default_queues(),
-        None => {}
+    paths.keep_default_queues(&before);
+    // Where one direction alone has a delay, nothing of the other can vary.
+    let is_one_way = (paths.forward.delay_ns == 0) != (paths.back.delay_ns == 0);
+    for (path, own) in [(&mut paths.forward, &forward), (&mut paths.back, &back)] {
+        let is_still = is_one_way && path.delay_ns == 0;
+        let of_both = args.jitter.map(|jitter| if is_still { Duration::ZERO } else { jitter });
+        put(&mut path.jitter_ns, own.jitter.or(of_both).map(nanos));
+        put(&mut path.queue_bytes, own.queue.or(args.queue));
+    }
+}
+
+/// What was typed for one direction alone.
+struct OneWay {
+    delay: Option<Duration>,
+    jitter: Option<Duration>,
+    rate: Option<u64>,
+    loss: Option<f64>,
+    queue: Option<u64>,
+}
+
+fn forward(args: &PathArgs) -> OneWay {
+    OneWay {
+        delay: args.forward_delay,
+        jitter: args.forward_jitter,
+        rate: args.forward_rate,
+        loss: args.forward_loss,
+        queue: args.forward_queue,
+    }
+}
+
+fn back(args: &PathArgs) -> OneWay {
+    OneWay {
+        delay: args.back_delay,
+        jitter: args.back_jitter,
+        rate: args.back_rate,
+        loss: args.back_loss,
+        queue: args.back_queue,
     }
 }
 
@@ -339,4 +381,46 @@ fn described(record: &Record, status: Option<&Status>) -> Value {
             "cpu_seconds_per_gb": status.cpu_seconds_per_gb, "forward": status.forward, "back": status.back,
         })),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        path: PathArgs,
+    }
+
+    /// What these options make of a path.
+    fn typed(options: &str, paths: &Paths) -> Paths {
+        let typed = Typed::try_parse_from(format!("up {options}").split(' ')).expect("options");
+        let mut paths = paths.clone();
+        apply(&typed.path, false, &mut paths);
+        paths
+    }
+
+    #[test]
+    fn each_direction_may_have_its_own_delay_jitter_rate_loss_and_queue() {
+        const MS: u64 = 1_000_000;
+        let one_way = typed("--forward-delay 10ms --jitter 2ms", &Paths::default());
+        assert_eq!((one_way.forward.delay_ns, one_way.forward.jitter_ns), (10 * MS, 2 * MS));
+        assert_eq!((one_way.back.delay_ns, one_way.back.jitter_ns, one_way.check()), (0, 0, Ok(())));
+        let options = "--rtt 20ms --forward-jitter 3ms --back-jitter 1ms --rate 100Mbit/s --back-queue 300KiB \
+                       --forward-loss 1%";
+        let both = typed(options, &Paths::default());
+        assert_eq!((both.forward.jitter_ns, both.back.jitter_ns), (3 * MS, MS));
+        assert_eq!((both.forward.queue_bytes, both.back.queue_bytes), (262_144, 307_200));
+        assert_eq!((both.forward.loss, both.back.loss, both.check()), (0.01, 0.0, Ok(())));
+        // What is named for one direction goes before what is named for both; what is not named stays.
+        let changed = typed("--jitter 2ms --back-jitter 0 --forward-queue 64KiB --queue 128KiB", &both);
+        assert_eq!((changed.forward.jitter_ns, changed.back.jitter_ns), (2 * MS, 0));
+        assert_eq!((changed.forward.queue_bytes, changed.back.queue_bytes), (65_536, 131_072));
+        assert_eq!((changed.forward.delay_ns, changed.forward.loss), (10 * MS, 0.01));
+        // Without any delay nothing can vary, and that is said.
+        assert!(typed("--jitter 2ms", &Paths::default()).check().is_err());
+        assert!(typed("--rtt 1ms --jitter 1ms", &Paths::default()).check().is_err());
+    }
 }

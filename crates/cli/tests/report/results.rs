@@ -274,6 +274,16 @@ fn faults() -> Vec<Sample> {
             }));
         }
     }
+    for (series, again) in
+        [("whole files again, by files at once", 0.4), ("chunks again, by files at once", 0.05)]
+    {
+        for at_once in [1.0, 4.0, 16.0f64] {
+            let rate = 0.9 * GBIT / (1.0 + again) * (at_once / 16.0).sqrt();
+            let at = [("damaged_share", number(0.05)), ("concurrency", number(at_once))];
+            let case = runs(series, 64 << 20, rate, &at);
+            samples.extend(case.into_iter().map(|sample| sample.predicted("rate", rate * 1.02, "bit/s")));
+        }
+    }
     samples
 }
 
@@ -327,7 +337,9 @@ fn predictions() -> Vec<Sample> {
 fn layout() -> Vec<Sample> {
     let mut samples = Vec::new();
     for disk in ["4 simulated devices", "the disk of --dir"] {
-        for (order, rate) in [("none", 1.0), ("loose", 1.1), ("serial", 0.8), ("layout", 1.5)] {
+        for (order, rate) in
+            [("none", 1.0), ("loose", 1.1), ("serial", 0.8), ("by-device", 1.2), ("layout", 1.5)]
+        {
             samples.extend(runs(disk, 64 << 20, rate * GBIT, &[("order", order.into())]));
         }
     }

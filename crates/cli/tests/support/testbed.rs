@@ -94,6 +94,6 @@ impl Testbed {
 
 impl Drop for Testbed {
     fn drop(&mut self) {
-        let _ = self.do_it("down", &[]);
+        let _ = self.do_it("down", &["--all"]);
     }
 }

@@ -119,6 +119,10 @@ impl fmt::Display for NotImported {
 
 impl std::error::Error for NotImported {}
 
+/// Said of all else.
+const OTHER: &str = "this is no result of `iperf3 --json`, and of other programs none is read: write what they say as samples \
+                     (docs/guide/bench.md, the result file)";
+
 /// Most runs of one file: iperf3 writes one, several may be put behind each other.
 const RUNS_MAX: usize = 100_000;
 
@@ -128,7 +132,7 @@ const RUNS_MAX: usize = 100_000;
 /// # Errors
 /// If it is something else, or there is no run that went well.
 pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, NotImported> {
-    let odd = |why: String| NotImported(format!("this is no result of `iperf3 --json`: {why}"));
+    let odd = |why: String| NotImported(format!("{OTHER}: {why}"));
     let mut runs = Vec::new();
     for run in serde_json::Deserializer::from_str(text).into_iter::<Iperf>().take(RUNS_MAX) {
         runs.push(run.map_err(|error| odd(error.to_string()))?);
@@ -277,7 +281,8 @@ mod tests {
         let udp = r#"{"end": {"sum": {"seconds": 2.0, "bytes": 1000, "bits_per_second": 4000.0}}}"#;
         assert_eq!(iperf3(udp, |_| String::new()).unwrap().samples[0].bytes, 1000);
         for bad in ["", "{}", "[1]", "iperf Done.", "{\"error\": \"busy\"}"] {
-            assert!(iperf3(bad, |_| String::new()).is_err(), "{bad}");
+            let told = iperf3(bad, |_| String::new()).unwrap_err().to_string();
+            assert!(told.contains("of other programs none is read"), "{bad}: {told}");
         }
     }
 }

@@ -216,7 +216,8 @@ fn figure(sample: &Sample) -> (&'static str, String, f64) {
     ("Mbit/s", format!("{:.3} s, {} Mbit/s", sample.wall_s, short(rate)), rate)
 }
 
-fn parameters(sample: &Sample) -> String {
+/// What was set, in words.
+pub fn parameters(sample: &Sample) -> String {
     let of = |(name, value): (&String, &Quantity)| match value {
         Quantity::Word(word) => format!("{name} {word}"),
         Quantity::Number { value, unit } if unit == "1" => format!("{name} {value}"),

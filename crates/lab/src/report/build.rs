@@ -281,10 +281,15 @@ fn cells(
     Some((body, None))
 }
 
-/// 001 Fig 9: the model is fitted to four numbers of files, spread over all; the others are what it predicts.
+/// 001 Fig 9: the model is fitted to four numbers of files, spread over all; the others are what it predicts. All of them of
+/// one size, the largest: what is measured of another is for `thalweg model fit`.
 fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
+    /// Sizes that are files by a whole number each differ by less.
+    const SAME: f64 = 0.8;
+    let largest = results.samples.iter().map(|sample| sample.bytes).max()? as f64;
     let measured: Vec<(f64, f64, f64, f64)> = reading::cases(results)
         .iter()
+        .filter(|case| case[0].bytes as f64 > SAME * largest)
         .filter_map(|case| {
             let times: Vec<f64> = case.iter().map(|sample| sample.wall_s).collect();
             let concurrency = case[0].parameter("concurrency")?;

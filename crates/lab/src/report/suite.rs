@@ -64,6 +64,9 @@ const COPIES: &str = "Copies are timed from the start of the program until all i
 const COPIES_AND_STREAMS: &str = "Copies are timed from the start of the program until all is durable: connections, slow start and \
                                   syncs are in it. A stream of TCP is measured once it runs, as iperf3 does.";
 
+const FAULTS: &str = "Bits are flipped in chunks of the finished copy, none on the way; the time is that of the copy and of its repair, without \
+                      the damaging.";
+
 const FAULTS_OVER_TIME: &str = "The first run. After the copy chunks are damaged, and what was damaged is repaired: by whole files, or by \
                                 chunks, which are found by reading and digesting both sides.";
 
@@ -211,13 +214,26 @@ pub const PLANS: &[Plan] = &[
         Kind::Cells { rows: "concurrency", columns: "streams", measure: Measure::Rate },
     ),
     plan("files", "fit", "The same data in more files: fitted and measured", "001 Fig 9, Eq 6", Kind::Fit),
-    plan(
-        "faults",
-        "rate",
-        "Throughput with damage on the way",
-        "001 Figs 6 and 7, Eqs 1 and 2",
-        over("damaged_share", Scale::Linear, Measure::Rate),
-    ),
+    Plan {
+        note: FAULTS,
+        ..plan(
+            "faults",
+            "rate",
+            "Throughput of a copy that is damaged when it is made, and repaired",
+            "001 Figs 6 and 7, Eqs 1 and 2",
+            over("damaged_share", Scale::Linear, Measure::Rate),
+        )
+    },
+    Plan {
+        note: FAULTS,
+        ..plan(
+            "faults",
+            "concurrency",
+            "Throughput of a copy that is damaged and repaired, over files at once",
+            "001 Fig 7",
+            over("concurrency", Scale::Log2, Measure::Rate),
+        )
+    },
     plan(
         "faults",
         "resent",

@@ -201,8 +201,8 @@ impl Lanes {
             Ok(Request::Status) => Ok(self.status(spec, begun)),
             Ok(Request::Set(paths)) => paths.check().map(|()| {
                 self.take_own_off(&paths);
-                self.forward.wire().set(paths.forward);
-                self.back.wire().set(paths.back);
+                self.forward.set_path(paths.forward);
+                self.back.set_path(paths.back);
                 self.status(spec, begun)
             }),
             Err(error) => Err(error.to_string()),

@@ -7,7 +7,7 @@
 //! segment comes with that mark and, since a second copy of it may have to be made, with all of its bytes.
 
 use super::netlink::{Messages, Queue, Queued, Socket, Verdict, read};
-use super::wire::{Fate, Nanos, Packet, Passage, Segment, Wire};
+use super::wire::{Fate, Nanos, Packet, Passage, Path, Segment, Wire};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, ipproto};
 use std::collections::{BinaryHeap, VecDeque};
@@ -70,6 +70,8 @@ const DROPPED_HELD_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Shared {
     wire: Mutex<Wire>,
+    /// The wire's time counts from here.
+    begun: Instant,
     own_ns: AtomicU64,
     /// Packets in the kernel's queues.
     pub held: AtomicU64,
@@ -83,7 +85,25 @@ impl Shared {
     /// Of an idle wire.
     pub fn new(wire: Wire) -> Shared {
         let zero = || AtomicU64::new(0);
-        Shared { wire: Mutex::new(wire), own_ns: zero(), held: zero(), held_max: zero(), errors: zero() }
+        Shared {
+            wire: Mutex::new(wire),
+            begun: Instant::now(),
+            own_ns: zero(),
+            held: zero(),
+            held_max: zero(),
+            errors: zero(),
+        }
+    }
+
+    /// Has the wire do something else from now on.
+    pub fn set_path(&self, path: Path) {
+        // The lock first: the wire's time does not go back.
+        let mut wire = self.wire();
+        wire.set(self.now(), path);
+    }
+
+    fn now(&self) -> Nanos {
+        self.begun.elapsed().as_nanos() as Nanos
     }
 
     /// What a packet takes in this direction without any delay of the wire's: it is taken off, as if packets had come
@@ -111,7 +131,6 @@ pub struct Lane {
     socket: Socket,
     /// Where second copies go. Has the kernel stamp packets, too.
     copies: OwnedFd,
-    begun: Instant,
     /// Mean time from when a sleep should have ended to when it did.
     lateness_ns: Nanos,
     /// The last moment told to the wire, whose time never goes back.
@@ -187,7 +206,6 @@ impl Lane {
             shared,
             socket,
             copies,
-            begun: Instant::now(),
             lateness_ns: 0,
             told_ns: 0,
             held: BinaryHeap::new(),
@@ -377,7 +395,7 @@ impl Lane {
     }
 
     fn now(&self) -> Nanos {
-        self.begun.elapsed().as_nanos() as Nanos
+        self.shared.now()
     }
 }
 

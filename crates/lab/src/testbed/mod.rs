@@ -11,7 +11,8 @@
 //!
 //! **Nothing is left behind.** The namespaces have no names: they live by descriptors that the testbed's own process
 //! holds, and all devices, rules and queues live in them. When that process ends, of whatever, the kernel takes all
-//! of it away. What is left then is a directory with its record, which the next `up`, `down` or `list` removes.
+//! of it away. What is left then is a directory with its record, which the next `up`, `down`, `list` or
+//! `status` removes, of whatever name; they end programs that were left in the hosts as well.
 
 /// What becomes of each packet, and when: decides.
 pub mod wire;

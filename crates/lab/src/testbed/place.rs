@@ -2,7 +2,7 @@
 //!
 //! Each has a directory `ROOT/NAME` (0700) with `record.json`, `socket`, `hosts` and `log`. Whether it runs is never
 //! believed from the record alone: the process must be there *and* have been started at the recorded moment.
-//! `up` and `down` hold a lock on `ROOT`, so that two of them do not meet half-way.
+//! `up` and `down` hold a lock on `ROOT`, so that two of them do not meet half-way; who clears what dead ones left does too.
 
 use super::daemon::{REQUEST_BYTES_MAX, Request, Status};
 use super::spec::{Side, Spec, check_name};
@@ -182,6 +182,7 @@ impl Place {
         spec.check().map_err(|why| Failure::new(FailureKind::Usage, "read the testbed's options", why))?;
         NetworkNamespace::new().map_err(|error| of_io("make a network namespace", &error))?;
         let _lock = self.lock(LOCK_WAIT)?;
+        self.clear_dead_locked()?;
         if let Some(found) = self.look(&spec.name) {
             if found.is_running() {
                 let cause = format!(
@@ -261,9 +262,9 @@ impl Place {
         match found.record {
             Some(record) if record.is_running() && !record.hosts.is_empty() => Ok(record),
             Some(record) if record.is_running() => Err(not_found(format!("testbed `{name}` is coming up"))),
-            _ => {
-                Err(not_found(format!("testbed `{name}` has died; `down` or a new `up` clears what it left")))
-            }
+            _ => Err(not_found(format!(
+                "testbed `{name}` has died; `down`, `list` or an `up` clears what it left"
+            ))),
         }
     }
 
@@ -299,6 +300,26 @@ impl Place {
         }
         let _lock = self.lock(LOCK_WAIT)?;
         self.look(name).map(|found| self.clear(&found)).transpose()
+    }
+
+    /// Ends the programs of all testbeds that have died and removes their directories; what it did, by name. Waits for nobody:
+    /// what cannot be cleared now stays for the next time.
+    ///
+    /// # Errors
+    /// `Busy` if a testbed comes up or goes down just now; `Permission`; if testbeds cannot be listed.
+    pub fn clear_dead(&self) -> Result<Vec<(String, Removed)>> {
+        // Nothing is made, and nobody held up, where there is nothing to clear.
+        if self.list()?.iter().all(Found::is_running) {
+            return Ok(Vec::new());
+        }
+        let _lock = self.lock(Duration::ZERO)?;
+        self.clear_dead_locked()
+    }
+
+    /// The same, of who has the lock: a testbed that comes up without a record is another's only without it.
+    fn clear_dead_locked(&self) -> Result<Vec<(String, Removed)>> {
+        let dead = self.list()?.into_iter().filter(|found| !found.is_running());
+        Ok(dead.filter_map(|found| Some((found.name.clone(), self.clear(&found).ok()?))).collect())
     }
 
     fn clear(&self, found: &Found) -> Result<Removed> {
@@ -523,6 +544,25 @@ mod tests {
         assert_eq!(place.lock(POLL).unwrap_err().kind, FailureKind::Busy);
         drop(held);
         place.lock(Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn all_that_died_are_cleared_but_not_while_another_comes_up() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = Place::new(Some(&scratch.path().join("not there"))).unwrap();
+        assert!(place.clear_dead().unwrap().is_empty() && !place.0.exists(), "nothing is made");
+        let place = Place::new(Some(scratch.path())).unwrap();
+        for name in ["x", "y"] {
+            fs::create_dir(place.directory(name)).unwrap();
+        }
+        // Somebody who brings one up, which has nothing recorded yet.
+        let held = place.lock(Duration::ZERO).unwrap();
+        assert_eq!(place.clear_dead().unwrap_err().kind, FailureKind::Busy);
+        assert_eq!(place.list().unwrap().len(), 2);
+        drop(held);
+        let removed = Removed { was_dead: true, programs: 0 };
+        assert_eq!(place.clear_dead().unwrap(), [("x".to_owned(), removed), ("y".to_owned(), removed)]);
+        assert!(place.list().unwrap().is_empty());
     }
 
     #[test]

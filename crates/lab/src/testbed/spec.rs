@@ -132,6 +132,18 @@ impl Paths {
             path.queue_bytes = default_queue_bytes(path.rate_bits_per_s.unwrap_or(0), rtt_ns);
         }
     }
+
+    /// Gives the default queue for its rate and round trip time to each direction that had it `before` for those of then.
+    /// A queue of another size was asked for, and stays.
+    pub fn keep_default_queues(&mut self, before: &Paths) {
+        let (then_ns, rtt_ns) = (before.rtt_ns(), self.rtt_ns());
+        let of = |path: &Path, rtt_ns| default_queue_bytes(path.rate_bits_per_s.unwrap_or(0), rtt_ns);
+        for (path, before) in [(&mut self.forward, &before.forward), (&mut self.back, &before.back)] {
+            if before.queue_bytes == of(before, then_ns) {
+                path.queue_bytes = of(path, rtt_ns);
+            }
+        }
+    }
 }
 
 /// Whether this may be the name of a testbed: it becomes a file name.
@@ -224,6 +236,31 @@ mod tests {
         for change in odd {
             assert_eq!(with(change), Err(true));
         }
+    }
+
+    #[test]
+    fn a_queue_that_was_asked_for_stays_and_a_default_one_follows_the_path() {
+        const GBIT: u64 = 1_000_000_000;
+        let changed = |before: &Paths, change: fn(&mut Paths)| {
+            let mut paths = before.clone();
+            change(&mut paths);
+            paths.keep_default_queues(before);
+            (paths.forward.queue_bytes, paths.back.queue_bytes, paths)
+        };
+        // One that does nothing has the default queue.
+        let begin: fn(&mut Paths) = |paths| {
+            (paths.forward.delay_ns, paths.back.delay_ns) = (50_000_000, 50_000_000);
+            (paths.forward.rate_bits_per_s, paths.back.rate_bits_per_s) = (Some(GBIT), Some(GBIT / 10));
+        };
+        let (forward, back, mut paths) = changed(&Paths::default(), begin);
+        assert_eq!((forward, back), (12_500_000, 1_250_000));
+        paths.back.queue_bytes = 20_000;
+        let (forward, back, _) = changed(&paths, |paths| paths.back.delay_ns = 0);
+        assert_eq!((forward, back), (6_250_000, 20_000), "the other direction's is by the round trip");
+        let (forward, _, free) = changed(&paths, |paths| paths.forward.rate_bits_per_s = None);
+        assert_eq!(forward, super::super::wire::QUEUE_BYTES_MIN);
+        let (forward, back, _) = changed(&free, |paths| paths.forward.rate_bits_per_s = Some(GBIT));
+        assert_eq!((forward, back), (12_500_000, 20_000));
     }
 
     #[test]

@@ -197,12 +197,15 @@ impl Wire {
         self.counters
     }
 
-    /// Does something else from now on. What was accepted keeps its time.
-    pub fn set(&mut self, path: Path) {
+    /// Does something else from `now` on. What was accepted keeps its time, and nothing passes it. The bytes of it that wait for
+    /// the line are as many as before: they hold it up no longer than they take at the new rate, nor than they were to.
+    pub fn set(&mut self, now: Nanos, path: Path) {
+        let waiting = self.waiting_bytes(now);
         self.loss = Lottery::new(path.loss, &mut self.rng);
         self.reorder = Lottery::new(path.reorder, &mut self.rng);
         self.duplicate = Lottery::new(path.duplicate, &mut self.rng);
         self.path = path;
+        self.line_free_at = self.line_free_at.min(now.saturating_add(self.line_ns(waiting)));
     }
 
     /// A packet comes. `now` never goes back.
@@ -461,11 +464,40 @@ mod tests {
     fn what_was_accepted_keeps_its_time_when_the_path_changes() {
         let mut wire = Wire::new(path(1_000_000_000, 50_000_000), 1);
         let Passage::Whole(first) = wire.offer(0, Packet::single(1500)) else { panic!("dropped") };
-        wire.set(path(1_000_000_000, 1_000));
+        wire.set(10_000, path(1_000_000_000, 1_000));
         let Passage::Whole(second) = wire.offer(20_000, Packet::single(1500)) else { panic!("dropped") };
         assert_eq!(second, first, "it does not pass what was sent before the change");
         let Passage::Whole(third) = wire.offer(60_000_000, Packet::single(1500)) else { panic!("dropped") };
         assert_eq!(third, 60_000_000 + 12_304 + 1_000);
+    }
+
+    /// 256 KiB take 2.1 s at 1 Mbit/s and 2.1 ms at 1 Gbit/s, where as much time would be 262 MB and no queue has room for more.
+    #[test]
+    fn what_waits_is_as_many_bytes_at_another_rate() {
+        const MS: u64 = 1_000_000;
+        let of = |rate| Path { queue_bytes: QUEUE_BYTES_MIN, ..path(rate, MS) };
+        let one = Packet::single(1500);
+        let mut wire = Wire::new(of(1_000_000), 1);
+        let mut last = 0;
+        while let Passage::Whole(at) = wire.offer(0, one) {
+            last = at;
+        }
+        assert!(last > 2_000 * MS, "{last}");
+        wire.set(MS, of(1_000_000_000));
+        assert!(matches!(wire.offer(MS, one), Passage::Dropped(_)), "it is still full");
+        // One that fits waits for those that were promised their time, and no longer.
+        for now in [3 * MS, 4 * MS, 1_000 * MS] {
+            assert_eq!(wire.offer(now, one), Passage::Whole(last));
+        }
+        assert_eq!(wire.offer(3_000 * MS, one), Passage::Whole(3_001 * MS + 12_304));
+        assert!(wire.counters().queued_bytes_max <= QUEUE_BYTES_MIN);
+        // The other way: what leaves within 2.1 ms, as it was promised, holds up nobody for 2.1 s.
+        while let Passage::Whole(at) = wire.offer(4_000 * MS, one) {
+            last = at;
+        }
+        wire.set(4_000 * MS, of(1_000_000));
+        assert!(last < 4_004 * MS, "{last}");
+        assert_eq!(wire.offer(4_010 * MS, one), Passage::Whole(4_011 * MS + 12_304_000));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub enum Tail {
     Measured(f64),
     /// Worst / ideal, as measured elsewhere: an upper bound of P99.
     Score(f64),
-    /// Nothing: as in 003's bed at this load ([`congestion::stretch`]).
+    /// Nothing: as in 003's bed at this load of what transfers get, alpha x Bw ([`congestion::stretch`]).
     Like003(Starts),
 }
 
@@ -138,9 +138,8 @@ pub fn advise(question: &Question) -> Result<Advice> {
     }
     let stream = remote(question, 1.0);
     let transfer_s = stream.transfer_s()?;
-    let ideal_s = super::volume::time_s(question.bytes, question.bandwidth_bits_per_s)?;
     let worst_s =
-        question.tail.map(|tail| worst_transfer_s(tail, utilisation, ideal_s)).transpose()?.flatten();
+        question.tail.map(|tail| worst_transfer_s(question, tail, utilisation)).transpose()?.flatten();
     // A worst that was measured elsewhere may be shorter than what this path makes expect.
     let worst_s = worst_s.map(|worst_s| worst_s.max(transfer_s));
     let keeps_up = utilisation.is_none_or(|load| load <= question.efficiency);
@@ -238,13 +237,18 @@ fn timed(
     })
 }
 
-fn worst_transfer_s(tail: Tail, utilisation: Option<f64>, ideal_s: f64) -> Result<Option<f64>> {
+/// Of a score the ideal is the line's own; of a load it is what transfers get of the line: there is no more for them to wait
+/// for, so that a line of which they get half is as full at half of the data.
+fn worst_transfer_s(question: &Question, tail: Tail, utilisation: Option<f64>) -> Result<Option<f64>> {
+    let ideal_s = super::volume::time_s(question.bytes, question.bandwidth_bits_per_s)?;
     Ok(match tail {
         Tail::Measured(p99_s) => Some(positive("P99", p99_s)?),
         Tail::Score(score) => Some(super::at_least_one("speed score", score)? * ideal_s),
         Tail::Like003(starts) => {
             let unknown = ModelError::OutOfRange { what: "period", value: f64::NAN, range: "known" };
-            congestion::stretch(utilisation.ok_or(unknown)?, starts)?.map(|stretch| stretch * ideal_s)
+            let load = utilisation.ok_or(unknown)? / question.efficiency;
+            let gets_s = ideal_s / question.efficiency;
+            congestion::stretch(load, starts)?.map(|stretch| stretch * gets_s)
         }
     })
 }
@@ -334,6 +338,28 @@ mod tests {
         assert!(stream.time_s < 1.0 && stream.holds == Some(false));
         assert_eq!(advice.best, Some((Way::Stream, Ground::TooLate)));
         assert!(is_near(stream.score_allowed.unwrap(), 1.0 / 0.32, 1e-9));
+    }
+
+    /// 2 GB each 1.4 s are 46 % of 25 Gbit/s, but 91 % of the half that transfers get. By hand: 1.28 s, stretched by
+    /// 1.875 x (6.25 / 1.875)^((0.9143 - 0.64) / 0.32) = 5.26 times.
+    #[test]
+    fn a_load_is_of_what_transfers_get_and_not_of_the_whole_line() {
+        let half = Question { period_s: Some(1.4), efficiency: 0.5, deadline_s: Some(2.0), ..lcls(2e9) };
+        let advice = advise(&half).unwrap();
+        assert!(is_near(advice.utilisation.unwrap(), 0.4571, 1e-3));
+        let stream = way(&advice, Way::Stream);
+        assert!(
+            is_near(stream.time_s, 1.28, 1e-9) && is_near(stream.p99_s.unwrap(), 6.735, 1e-3),
+            "{stream:?}"
+        );
+        assert_eq!(advice.best, Some((Way::Stream, Ground::TooLate)));
+        // A line of half the bandwidth, all of which they get, is the same to them.
+        let narrow = Question { bandwidth_bits_per_s: 12.5e9, efficiency: 1.0, ..half.clone() };
+        let narrow = way(&advise(&narrow).unwrap(), Way::Stream);
+        assert!(is_near(narrow.p99_s.unwrap(), stream.p99_s.unwrap(), 1e-9), "{narrow:?}");
+        // All that they get, and no more.
+        let full = Question { period_s: Some(1.29), ..half };
+        assert!(way(&advise(&full).unwrap(), Way::Stream).p99_s.unwrap() > 6.25 * 1.28);
     }
 
     #[test]

@@ -9,7 +9,8 @@
 //! 001 fits four parameters to four points with one size of the data. But there `(S/cc) a_trs` is the same in every
 //! point, as is `b_ck + b_srvs`, so that only their sum can be told. Then we give the whole sum to `a_trs` and say that it
 //! is an upper bound ([`Fit::is_split_known`]). Neither the optimum nor a prediction for this size needs to know more; a
-//! prediction for another size, and the condition `a_ck < a_trs`, do.
+//! prediction for another size, and the condition `a_ck < a_trs`, do: such a prediction is a bound ([`Fit::bound`]) and has no
+//! range.
 
 use super::files::{Costs, Optimum, Work};
 use super::{ModelError, Result, positive};
@@ -70,7 +71,18 @@ pub enum Condition {
     Unknown,
 }
 
-/// A time with its range: 1 of 100 transfers is expected to be below `low_s`, 1 of 100 above `high_s`.
+/// What a prediction for another size is where one size was measured: all that is paid once was taken as paid by the byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OneSided {
+    /// Of more data: it takes no longer, as far as measurements go; what is paid once is in it more than once.
+    Upper,
+    /// Of less data: it takes no less; only a part of what is paid once is in it.
+    Lower,
+}
+
+/// A time with its range: 1 of 100 transfers is expected to be below `low_s`, 1 of 100 above `high_s`. Without a range where
+/// measurements cannot give one: there are no more of them than parameters, or it is a bound ([`Fit::bound`]).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Prediction {
     /// Most likely.
@@ -140,15 +152,28 @@ impl Fit {
         }
     }
 
+    /// What a prediction for so much data is, if it is no more than a bound: only one size was measured, and this differs from
+    /// it by more than sizes do that count as one. `None`: it is what is to be expected.
+    pub fn bound(&self, bytes: f64) -> Option<OneSided> {
+        let (smallest, largest) = self.bytes;
+        match self.is_split_known {
+            true => None,
+            false if bytes > largest * SIZES_DIFFER => Some(OneSided::Upper),
+            false if bytes * SIZES_DIFFER < smallest => Some(OneSided::Lower),
+            false => None,
+        }
+    }
+
     /// Time of `bytes` in `files` files with the concurrency of the fit, and the range of a single transfer, from the
-    /// spread of the measurements around the fit and from their number (Student's t).
+    /// spread of the measurements around the fit and from their number (Student's t); no range of what is a
+    /// [bound](Fit::bound).
     ///
     /// # Errors
     /// As [`Costs::time_s`].
     pub fn predict(&self, bytes: f64, files: f64) -> Result<Prediction> {
         let work = Work { bytes, concurrency: self.concurrency };
         let time_s = self.costs.time_s(work, files)?;
-        let Some(deviation) = self.relative_deviation else {
+        let Some(deviation) = self.relative_deviation.filter(|_| self.bound(bytes).is_none()) else {
             return Ok(Prediction { time_s, low_s: None, high_s: None });
         };
         let row = regressors(work, files)?.map(|value| value / time_s);
@@ -327,6 +352,47 @@ mod tests {
         assert!(is_near(found.check_s_per_byte, expected.check_s_per_byte, 1e-6));
         assert!(is_near(found.once_s, expected.once_s, 1e-3));
         assert_eq!(fitted.condition(), Condition::Holds);
+    }
+
+    /// What is paid once, here a fifth of it, is taken as paid by the byte: ten times the data do not take ten times as long,
+    /// and a tenth takes more than a tenth.
+    #[test]
+    fn one_size_gives_a_bound_for_other_sizes_and_no_range() {
+        let once = Costs { once_s: published().time_s(SNAPSHOT, 1536.0).unwrap() / 4.0, ..published() };
+        let counts = [128.0, 256.0, 512.0, 1024.0, 2048.0, 8192.0];
+        let fitted = fit(&measured(once, SNAPSHOT, &counts)).unwrap();
+        for (times, bound) in [
+            (1.0, None),
+            (1.19, None),
+            (1.0 / 1.19, None),
+            (1.3, Some(OneSided::Upper)),
+            (10.0, Some(OneSided::Upper)),
+            (0.7, Some(OneSided::Lower)),
+            (0.1, Some(OneSided::Lower)),
+        ] {
+            let bytes = SNAPSHOT.bytes * times;
+            let told = fitted.predict(bytes, 1536.0).unwrap();
+            let real_s = once.time_s(Work { bytes, ..SNAPSHOT }, 1536.0).unwrap();
+            assert_eq!(fitted.bound(bytes), bound, "{times}");
+            assert_eq!(
+                (told.low_s.is_none(), told.high_s.is_none()),
+                (bound.is_some(), bound.is_some()),
+                "{times}"
+            );
+            match bound {
+                Some(OneSided::Upper) => assert!(told.time_s > real_s * 1.01, "{times}: {told:?}, {real_s}"),
+                Some(OneSided::Lower) => assert!(told.time_s < real_s * 0.99, "{times}: {told:?}, {real_s}"),
+                None => assert!(is_near(told.time_s, real_s, 0.05), "{times}: {told:?}, {real_s}"),
+            }
+        }
+        let mut points = measured(once, SNAPSHOT, &counts);
+        points.extend(measured(once, Work { bytes: SNAPSHOT.bytes * 1.5, ..SNAPSHOT }, &counts));
+        let both = fit(&points).unwrap();
+        let told = both.predict(SNAPSHOT.bytes * 10.0, 1536.0).unwrap();
+        assert!(
+            both.bound(SNAPSHOT.bytes * 10.0).is_none() && told.high_s.is_some(),
+            "two sizes tell it: {told:?}"
+        );
     }
 
     #[test]

@@ -31,6 +31,10 @@ const ENTRIES_LONG: f64 = 16.0;
 /// A transfer that was looked at too seldom to see its end took this for it.
 const END_MIN: f64 = 0.02;
 
+/// A start or an end that was seen to take less took this: nobody looks more often, and what a start took is what is left of
+/// a look when the time of the bytes that it showed is taken off, which may be nothing at all.
+const LOOK_S: f64 = 1e-3;
+
 /// What one transfer showed; costs in seconds. `None`: it was too small to show it, or something else was the bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -155,13 +159,13 @@ impl Way {
         Knowledge {
             bytes_free: most(|o| o.bytes_free),
             entries_free: most(|o| o.entries_free),
-            start: known(|o| Some(o.start_s)),
+            start: known(|o| Some(o.start_s.max(LOOK_S))),
             // What a probe's transfer showed of its own time knows better than its rate as a whole, with start and end in it.
             entry: known(|o| o.entry_s).or_else(|| once(|o| o.entry_s)).or_else(|| probed(|p| p.entry_s)),
             byte: known(|o| o.byte_s).or_else(|| once(|o| o.byte_s)).or_else(|| probed(|p| p.byte_s)),
             back: known(|o| o.back_s),
             // Its start is no copy's: the link was there.
-            end: known(|o| Some(o.end_s)).or_else(|| once(|o| Some(o.end_s.max(END_MIN)))),
+            end: known(|o| Some(o.end_s.max(LOOK_S))).or_else(|| once(|o| Some(o.end_s.max(END_MIN)))),
         }
     }
 }
@@ -259,6 +263,7 @@ impl History {
 mod tests {
     use super::*;
     use crate::model::is_near;
+    use crate::model::prediction::{Work, predict};
 
     /// 10 GB in 10 s, 1,000 entries in 1 s.
     const TAKEN: Taken = Taken { start_s: 0.5, entries_s: 1.0, bytes_s: 10.0, back_s: 0.0, end_s: 0.25 };
@@ -361,6 +366,27 @@ mod tests {
         assert!(is_near(knowledge.end.unwrap().median(), END_MIN, 1e-9) && knowledge.bytes_free == 1e9);
         history.observe("x", Observed::of(&TAKEN, &moved(1e10, 1e3), false), None, 7);
         assert!(is_near(history.of("x", 8).unwrap().knowledge().byte.unwrap().median(), 1e-9, 1e-9));
+    }
+
+    /// What a look shows at once leaves nothing for the start; a logarithm of nothing would make everything possible.
+    #[test]
+    fn a_start_or_an_end_of_no_time_at_all_leaves_predictions_as_they_were() {
+        let with = |times: &[f64]| {
+            let mut history = History::new([7; 16]);
+            for &seconds in times {
+                let taken = Taken { start_s: seconds, end_s: seconds, ..TAKEN };
+                history.observe("x", Observed::of(&taken, &moved(1e10, 1e3), false), None, 1);
+            }
+            let work = Work { bytes: 1e6, entries: 1.0, ..Work::default() };
+            predict(&history.of("x", 1).unwrap().knowledge(), &work).unwrap().unwrap()
+        };
+        for times in [&[0.0, 0.1][..], &[0.1, 1e-12], &[0.0, 0.0, 0.1, 0.1]] {
+            let told = with(times);
+            assert!((0.005..0.5).contains(&told.seconds) && told.p99_s < 10.0, "{times:?}: {told:?}");
+            assert!(told.p99_s >= 0.1, "what was seen is possible, {times:?}: {told:?}");
+        }
+        let told = with(&[0.0]);
+        assert!((0.001..0.01).contains(&told.seconds) && told.p99_s < 0.1, "{told:?}");
     }
 
     #[test]

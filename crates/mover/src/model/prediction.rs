@@ -68,6 +68,10 @@ pub struct Known {
 pub const PRIOR_WEIGHT: f64 = 4.0;
 /// Standard deviation of the logarithm before anything is known of it: times differ by a third from run to run.
 pub const PRIOR_SPREAD: f64 = 0.3;
+/// The most that costs of one way are taken to differ by, as a standard deviation of the logarithm: one in six more than four
+/// times the median. What was further apart was of another kind, and a log-normal as wide as that has a mean that no
+/// transfer ever takes.
+pub const SPREAD_MAX: f64 = 1.5;
 /// Seconds and unit costs below this are nothing: logarithms need a floor.
 const FLOOR_S: f64 = 1e-15;
 
@@ -84,13 +88,14 @@ impl Known {
         let mean_ln = logs.iter().sum::<f64>() / n;
         let squares: f64 = logs.iter().map(|log| (log - mean_ln).powi(2)).sum();
         let variance = (PRIOR_WEIGHT * PRIOR_SPREAD.powi(2) + squares) / (PRIOR_WEIGHT + n - 1.0);
-        Some(Known { mean_ln, sd_ln: (variance * (1.0 + 1.0 / n)).sqrt(), count })
+        let sd_ln = (variance * (1.0 + 1.0 / n)).sqrt().min(SPREAD_MAX);
+        Some(Known { mean_ln, sd_ln, count })
     }
 
     /// One that was measured once, with the spread that it showed as a standard deviation of the logarithm.
     pub fn measured(cost: f64, spread: f64) -> Known {
         // By it and the next one.
-        let sd_ln = spread.max(PRIOR_SPREAD) * std::f64::consts::SQRT_2;
+        let sd_ln = (spread.max(PRIOR_SPREAD) * std::f64::consts::SQRT_2).min(SPREAD_MAX);
         Known { mean_ln: cost.max(FLOOR_S).ln(), sd_ln, count: 1 }
     }
 
@@ -428,6 +433,9 @@ mod tests {
         let four = Known::of(&[2.0; 4]).unwrap();
         assert!(is_near(four.sd_ln, 0.3 * (5.0f64 / 7.0).sqrt(), 1e-9) && is_near(four.median(), 2.0, 1e-9));
         assert!(Known::of(&[1.0, 2.0, 4.0]).unwrap().sd_ln > Known::of(&[2.0; 3]).unwrap().sd_ln);
+        // Bounded, whatever was observed.
+        assert_eq!(Known::of(&[1e-15, 1.0]).unwrap().sd_ln, SPREAD_MAX);
+        assert_eq!(Known::measured(1.0, 1e9).sd_ln, SPREAD_MAX);
     }
 
     #[test]

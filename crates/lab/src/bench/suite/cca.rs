@@ -34,9 +34,51 @@ const BYTES_MIN: u64 = 64 * MIB;
 
 const RTT: Duration = Duration::from_millis(20);
 
+/// What protects the stream. 000 has TLS in user space and in the kernel, on a line without loss; here both are measured at the
+/// least loss alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Sealed,
+    Tls,
+    KernelTls,
+}
+
+impl Form {
+    /// Series and value of a parameter.
+    fn name(self) -> &'static str {
+        match self {
+            Form::Sealed => "sealed frames",
+            Form::Tls => "TLS",
+            Form::KernelTls => "kernel TLS",
+        }
+    }
+
+    /// Options of `cp`.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Form::Sealed => &[],
+            Form::Tls => &["--cipher", "tls", "--ktls", "off"],
+            Form::KernelTls => &["--cipher", "tls", "--ktls", "on"],
+        }
+    }
+}
+
 struct Case {
     control: usize,
     loss: f64,
+    form: Form,
+}
+
+/// Of each control that is there sealed frames at each loss, and the other forms that there are at the least.
+fn cases(controls: &[usize], losses: &[f64], has_kernel_tls: bool) -> Vec<Case> {
+    let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
+    let tls = [Form::Tls, Form::KernelTls];
+    let forms = tls.into_iter().filter(|form| has_kernel_tls || *form != Form::KernelTls);
+    let of = |&control: &usize| {
+        let sealed = losses.iter().map(move |&loss| Case { control, loss, form: Form::Sealed });
+        sealed.chain(forms.clone().map(move |form| Case { control, loss: least, form }))
+    };
+    controls.iter().flat_map(of).collect()
 }
 
 /// So much that [`LOST_MIN`] of its packets are lost, as far as the budget goes.
@@ -59,7 +101,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
             loss: None,
             mtu_bytes: network::MTU_BYTES,
         },
-        encryption: encrypted(),
+        encryption: format!("{}; TLS 1.3 where a series says so", encrypted()),
         verification: VERIFIED.to_owned(),
         changes: vec![
             scaled("path", "100 Gbit/s, 74 ms (000 Figs 4 to 6)", {
@@ -83,15 +125,17 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let path = PathWish { loss: 0.0, ..path(bench.wishes) };
     let testbed = Testbed::up(&bench.yard, "cca", &path, TUNED)?;
     let there = socket::available_congestion().unwrap_or_default();
-    let mut cases = Vec::new();
+    let mut controls = Vec::new();
     for (control, (name, _)) in CONTROLS.iter().enumerate() {
         if !there.iter().any(|known| known == name) {
             bench.leave_out(name, &format!("this kernel has {} only", there.join(", ")))?;
             continue;
         }
-        cases.extend(losses.iter().map(|&loss| Case { control, loss }));
+        controls.push(control);
     }
-    if let Err(why) = kernel_tls() {
+    let ktls = kernel_tls();
+    let cases = cases(&controls, &losses, ktls.is_ok());
+    if let Err(why) = ktls {
         bench.leave_out(
             "kernel TLS (000 Fig 4)",
             &format!("this kernel has none: {why}; records are sealed in user space"),
@@ -108,10 +152,15 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         bench.yard.settle()?;
         let source = format!("data:size={data_bytes},seed={}", bench.wishes.seed);
         let mut words = super::words(&["cp", "--no-tune", "--streams", "1", "--cca", name]);
+        words.extend(super::words(case.form.words()));
         words.extend([source, daemon.url("copy")]);
+        let series = match case.form {
+            Form::Sealed => name.to_owned(),
+            form => format!("{name}, {}", form.name()),
+        };
         let sample = super::over(&testbed, || {
             let copied = bench.yard.copy(Some(&testbed.left), Some(&daemon), &words)?;
-            Ok(of_copy(name, &copied, data_bytes, 1))
+            Ok(of_copy(&series, &copied, data_bytes, 1))
         })?;
         bench.yard.remove(&daemon.path("copy"))?;
         let rate = sample.rate_bits_per_s();
@@ -126,13 +175,27 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         }
         let expected = case.loss * data_bytes as f64 / segment;
         let sample = sample.measured("packets_lost_expected", expected, "1");
-        Ok(Some(sample.with("control", name.into()).with("loss", count(case.loss))))
+        let sample = sample.with("control", name.into()).with("protection", case.form.name().into());
+        Ok(Some(sample.with("loss", count(case.loss))))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tls_is_measured_beside_sealed_frames_where_nothing_is_lost() {
+        let count = |has_kernel_tls, form: Form| {
+            let cases = cases(&[0, 2], &LOSSES, has_kernel_tls);
+            let of = |case: &&Case| case.form == form && (form == Form::Sealed || case.loss == 0.0);
+            assert!(cases.iter().all(|case| case.control != 1), "reno and bbr only");
+            cases.iter().filter(of).count()
+        };
+        let forms = [Form::Sealed, Form::Tls, Form::KernelTls];
+        assert_eq!(forms.map(|form| count(true, form)), [2 * LOSSES.len(), 2, 2]);
+        assert_eq!(forms.map(|form| count(false, form)), [2 * LOSSES.len(), 2, 0]);
+    }
 
     #[test]
     fn each_step_of_loss_has_so_much_data_that_losses_are_no_accident() {

@@ -33,6 +33,10 @@ pub const SUITE: Suite = Suite {
 /// Shares of all chunks that are damaged.
 const SHARES: [f64; 5] = [0.0, 0.01, 0.02, 0.05, 0.1];
 
+/// Files at once, and streams, by which 001 Fig 7 tells failures; at one share.
+const AT_ONCE: [u64; 3] = [1, 4, 16];
+const SHARE_BY_AT_ONCE: f64 = 0.05;
+
 const FILES: u64 = 16;
 
 /// Of a file: so many that a damaged one is mostly sound.
@@ -43,6 +47,14 @@ const CHUNK_BYTES_MIN: u64 = 64 << 10;
 struct Case {
     share: f64,
     by_chunk: bool,
+    /// Files at once; `None`: as planned.
+    at_once: Option<u64>,
+}
+
+fn cases() -> Vec<Case> {
+    let both = |share, at_once| [false, true].map(|by_chunk| Case { share, by_chunk, at_once });
+    let by_share = SHARES.into_iter().flat_map(|share| both(share, None));
+    by_share.chain(AT_ONCE.into_iter().flat_map(|at_once| both(SHARE_BY_AT_ONCE, Some(at_once)))).collect()
 }
 
 struct Shape {
@@ -116,15 +128,16 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let testbed = Testbed::up(&bench.yard, "faults", &path, TUNED)?;
     let daemon = bench.yard.daemon(Some(&testbed.right))?;
     let copy = daemon.path("copy");
-    let of = |check: &str| {
+    let of = |check: &str, at_once: Option<u64>| {
         let chunk = shape.chunk_bytes.to_string();
         let mut line = words(&["cp", "--no-tune", "--chunk", &chunk, "--request", &chunk, "--check", check]);
+        if let Some(at_once) = at_once.map(|at_once| at_once.to_string()) {
+            line.extend(words(&["--concurrency", &at_once, "--streams", &at_once]));
+        }
         line.extend([format!("{}/", source.display()), daemon.url("copy")]);
         line
     };
-    let cases =
-        SHARES.iter().flat_map(|&share| [false, true].map(|by_chunk| Case { share, by_chunk })).collect();
-    bench.take_turns(cases, |bench, run, case| {
+    bench.take_turns(cases(), |bench, run, case| {
         let damaged = shape.damaged(case.share, seed.wrapping_add(u64::from(run)));
         let files: BTreeSet<u64> = damaged.iter().map(|number| number / shape.chunks).collect();
         bench.yard.settle()?;
@@ -132,10 +145,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let (yard, testbed) = (&bench.yard, &testbed);
         let measure = || {
             let before = testbed.carried()?;
-            let first = yard.copy(Some(&testbed.left), Some(&daemon), &of("evidence"))?;
+            let first = yard.copy(Some(&testbed.left), Some(&daemon), &of("evidence", case.at_once))?;
             first_bytes = testbed.carried()?.since(&before).forward_bytes as f64;
-            let series = if case.by_chunk { "chunks again" } else { "whole files again" };
-            let mut sample = of_copy(series, &first, set.bytes(), set.files);
+            let by = if case.by_chunk { "chunks again" } else { "whole files again" };
+            let by_at_once = if case.at_once.is_some() { ", by files at once" } else { "" };
+            let mut sample = of_copy(&format!("{by}{by_at_once}"), &first, set.bytes(), set.files);
             sample = sample.measured("first_copy", first.wall_s, "s");
             if damaged.is_empty() {
                 return Ok(sample);
@@ -145,7 +159,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                 files.iter().try_for_each(|&number| yard.remove(&copy.join(set.file(number).path)))?;
             }
             let check = if case.by_chunk { "digest" } else { "evidence" };
-            let again = yard.copy(Some(&testbed.left), Some(&daemon), &of(check))?;
+            let again = yard.copy(Some(&testbed.left), Some(&daemon), &of(check, case.at_once))?;
             sample.wall_s += again.wall_s;
             sample.cpu_s = sample.cpu_s.zip(again.cpu_s).map(|(first, again)| first + again);
             Ok(sample.measured("payload_sent_again", again.number("bytes_received"), "B"))
@@ -183,6 +197,10 @@ fn with_laws(
     let again_bytes = if case.by_chunk { shape.chunk_bytes } else { shape.file_bytes() } as f64 * failures;
     let rate = sample.rate_bits_per_s();
     let effective = sample.bytes as f64 * 8.0 / law_s.map_err(failed)?;
+    let sample = match case.at_once {
+        Some(at_once) => sample.with("concurrency", count(at_once as f64)),
+        None => sample,
+    };
     let sample = sample
         .with("damaged_share", count(case.share))
         .with("chunk_size", bytes(shape.chunk_bytes))
@@ -220,6 +238,17 @@ fn damage(copy: &Path, set: &DatasetSpec, shape: &Shape, chunks: &[u64]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damage_is_repaired_by_share_and_at_one_share_by_files_at_once() {
+        let all = cases();
+        let by_share = all.iter().filter(|case| case.at_once.is_none());
+        assert_eq!(by_share.count(), 2 * SHARES.len());
+        let by_at_once: Vec<(u64, f64)> =
+            all.iter().filter_map(|case| Some((case.at_once?, case.share))).collect();
+        assert_eq!(by_at_once, [1, 1, 4, 4, 16, 16].map(|at_once| (at_once, 0.05)));
+        assert!(SHARES.contains(&SHARE_BY_AT_ONCE) && AT_ONCE.iter().all(|at_once| *at_once <= FILES));
+    }
 
     #[test]
     fn so_many_chunks_are_damaged_as_were_asked_for_and_each_once() {

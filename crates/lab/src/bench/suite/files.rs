@@ -1,4 +1,7 @@
 //! `files`: the same data in more and more files (001 section 5, Fig 9, Eq 6). `thalweg model fit` fits its result.
+//!
+//! Two thirds of the data go in three of the numbers of files besides: of one size alone nobody can tell what is paid for each
+//! byte from what is paid once, nor whether the equation's condition `a_ck < a_trs` holds.
 
 use super::{GBIT, MIB, Suite, VERIFIED, count, encrypted, of_copy, scaled, size, testbed_kind, words};
 use crate::bench::network::{PathWish, Testbed};
@@ -28,6 +31,35 @@ fn counts(files_max: u64) -> Vec<u64> {
         .collect()
 }
 
+/// A number of files, and the bytes of all of them together at most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Set {
+    files: u64,
+    bytes: u64,
+}
+
+/// All numbers of files with all of the data; then the second size, in a few of them from the fewest on.
+fn sets(files_max: u64, budget_bytes: u64) -> Vec<Set> {
+    let counts = counts(files_max);
+    let mut few = [0, counts.len() / 3, counts.len() * 2 / 3].map(|at| counts[at]).to_vec();
+    few.dedup();
+    let smaller = few.into_iter().map(|files| Set { files, bytes: budget_bytes * 2 / 3 });
+    let all = counts.iter().map(|&files| Set { files, bytes: budget_bytes });
+    all.chain(smaller).collect()
+}
+
+impl Set {
+    fn spec(self, seed: u64) -> DatasetSpec {
+        let sizes = vec![((self.bytes / self.files).max(1), 1)];
+        DatasetSpec { files: self.files, sizes, seed, ..DatasetSpec::default() }
+    }
+
+    /// As it is called in the yard.
+    fn name(self) -> String {
+        format!("set-{}-{}", self.files, self.bytes)
+    }
+}
+
 fn path(wishes: &Wishes) -> PathWish {
     super::path_wish(wishes, Duration::from_millis(6), GBIT)
 }
@@ -37,7 +69,12 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let (path, counts) = (path(wishes), counts(wishes.files_max));
     let packed = counts.iter().find(|files| SUITE.budget_bytes(wishes) / **files <= MIB);
     let mut changes = vec![
-        scaled("data", "1.2 TiB (001 section 5)", size(SUITE.budget_bytes(wishes))),
+        scaled("data", "1.2 TiB (001 section 5)", {
+            let all = size(SUITE.budget_bytes(wishes));
+            format!(
+                "{all}, and two thirds of that in some of the numbers of files: Eq 6's parameters take two sizes"
+            )
+        }),
         scaled("files", "128 to 8192, 64 to 128 at once", {
             format!("{CONCURRENCY} to {}, {CONCURRENCY} at once", counts[counts.len() - 1])
         }),
@@ -56,41 +93,69 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (budget_bytes, seed) = (bench.budget_bytes(), bench.wishes.seed);
-    let spec = |files: u64| DatasetSpec {
-        files,
-        sizes: vec![((budget_bytes / files).max(1), 1)],
-        seed,
-        ..DatasetSpec::default()
-    };
-    let counts = counts(bench.wishes.files_max);
-    bench.yard.needs((counts.len() as u64 + 1) * budget_bytes)?;
-    let source = |files: u64| format!("set-{files}");
-    for &files in &counts {
-        dataset::make(&bench.yard.path(&source(files)), &spec(files))?;
+    let sets = sets(bench.wishes.files_max, budget_bytes);
+    bench.yard.needs(sets.iter().map(|set| set.bytes).sum::<u64>() + budget_bytes)?;
+    for set in &sets {
+        dataset::make(&bench.yard.path(&set.name()), &set.spec(seed))?;
     }
     let testbed = Testbed::up(&bench.yard, "files", &path(bench.wishes), TUNED)?;
     let daemon = bench.yard.daemon(Some(&testbed.right))?;
-    bench.take_turns(counts, |bench, _, &files| {
+    bench.take_turns(sets, |bench, _, set| {
         bench.yard.settle()?;
         let at_once = CONCURRENCY.to_string();
         let mut line = words(&["cp", "--no-tune", "--concurrency", &at_once, "--streams", &at_once]);
-        line.extend([format!("{}/", bench.yard.path(&source(files)).display()), daemon.url("copy")]);
+        line.extend([format!("{}/", bench.yard.path(&set.name()).display()), daemon.url("copy")]);
+        let of_it = if set.bytes < budget_bytes { ", two thirds of the data" } else { "" };
+        let series = format!("{CONCURRENCY} at once{of_it}");
         let sample = super::over(&testbed, || {
             let copied = bench.yard.copy(Some(&testbed.left), Some(&daemon), &line)?;
-            Ok(of_copy(&format!("{CONCURRENCY} at once"), &copied, spec(files).bytes(), files))
+            Ok(of_copy(&series, &copied, set.spec(seed).bytes(), set.files))
         })?;
         bench.yard.remove(&daemon.path("copy"))?;
-        Ok(Some(sample.with("files", count(files as f64)).with("concurrency", count(CONCURRENCY as f64))))
+        let files = count(set.files as f64);
+        Ok(Some(sample.with("files", files).with("concurrency", count(CONCURRENCY as f64))))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_mover::model::files::{Costs, Work};
+    use thalweg_mover::model::fit::{Condition, Measurement, fit};
 
     #[test]
     fn numbers_of_files_are_powers_of_two_from_one_for_each_process() {
         assert_eq!(counts(40), [4, 8, 16, 32]);
         assert_eq!(counts(1), [4]);
+    }
+
+    /// With 64 MiB a fifth more is carried than without the second size; none of the sets is larger than the budget.
+    #[test]
+    fn a_second_size_tells_what_is_paid_once_and_costs_little() {
+        let all = sets(4096, 64 * MIB);
+        let (full, fewer): (Vec<Set>, Vec<Set>) = all.iter().copied().partition(|set| set.bytes == 64 * MIB);
+        assert_eq!(full.len(), 11);
+        assert_eq!(fewer.iter().map(|set| set.files).collect::<Vec<_>>(), [4, 32, 512]);
+        assert!(fewer.iter().all(|set| set.bytes == 64 * MIB * 2 / 3));
+        let bytes = |sets: &[Set]| sets.iter().map(|set| set.spec(0).bytes()).sum::<u64>() as f64;
+        assert!(bytes(&fewer) < 0.2 * bytes(&full));
+        // What it measures is enough for all four parameters, also where there are few numbers of files.
+        for files_max in [16, 4096] {
+            let costs = Costs {
+                transfer_s_per_byte: 3e-8,
+                transfer_start_s: 1e-3,
+                check_s_per_byte: 1e-8,
+                once_s: 0.2,
+            };
+            let measured = sets(files_max, 64 * MIB).into_iter().map(|set| {
+                let work = Work { bytes: set.spec(0).bytes() as f64, concurrency: CONCURRENCY as f64 };
+                let time_s = costs.time_s(work, set.files as f64).unwrap();
+                Measurement { files: set.files as f64, work, time_s }
+            });
+            let fitted = fit(&measured.collect::<Vec<_>>()).unwrap();
+            assert_eq!((fitted.is_split_known, fitted.condition()), (true, Condition::Holds), "{files_max}");
+            assert!((fitted.costs.once_s - 0.2).abs() < 0.01, "{fitted:?}");
+        }
+        assert_eq!(sets(1, 0), [Set { files: 4, bytes: 0 }; 2]);
     }
 }

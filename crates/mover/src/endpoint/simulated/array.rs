@@ -22,6 +22,8 @@ pub struct ArraySpec {
     pub stripe_bytes: u64,
     /// Stripes lie anywhere, as `seed` has it, instead of one after the other: a file in pieces.
     pub is_scattered: bool,
+    /// What it says of its layout is the device of each stripe only, and not the place on it.
+    pub hides_places: bool,
     /// Bytes of the one file that lies there.
     pub bytes: u64,
     /// What its content, and the places of scattered stripes, come from.
@@ -37,6 +39,7 @@ impl Default for ArraySpec {
             devices: 1,
             stripe_bytes: 64 << 10,
             is_scattered: false,
+            hides_places: false,
             bytes: 1 << 30,
             seed: 0,
         }
@@ -118,11 +121,12 @@ impl Array {
         end
     }
 
-    /// Where each stripe of the file lies.
+    /// Where each stripe of the file lies; with places that are hidden as if each device held them in the file's order.
     pub fn layout(&self) -> impl Iterator<Item = Placed> + '_ {
         (0..self.spec.bytes.div_ceil(self.spec.stripe_bytes)).map(|stripe| {
             let logical = stripe * self.spec.stripe_bytes;
-            let (device, physical) = self.place(logical);
+            let (device, place) = self.place(logical);
+            let physical = if self.spec.hides_places { logical } else { place };
             let length = self.spec.stripe_bytes.min(self.spec.bytes - logical);
             Placed { logical, length, device, physical }
         })

@@ -137,18 +137,20 @@ fn queues_for_each_device_beat_none_and_sorted_ones_beat_both() {
         devices: 4,
         stripe_bytes: CHUNK,
         is_scattered: true,
+        hides_places: false,
         bytes: CHUNK * CHUNKS,
         seed: 3,
     };
-    let placed: Vec<Placed> = Array::new(spec.clone()).unwrap().layout().collect();
+    let told = |spec: ArraySpec| Array::new(spec).unwrap().layout().collect::<Vec<Placed>>();
+    let placed = told(spec.clone());
     let dealer = |placed: &[Placed]| {
         let mut dealer = Dealer::new(Order::Layout);
         assert!(dealer.lay_out(EntryId(1), Layout::of(placed, CHUNK * CHUNKS, CHUNK)));
         dealer
     };
     // The device is known, the place on it not.
-    let by_device: Vec<Placed> =
-        placed.iter().map(|place| Placed { physical: place.logical, ..*place }).collect();
+    let by_device = told(ArraySpec { hides_places: true, ..spec.clone() });
+    assert!(by_device.iter().zip(&placed).all(|(hidden, place)| hidden.device == place.device));
     let time = |dealer, order| time_of(&spec, dealer, order, 4, Duration::from_millis(1));
     let unsorted = time(Dealer::new(Order::None), Order::None);
     let layout = time(dealer(&by_device), Order::Layout);
