@@ -350,6 +350,19 @@ mod tests {
         }
     }
 
+    /// A stream that was lost.
+    struct Cut;
+
+    impl Outlet for Cut {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            panic!("nothing is sent on it");
+        }
+
+        fn is_over(&self) -> bool {
+            true
+        }
+    }
+
     /// A sender of two small files that wait to be wanted.
     fn run(terms: &Terms) -> Arc<SendRun> {
         run_of(2, terms, Limits::for_terms(terms))
@@ -379,6 +392,19 @@ mod tests {
         assert_eq!(frames_paced(&run, &mut lane, 0), 0);
         run.steer(&Steer { rate_bytes_per_s: Some(1 << 30), ..Steer::default() });
         assert_eq!(frames_paced(&run, &mut lane, 1), 1);
+    }
+
+    #[test]
+    fn a_stream_that_is_lost_while_it_waits_for_its_turn_sends_nothing() {
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let run = run(&terms);
+        let mut lane = SendLane::new(0, &terms).unwrap();
+        run.steer(&Steer { rate_bytes_per_s: Some(1), ..Steer::default() });
+        assert_eq!(frames_paced(&run, &mut lane, 0), 1);
+        run.hear(TransferMessage::Want(vec![(EntryId(1), Want::Whole)])).unwrap();
+        let lost = run.work(&mut lane, &mut Cut).map(drop).map_err(|error| error.kind());
+        assert_eq!(lost, Err(io::ErrorKind::BrokenPipe));
+        assert_eq!(run.own_accounts().stage(Stage::Pace as u8).items, 1);
     }
 
     /// One file in each block of the receipt takes its time, the others do not.
