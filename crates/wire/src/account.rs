@@ -43,7 +43,7 @@ pub struct StageAccount {
     pub bytes: u64,
     /// Pieces of work through it: segments, small files, entries or rounds.
     pub items: u64,
-    /// Threads that share it.
+    /// Threads that share it: of streams those that took work, on average while there was any.
     pub threads: u16,
     /// What waits before it now, in pieces of work.
     pub queue: u32,

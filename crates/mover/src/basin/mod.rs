@@ -202,8 +202,17 @@ impl Evidence {
         self.elapsed_nanos as f64 / 1e9
     }
 
-    /// Threads that the streams of a side have.
-    fn stream_threads(&self, side: &SideAccounts, stage: Stage) -> f64 {
-        f64::from(side.stage(stage as u8).threads.max(1))
+    /// Threads that send: as many as streams took work, on average.
+    fn sending_threads(&self) -> f64 {
+        f64::from(self.sender.stage(Stage::Read as u8).threads.max(1))
+    }
+
+    /// Threads that receive: of files as many as streams took work. The others stand by, which their receiver cannot tell.
+    fn receiving_threads(&self) -> f64 {
+        let own = self.receiver.stage(Stage::Receive as u8).threads.max(1);
+        match self.sender.stage(Stage::Read as u8).threads {
+            sent @ 1.. if !self.is_flow => f64::from(own.min(sent)),
+            _ => f64::from(own),
+        }
     }
 }

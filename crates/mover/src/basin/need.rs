@@ -242,11 +242,11 @@ fn pools(evidence: &Evidence) -> Vec<Pool> {
     let (sender, receiver) = (&evidence.sender, &evidence.receiver);
     let mut sending = parts(sender, &SENDING, Place::Source);
     let receiving = parts(receiver, &RECEIVING, Place::Destination);
-    let sending_threads = evidence.stream_threads(sender, Stage::Read);
+    let sending_threads = evidence.sending_threads();
     let mut pools = Vec::new();
     match evidence.is_linked {
         true => {
-            let threads = evidence.stream_threads(receiver, Stage::Receive);
+            let threads = evidence.receiving_threads();
             pools.push(Pool { parts: receiving, threads });
         }
         // One thread does both.
@@ -326,7 +326,7 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
     let mut needs = Vec::new();
     let seconds = evidence.seconds();
     let sender = &evidence.sender;
-    let threads = evidence.stream_threads(sender, Stage::Read);
+    let threads = evidence.sending_threads();
     let pace = sender.stage(Stage::Pace as u8);
     if let Some(rate) = evidence.rate_bytes_per_s.filter(|&rate| rate > 0) {
         let need = (evidence.bytes as f64 / rate as f64).min(seconds);

@@ -36,9 +36,9 @@ pub(super) fn need(evidence: &Evidence) -> Option<Need> {
     let sending = sender.stage(Stage::Send as u8);
     // Who gives way waits for the path at its own pace.
     let paced = if evidence.yields { sender.stage(Stage::Pace as u8).busy_nanos } else { 0 };
-    let sent = wait(sending.output_nanos + paced, evidence.stream_threads(sender, Stage::Read));
+    let sent = wait(sending.output_nanos + paced, evidence.sending_threads());
     let receiving = receiver.stage(Stage::Receive as u8);
-    let received = wait(receiving.input_nanos, evidence.stream_threads(receiver, Stage::Receive));
+    let received = wait(receiving.input_nanos, evidence.receiving_threads());
     let seconds = match receiving.threads {
         // Its accounts have not come.
         0 => sent,

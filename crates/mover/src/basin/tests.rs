@@ -93,6 +93,20 @@ fn a_slow_disk_at_the_source() {
     assert!(verdict.sentence.contains("read at the source"), "{}", verdict.sentence);
 }
 
+/// The sender tells how many streams took work on average; the receiver has had four, of which two stood by.
+#[test]
+fn streams_that_stand_by_do_not_make_others_look_idle() {
+    let mut evidence = evidence();
+    row(&mut evidence.receiver, Stage::Receive).threads = 4;
+    works(&mut evidence.receiver, Stage::Write, 19_800, 1_000);
+    works(&mut evidence.receiver, Stage::Finish, 6_000, 1_000);
+    works(&mut evidence.sender, Stage::Digest, 5_000, 5_000);
+    let said = expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 6.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::Names));
+    let drawn = width::widths(&evidence).into_iter().find(|width| width.stage == "write").expect("a stage");
+    assert_eq!(drawn.threads, 2);
+}
+
 #[test]
 fn a_source_that_computes() {
     let mut evidence = evidence();

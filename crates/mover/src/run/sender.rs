@@ -121,7 +121,13 @@ impl SendRun {
         self.pace.ask(steer.rate_bytes_per_s);
         let mut state = self.lock();
         state.machine.steer(steer);
+        self.count_streams(&state);
         state.work();
+    }
+
+    /// Called with the lock held: streams that stand by have no part in what the others do.
+    fn count_streams(&self, state: &State<Sender, ()>) {
+        self.common.accounts.work_with(Stage::Read, state.machine.streams_at_work());
     }
 
     /// The rate that it is held to now, in bytes a second.
@@ -207,8 +213,8 @@ impl SendRun {
     pub fn link_up(&self) {
         let mut state = self.lock();
         // A link that takes the place of another may come before anybody saw the other's streams end.
-        (0..state.machine.streams()).for_each(|_| self.common.accounts.leave(Stage::Read));
         state.machine.link_up();
+        self.count_streams(&state);
         self.pump(&mut state);
     }
 
@@ -216,17 +222,15 @@ impl SendRun {
     pub fn stream_up(&self, stream: u16) {
         let mut state = self.lock();
         // Told twice by a stream that comes while the transfer is added.
-        if state.machine.stream_up(stream) {
-            self.common.accounts.enter(Stage::Read);
-        }
+        state.machine.stream_up(stream);
+        self.count_streams(&state);
     }
 
     /// A stream is gone.
     pub fn stream_lost(&self, stream: u16) {
         let mut state = self.lock();
-        if state.machine.stream_lost(stream) {
-            self.common.accounts.leave(Stage::Read);
-        }
+        state.machine.stream_lost(stream);
+        self.count_streams(&state);
         self.pump(&mut state);
     }
 
@@ -433,7 +437,7 @@ mod tests {
     #[test]
     fn a_stream_of_a_link_that_was_replaced_counts_once() {
         let run = run(&Terms::of(4 << 20, 1 << 20));
-        let threads = || run.own_accounts().stage(Stage::Read as u8).threads;
+        let threads = || run.common.accounts.threads(Stage::Read);
         run.link_up();
         run.stream_up(0);
         run.stream_up(0);
@@ -443,6 +447,11 @@ mod tests {
         run.stream_lost(0);
         (0..2).for_each(|stream| run.stream_up(stream));
         assert_eq!(threads(), 2);
+        // One that is not to take work stands by.
+        run.steer(&Steer { streams: Some(1), ..Steer::default() });
+        assert_eq!(threads(), 1);
+        run.stream_up(2);
+        assert_eq!(threads(), 1);
     }
 
     #[test]
