@@ -56,6 +56,12 @@ fn works(side: &mut SideAccounts, stage: Stage, busy_ms: u64, cpu_ms: u64) {
     row.items = 1000;
 }
 
+/// Time that all threads together waited for a rate, in milliseconds, and bytes that went by one.
+fn paced(evidence: &mut Evidence, waited_ms: u64, bytes: u64) {
+    works(&mut evidence.sender, Stage::Pace, waited_ms, 0);
+    row(&mut evidence.sender, Stage::Pace).bytes = bytes;
+}
+
 /// Both sides wait for the path all the time.
 fn waits_for_the_path(evidence: &mut Evidence) {
     row(&mut evidence.sender, Stage::Send).output_nanos = 19_000_000_000;
@@ -128,6 +134,7 @@ fn a_control_group_without_cpu_goes_before_what_it_makes_slow() {
     evidence.sender.process.quota_milli = Some(250);
     evidence.sender.process.throttled_nanos = 7_000_000_000;
     evidence.rate_bytes_per_s = Some(300_000_000);
+    paced(&mut evidence, 100, 1_000_000_000);
     let verdict = expect(&evidence, Cause::CpuQuota, Place::Source, 3.0);
     assert!(verdict.sentence.contains("0.25 of a CPU"), "{}", verdict.sentence);
     assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::RateLimit));
@@ -153,15 +160,50 @@ fn the_machine_of_both_without_cpu() {
 fn a_rate_that_was_asked_for() {
     let mut evidence = evidence();
     evidence.rate_bytes_per_s = Some(101_000_000);
-    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    paced(&mut evidence, 19_000, 1_000_000_000);
     works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
     let verdict = expect(&evidence, Cause::RateLimit, Place::Source, 4.0);
     assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::DestinationDisk));
+    assert!(verdict.sentence.contains("808 Mbit/s, as asked"), "{}", verdict.sentence);
     // One that is not met limits nothing.
     evidence.rate_bytes_per_s = Some(400_000_000);
-    works(&mut evidence.sender, Stage::Pace, 0, 0);
+    paced(&mut evidence, 10, 1_000_000_000);
     works(&mut evidence.receiver, Stage::Write, 19_800, 1_000);
     expect(&evidence, Cause::DestinationDisk, Place::Destination, 4.0);
+}
+
+/// What was sent has a quarter of its bytes: 100 MB/s of content are 25 MB/s of a path that is asked for no more than 100.
+#[test]
+fn a_rate_that_packed_bytes_stay_below_limits_nothing() {
+    let mut evidence = evidence();
+    evidence.rate_bytes_per_s = Some(100_000_000);
+    paced(&mut evidence, 100, 1_000_000_000);
+    works(&mut evidence.sender, Stage::Compress, 18_000, 18_000);
+    works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
+    let said = expect(&evidence, Cause::SourceCpu, Place::Source, 4.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::DestinationDisk));
+}
+
+/// An hour at 4 Gbit/s, and 100 Mbit/s in its last five seconds.
+#[test]
+fn a_rate_that_is_set_at_the_end_explains_nothing_before() {
+    let mut evidence = Evidence { elapsed_nanos: 3_605_000_000_000, bytes: 1_800_000_000_000, ..evidence() };
+    evidence.rate_bytes_per_s = Some(12_500_000);
+    paced(&mut evidence, 9_500, 62_500_000);
+    works(&mut evidence.receiver, Stage::Write, 7_000_000, 100_000);
+    works(&mut evidence.sender, Stage::Digest, 3_605_000, 3_605_000);
+    let said = expect(&evidence, Cause::DestinationDisk, Place::Destination, 2.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::SourceCpu));
+}
+
+/// Ten minutes at 100 Mbit/s, then half a minute without a limit at 4 Gbit/s.
+#[test]
+fn a_rate_that_was_taken_away_is_still_what_most_of_the_time_went_to() {
+    let mut evidence = Evidence { elapsed_nanos: 630_000_000_000, bytes: 22_500_000_000, ..evidence() };
+    paced(&mut evidence, 1_190_000, 7_500_000_000);
+    works(&mut evidence.receiver, Stage::Write, 50_000, 5_000);
+    let said = expect(&evidence, Cause::RateLimit, Place::Source, 630.0 / 35.0);
+    assert!(said.sentence.contains("the rate limit: 101 Mbit/s, as asked"), "{}", said.sentence);
 }
 
 #[test]
@@ -226,7 +268,7 @@ fn a_full_link_a_lossy_one_and_small_windows() {
 #[test]
 fn packets_that_we_space_ourselves_say_nothing_of_how_wide_the_path_is() {
     let mut evidence = Evidence { bytes: 120_000_000, rate_bytes_per_s: Some(12_000_000), ..evidence() };
-    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    paced(&mut evidence, 19_000, 120_000_000);
     works(&mut evidence.receiver, Stage::Sync, 3_333, 10);
     for stream in &mut evidence.sender.streams {
         (stream.acked_bytes, stream.rtt_nanos, stream.rtt_min_nanos) = (60_000_000, 50_000, 10_000);
