@@ -101,7 +101,8 @@ pub struct DiskAccount {
     pub flush_nanos: u64,
 }
 
-/// What the sender's kernel says about a stream (`TCP_INFO`); times and counts since it was connected.
+/// What the sender's kernel says about a stream (`TCP_INFO`); times and counts since the transfer began,
+/// or since it was connected, if that was later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct StreamAccount {
     /// Its number.

@@ -183,7 +183,11 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
 
 /// The resource with the longest need, by its weight.
 fn narrowest_of(evidence: &Evidence, needs: &[need::Need]) -> Option<need::Need> {
-    let narrowest = *needs.iter().max_by(|a, b| a.weight.total_cmp(&b.weight))?;
+    // A CPU that has time left holds nothing up, where the path was busy for longer.
+    let carrying = if evidence.is_linked { path::carrying_seconds(evidence) } else { 0.0 };
+    let is_out = |need: &&need::Need| need.is_idle_cpu() && need.seconds < carrying;
+    let others = needs.iter().filter(|need| !is_out(need));
+    let narrowest = *others.max_by(|a, b| a.weight.total_cmp(&b.weight))?;
     Some(match narrowest.place {
         Place::Path => {
             let seconds = narrowest.seconds.max(path::carrying_seconds(evidence));

@@ -95,6 +95,11 @@ pub(super) struct Need {
 }
 
 impl Need {
+    /// Whether it is a CPU, or a share of one, that is not used up.
+    pub fn is_idle_cpu(&self) -> bool {
+        matches!(self.cause, Cause::Cpu | Cause::CpuQuota) && self.weight < self.seconds
+    }
+
     /// As it is told.
     pub fn narrow(&self, evidence: &Evidence) -> Narrow {
         let stage = match (self.stage, self.place, self.cause) {

@@ -296,6 +296,27 @@ fn who_gives_way_waits_for_the_path_at_its_own_pace() {
     assert!(said.sentence.contains("others leave"), "{}", said.sentence);
 }
 
+/// One of four copies that share a session: of the waits for the path a quarter is its own. The streams were busy all the
+/// time, the CPUs for a third of it.
+#[test]
+fn a_path_that_copies_share_is_named_by_each_of_them() {
+    let mut evidence = Evidence { bytes: 250_000_000, ..evidence() };
+    row(&mut evidence.sender, Stage::Send).output_nanos = 4_900_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 4_900_000_000;
+    evidence.sender.process.user_nanos = 12_000_000_000;
+    let said = verdict(&evidence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+    assert!(said.narrowest.busy > 0.95, "{}", said.narrowest.busy);
+    assert!((said.factor - 10.0 / 3.0).abs() < 0.1, "{}", said.factor);
+    // Nor where next to none of the waits is booked yet.
+    row(&mut evidence.sender, Stage::Send).output_nanos = 500_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 500_000_000;
+    assert_eq!(verdict(&evidence).narrowest.place, Place::Path);
+    // CPUs that are used up are another matter.
+    evidence.sender.process.user_nanos = 38_000_000_000;
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Cpu);
+}
+
 /// 40 Mbit/s behind a long queue: the first megabytes went into buffers, and the last wait of each thread is not over.
 #[test]
 fn a_link_is_said_to_be_as_wide_as_the_kernel_saw_it_and_not_as_its_threads_waited() {
