@@ -7,7 +7,8 @@
 use crate::failure::{Failure, FailureKind, Result};
 use crate::run::client::{Connect, connect_any};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -44,13 +45,14 @@ impl Spread {
     /// by any way if that fails.
     ///
     /// # Errors
-    /// `Usage` for too many of them.
+    /// `Usage` for too many of them, and for what this machine does not have.
     pub fn new(inner: Arc<dyn Connect>, far: Vec<String>, local: Vec<Local>) -> Result<Spread> {
         let count = far.len().max(1) * local.len().max(1);
         if count > WAYS_MAX {
             let cause = format!("{count} ways are more than {WAYS_MAX}");
             return Err(Failure::new(FailureKind::Usage, "spread streams", cause));
         }
+        local.iter().try_for_each(check_local)?;
         Ok(Spread { inner, far, local, ways: Mutex::new(Ways::new(count)), began: Instant::now() })
     }
 
@@ -67,7 +69,7 @@ impl Spread {
                     let cause = "the far side has no port that can be dialled; its data ride in ssh";
                     Failure::new(FailureKind::Connection, "connect", cause)
                 })?;
-                vec![if far.contains(':') { format!("[{far}]:{port}") } else { format!("{far}:{port}") }]
+                vec![with_port(far, port)]
             }
         };
         Ok((far, self.local.get(number % locals)))
@@ -157,6 +159,32 @@ impl Connect for Spread {
     fn close(&self) {
         self.inner.close();
     }
+}
+
+/// Streams would be dialled from it in vain, for as long as there is patience.
+fn check_local(local: &Local) -> Result<()> {
+    let missing = |what: &str| {
+        Failure::new(FailureKind::Usage, "spread streams", format!("this machine has no {what} (--bind)"))
+    };
+    match local {
+        Local::Interface(name) => match thalweg_sys::card::is_there(name) {
+            Ok(false) => Err(missing(&format!("network card `{name}`"))),
+            // Where it cannot be asked dialling tells.
+            Ok(true) | Err(_) => Ok(()),
+        },
+        Local::Address(address) => match UdpSocket::bind((*address, 0)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                Err(missing(&format!("address {address}")))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        },
+    }
+}
+
+/// An IPv6 address may be written with brackets or without.
+fn with_port(host: &str, port: &str) -> String {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if bare.contains(':') { format!("[{bare}]:{port}") } else { format!("{bare}:{port}") }
 }
 
 fn has_port(address: &str) -> bool {
@@ -280,5 +308,23 @@ mod tests {
     fn an_address_may_have_a_port_or_take_that_of_the_place() {
         assert!(has_port("10.0.0.1:7") && has_port("[2001:db8::1]:7") && has_port("host:7"));
         assert!(!has_port("10.0.0.1") && !has_port("2001:db8::1") && !has_port("host"));
+        assert!(!has_port("[2001:db8::1]"));
+        assert_eq!(
+            (with_port("host", "7"), with_port("10.0.0.1", "7")),
+            ("host:7".into(), "10.0.0.1:7".into())
+        );
+        for address in ["::1", "[::1]"] {
+            assert_eq!(with_port(address, "7"), "[::1]:7");
+        }
+    }
+
+    #[test]
+    fn what_this_machine_does_not_have_is_refused_by_its_name() {
+        let refused = |local| check_local(&local).unwrap_err().to_string();
+        let far = "192.0.2.77".parse().unwrap();
+        assert!(refused(Local::Address(far)).contains("192.0.2.77"));
+        assert!(refused(Local::Interface("nosuchcard0".into())).contains("`nosuchcard0`"));
+        check_local(&Local::Address("127.0.0.1".parse().unwrap())).unwrap();
+        check_local(&Local::Interface("lo".into())).unwrap();
     }
 }

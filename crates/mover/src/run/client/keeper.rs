@@ -2,6 +2,7 @@
 
 use super::dial::Dialler;
 use super::{Boxes, Mail};
+use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::Connection;
 use crate::run::session::{Session, Transfer};
@@ -76,7 +77,7 @@ impl Keeper {
             if patience_left.is_zero() {
                 let seconds = self.dialler.settings.patience.as_secs();
                 let cause = format!("no progress for {seconds} s");
-                self.session.close(Some(Failure::new(FailureKind::Connection, "transfer", cause)));
+                self.session.close(Some(self.why_idle(cause, self.dialler.settings.patience)));
                 return;
             }
             let is_silent = !is_lost
@@ -109,7 +110,7 @@ impl Keeper {
                 let seconds = stall_timeout.as_secs();
                 let cause = format!("the peer acknowledged nothing for {seconds} s");
                 link_progress.1 = Instant::now();
-                self.session.drop_link(Failure::new(FailureKind::Connection, "transfer", cause));
+                self.session.drop_link(self.why_idle(cause, stall_timeout));
                 continue;
             }
             if self.dial_streams(patience_left) {
@@ -145,9 +146,7 @@ impl Keeper {
                 .map(|&stream| {
                     let dial = move || {
                         let dialled = self.dialler.stream(&self.session, stream, self.rtt, hints, at_most);
-                        if let Err(failure) = &dialled {
-                            tracing::info!(stream, %failure, "stream not dialled");
-                        }
+                        self.note_dialled(stream, dialled.as_ref().err());
                         dialled.is_ok()
                     };
                     // Where there is no thread to be had it is one that could not be dialled, for now.
@@ -156,6 +155,24 @@ impl Keeper {
                 .collect();
             dials.into_iter().all(|dial| dial.is_ok_and(|dial| dial.join().unwrap_or(false)))
         })
+    }
+
+    /// The first that fails before any stands is told: with a wrong address or card none ever will.
+    fn note_dialled(&self, stream: u16, failure: Option<&Failure>) {
+        let is_first = self.boxes().dials.note(failure.cloned());
+        if let Some(failure) = failure {
+            tracing::info!(stream, %failure, "stream not dialled");
+            if is_first {
+                let text = format!("streams cannot be dialled so far: {failure}");
+                (self.dialler.events)(Event::Note(text));
+            }
+        }
+    }
+
+    /// Why nothing moved for so long: `cause`, which is the peer's, unless no stream ever stood.
+    fn why_idle(&self, cause: String, after: Duration) -> Failure {
+        let failed = self.boxes().dials.failed(after);
+        failed.unwrap_or_else(|| Failure::new(FailureKind::Connection, "transfer", cause))
     }
 
     /// Why no stream is to be had, if that is so for too long.
