@@ -218,6 +218,7 @@ pub fn copy(
         started: Instant::now(),
         is_dialling: AtomicBool::new(false),
         had_link: AtomicBool::new(false),
+        unused_told: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
         passage: Mutex::new(None),
         evidence_at: Mutex::new(Instant::now()),
@@ -238,6 +239,7 @@ struct Job<'a> {
     started: Instant,
     is_dialling: AtomicBool,
     had_link: AtomicBool,
+    unused_told: AtomicBool,
     /// The most that was verified and settled in any attempt, and when that was reached.
     progress: Mutex<(u64, Instant)>,
     /// The first and the last time at which more content stood verified, and how much.

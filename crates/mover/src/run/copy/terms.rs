@@ -1,6 +1,6 @@
 //! What a copy goes by: its plan, the terms that both sides agree on, and how its knobs turn while it runs.
 
-use super::Job;
+use super::{From, Job, To};
 use crate::event::Event;
 use crate::plan::{self, Asked, Path, Plan, Tuned};
 use crate::run::client::Client;
@@ -11,6 +11,11 @@ use std::time::Duration;
 use thalweg_wire::message::{Direct, Direction, Disk, DiskSide, Steer, Terms};
 
 impl Job<'_> {
+    /// Both places are of this machine.
+    pub(super) fn is_local(&self) -> bool {
+        !matches!(self.from, From::Far(..)) && !matches!(self.to, To::Far(..))
+    }
+
     /// It only measures, after others in the same session.
     pub(super) fn is_trial(&self) -> bool {
         self.wishes.trial_bytes_max.is_some()
@@ -38,13 +43,21 @@ impl Job<'_> {
         let no_io_uring = thalweg_sys::queue::io_uring_is_there().err().map(|error| error.to_string());
         let (yields, disk) = (self.wishes.yields, self.wishes.disk);
         let mut asked = Asked { rate_bits_per_s, yields, disk, no_io_uring, ..self.wishes.asked.clone() };
-        if self.wishes.compress {
+        if self.wishes.compress && !self.is_local() {
             // What is packed lies beside what it is made of.
             asked.memory_bytes = asked.memory_bytes.map(|bytes| bytes / 2);
         }
         let plan = plan::plan(&asked, &path);
         (self.watch.events)(Event::Planned(Box::new(plan.clone())));
         plan
+    }
+
+    /// Says what was asked for and does nothing here, once.
+    pub(super) fn tell_unused(&self) {
+        if self.wishes.compress && !self.unused_told.swap(true, Ordering::Relaxed) {
+            let text = "without effect within this machine, where nothing is sent: --compress";
+            (self.watch.events)(Event::Note(text.to_owned()));
+        }
     }
 
     pub(super) fn steering(&self, plan: &Plan, rtt: Option<Duration>) -> Steering {

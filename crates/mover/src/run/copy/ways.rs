@@ -24,8 +24,9 @@ impl Job<'_> {
     pub(super) fn local(&self) -> Result<Report> {
         let here = own_system();
         let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
-        // There is no path on which others could be given way to.
-        let terms = Terms { yields: false, ..self.terms(&plan) };
+        // There is no path on which others could be given way to, and nothing on it would be shorter.
+        let terms = Terms { yields: false, compress: false, ..self.terms(&plan) };
+        self.tell_unused();
         let mut steering = self.steering(&plan, None);
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
