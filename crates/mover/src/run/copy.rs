@@ -106,6 +106,8 @@ pub struct Wishes {
     pub disk: Disk,
     /// The link.
     pub link: LinkSettings,
+    /// Addresses or cards were named over which data streams are spread: how the far mover is reached has them.
+    pub is_spread: bool,
     /// Where what destinations hold is remembered.
     pub state: Option<PathBuf>,
     /// Takes the lines of the receipt. Called at the beginning of each attempt: its sink starts over.

@@ -57,7 +57,7 @@ impl Spread {
     }
 
     /// The way with this number: whom to dial, and from where.
-    fn way(&self, number: usize) -> Result<(Vec<String>, Option<&Local>)> {
+    fn way(&self, number: usize) -> (Vec<String>, Option<&Local>) {
         let known = self.inner.addresses();
         let locals = self.local.len().max(1);
         let far = match self.far.get(number / locals) {
@@ -65,18 +65,15 @@ impl Spread {
             Some(far) if has_port(far) => vec![far.clone()],
             Some(far) => {
                 let port = known.iter().find_map(|address| address.rsplit_once(':')).map(|(_, port)| port);
-                let port = port.ok_or_else(|| {
-                    let cause = "the far side has no port that can be dialled; its data ride in ssh";
-                    Failure::new(FailureKind::Connection, "connect", cause)
-                })?;
-                vec![with_port(far, port)]
+                // Without a port that can be dialled they go as the control connection does, which is told.
+                port.map(|port| with_port(far, port)).into_iter().collect()
             }
         };
-        Ok((far, self.local.get(number % locals)))
+        (far, self.local.get(number % locals))
     }
 
     fn dial(&self, number: usize, deadline: Duration) -> Result<OwnedFd> {
-        let (far, local) = self.way(number)?;
+        let (far, local) = self.way(number);
         if far.is_empty() {
             return self.inner.connect(deadline);
         }
@@ -150,6 +147,10 @@ impl Connect for Spread {
 
     fn addresses(&self) -> Vec<String> {
         self.inner.addresses()
+    }
+
+    fn is_carried(&self) -> bool {
+        self.inner.is_carried()
     }
 
     fn name(&self) -> String {

@@ -43,6 +43,11 @@ pub trait Connect: Send + Sync {
         Vec::new()
     }
 
+    /// Whether connections ride in something that is no socket of ours, as far as is known by now.
+    fn is_carried(&self) -> bool {
+        false
+    }
+
     /// For messages.
     fn name(&self) -> String;
 

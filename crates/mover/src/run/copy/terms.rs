@@ -4,6 +4,7 @@ use super::{From, Job, To};
 use crate::event::Event;
 use crate::plan::{self, Asked, Path, Plan, Tuned};
 use crate::run::client::Client;
+use crate::run::far::Far;
 use crate::run::steer::Steering;
 use crate::tune::Sample;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use thalweg_wire::message::{Direct, Direction, Disk, DiskSide, Steer, Terms};
 impl Job<'_> {
     /// Both places are of this machine.
     pub(super) fn is_local(&self) -> bool {
-        !matches!(self.from, From::Far(..)) && !matches!(self.to, To::Far(..))
+        self.far().is_none()
     }
 
     /// It only measures, after others in the same session.
@@ -52,11 +53,38 @@ impl Job<'_> {
         plan
     }
 
-    /// Says what was asked for and does nothing here, once.
+    /// Says what was asked for and does nothing on this way, once.
     pub(super) fn tell_unused(&self) {
-        if self.wishes.compress && !self.unused_told.swap(true, Ordering::Relaxed) {
-            let text = "without effect within this machine, where nothing is sent: --compress";
-            (self.watch.events)(Event::Note(text.to_owned()));
+        let (far, wishes) = (self.far(), self.wishes);
+        // Of what rides in ssh, or goes nowhere, no socket is ours.
+        let has_sockets = far.is_some_and(|far| !far.is_carried());
+        let is_dialled = far.is_some_and(Far::is_dialled);
+        let is_marked = wishes.link.dscp.is_some() && !wishes.yields;
+        let options = [
+            ("--compress", wishes.compress && far.is_none()),
+            ("--class scavenger (but for nice and I/O priority)", wishes.yields && !has_sockets),
+            ("--dscp", is_marked && !has_sockets),
+            ("--window", wishes.asked.window_bytes.is_some() && !has_sockets),
+            ("--cca", wishes.link.congestion.is_some() && !has_sockets),
+            ("--via, --bind", wishes.is_spread && !is_dialled),
+        ];
+        let unused: Vec<&str> =
+            options.into_iter().filter_map(|(option, is_unused)| is_unused.then_some(option)).collect();
+        if unused.is_empty() || self.unused_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let place = match far {
+            None => "within this machine, where nothing is sent",
+            Some(far) if far.is_carried() => "where data ride in ssh",
+            Some(_) => "where the far side dials",
+        };
+        (self.watch.events)(Event::Note(format!("without effect {place}: {}", unused.join(", "))));
+    }
+
+    fn far(&self) -> Option<&Far> {
+        match (self.from, self.to) {
+            (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(&**far),
+            _ => None,
         }
     }
 

@@ -74,6 +74,7 @@ impl Job<'_> {
     ) -> Result<Report> {
         let plan = self.plan(client, Direction::Push);
         let terms = self.terms(&plan);
+        self.tell_unused();
         dial_early(client, &plan);
         client.open(Open {
             source: form,
@@ -113,6 +114,7 @@ impl Job<'_> {
     pub(super) fn pull(&self, client: &Client, number: TransferNumber, places: &[Place]) -> Result<Report> {
         let plan = self.plan(client, Direction::Pull);
         let terms = self.terms(&plan);
+        self.tell_unused();
         dial_early(client, &plan);
         let opened = client.open(Open {
             filter: self.wishes.filter.clone(),
