@@ -17,7 +17,7 @@ use crate::stage::{Booking, Stage};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Sender, Work};
 use crate::tune::ledbat::{Ledbat, Sample};
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::message::{ScanTotals, Steer, Terms, TransferMessage, TransferNumber};
@@ -33,6 +33,8 @@ pub struct SendRun {
     number: TransferNumber,
     source: Arc<dyn Source>,
     pace: Pace,
+    /// Streams that hand a frame over at this moment.
+    putting: AtomicU32,
     /// For orders that have turns.
     gate: Option<Gate>,
     /// The source does not say where files lie: told once.
@@ -110,6 +112,7 @@ impl SendRun {
             layout_is_missed: AtomicBool::new(false),
             direct_is_missed: AtomicBool::new(false),
             pace,
+            putting: AtomicU32::new(0),
             ledbat: Mutex::new(ledbat),
             events,
             clock: Clock::start(),
@@ -133,6 +136,11 @@ impl SendRun {
     /// The rate that it is held to now, in bytes a second.
     pub fn rate(&self) -> Option<u64> {
         self.pace.rate()
+    }
+
+    /// Whether a rate that was asked for is all that it waits for: nothing that is to go is held up by anybody else.
+    pub fn is_paced(&self) -> bool {
+        self.pace.is_waited_for() && self.putting.load(Ordering::Relaxed) == 0
     }
 
     /// Yields to others by what its streams show.

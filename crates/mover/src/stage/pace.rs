@@ -18,6 +18,8 @@ struct State {
     free: Option<Instant>,
     /// Changes so far: whoever waits by an older rate reckons anew.
     changes: u64,
+    /// Who waits now.
+    waiting: usize,
 }
 
 /// Streams together have their packets spaced for so many times the rate: what is handed to the kernel at once shall not
@@ -56,9 +58,21 @@ impl Pace {
         self.lock().rate()
     }
 
+    /// Whether anybody waits at this moment.
+    pub fn is_waited_for(&self) -> bool {
+        self.lock().waiting > 0
+    }
+
     /// Waits until `bytes` may go, and says whether they may. `go_on` is asked between pauses; false ends the wait, and the time
     /// that was kept for these bytes is that of others.
-    pub fn wait(&self, bytes: u64, mut go_on: impl FnMut() -> bool) -> bool {
+    pub fn wait(&self, bytes: u64, go_on: impl FnMut() -> bool) -> bool {
+        self.lock().waiting += 1;
+        let goes = self.wait_in_line(bytes, go_on);
+        self.lock().waiting -= 1;
+        goes
+    }
+
+    fn wait_in_line(&self, bytes: u64, mut go_on: impl FnMut() -> bool) -> bool {
         'reckon: loop {
             let (start, end, changes) = {
                 let mut state = self.lock();

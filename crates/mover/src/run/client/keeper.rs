@@ -216,7 +216,8 @@ const READ_STALL: Duration = Duration::from_secs(10);
 
 fn awaits_peer(session: &Session) -> bool {
     session.transfers().iter().any(|transfer| match transfer {
-        Transfer::Send(run) => run.awaits_peer(),
+        // The rate that was asked for is ours.
+        Transfer::Send(run) => run.awaits_peer() && !run.is_paced(),
         Transfer::Receive(run) => run.awaits_peer(),
         // A program may take its time, and so may who makes what it gets.
         Transfer::SendFlows(run) => {

@@ -240,7 +240,10 @@ impl SendRun {
             }
             watch.lap(Stage::Pace, content_bytes);
         }
-        outlet.put(&mut lane.buffer, payload, inner)?;
+        self.putting.fetch_add(1, Ordering::Relaxed);
+        let put = outlet.put(&mut lane.buffer, payload, inner);
+        self.putting.fetch_sub(1, Ordering::Relaxed);
+        put?;
         match outlet.books_itself() {
             true => watch.skip(),
             false => watch.lap_out(Stage::Send, content_bytes),
