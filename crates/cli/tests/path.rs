@@ -123,6 +123,27 @@ fn a_pull_over_three_wires_outlives_one_and_does_not_wait_for_a_slow_one() {
 }
 
 #[test]
+fn a_wire_that_comes_back_carries_streams_again() {
+    let Some(site) = Site::new("a wire comes back", 2) else { return };
+    site.file("large", 96);
+    for wire in 0..2 {
+        site.cable.limit_wire(wire, "20mbit", "50ms");
+    }
+    let more = ["--via", "ticket", "--streams", "4", "--chunk", "1MiB", "--no-tune"];
+    let mut job = site.push("from/", "", &more);
+    let moved = || site.cable.bytes_moved_by(1);
+    assert!(wait_until(LIMIT, || moved() > 2 << 20 || job.is_over()) && !job.is_over());
+    site.cable.cut(1);
+    std::thread::sleep(Duration::from_secs(6));
+    let at_rest = moved();
+    site.cable.mend();
+    assert!(wait_until(LIMIT, || moved() > at_rest + (4 << 20) || job.is_over()));
+    assert!(moved() > at_rest + (4 << 20), "{} bytes since it came back", moved() - at_rest);
+    job.end(LIMIT).expect(0);
+    site.assert_exact();
+}
+
+#[test]
 fn streams_begin_at_the_addresses_and_cards_that_were_named() {
     let Some(site) = Site::new("bind", 2) else { return };
     site.file("large", 8);

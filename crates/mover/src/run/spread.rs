@@ -2,7 +2,8 @@
 //!
 //! Each pair of a local and a far address is a *way*. A new stream takes the way that has the fewest; one that carried a
 //! stream which broke, or that could not be dialled, is shunned for a while, longer each time, and its streams come up on
-//! the others. A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
+//! the others. When it may be tried again and has two fewer than another, streams come back to it, one after the other.
+//! A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::run::client::{Connect, connect_any};
@@ -125,6 +126,16 @@ impl Connect for Spread {
     }
 
     fn connect_stream(&self, stream: u16, deadline: Duration) -> Result<OwnedFd> {
+        let moves = self.lock().moving.take().filter(|(moving, _)| *moving == stream);
+        if let Some((_, way)) = moves {
+            // It stands where it is until it stands there.
+            return self
+                .dial(way, deadline.min(DIAL_LIMIT))
+                .inspect(|_| self.lock().place(stream, way))
+                .inspect_err(|_| {
+                    self.lock().shun(way, self.began.elapsed());
+                });
+        }
         // Placed in the same breath: streams that are dialled side by side shall not all choose the same.
         let order = {
             let mut ways = self.lock();
@@ -136,6 +147,12 @@ impl Connect for Spread {
             order
         };
         self.dial_in_order(&order, Some(stream), deadline)
+    }
+
+    fn stream_to_move(&self) -> Option<u16> {
+        let mut ways = self.lock();
+        ways.moving = ways.to_move(self.began.elapsed());
+        ways.moving.map(|(stream, _)| stream)
     }
 
     fn stream_lost(&self, stream: u16) {
@@ -200,6 +217,8 @@ fn has_port(address: &str) -> bool {
 struct Ways {
     ways: Vec<Way>,
     placed: BTreeMap<u16, usize>,
+    /// A stream that is to be dialled anew, and the way that it is to take.
+    moving: Option<(u16, usize)>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -212,7 +231,21 @@ struct Way {
 
 impl Ways {
     fn new(count: usize) -> Ways {
-        Ways { ways: vec![Way { next: SHUN.0, ..Way::default() }; count], placed: BTreeMap::new() }
+        Ways {
+            ways: vec![Way { next: SHUN.0, ..Way::default() }; count],
+            placed: BTreeMap::new(),
+            moving: None,
+        }
+    }
+
+    /// A stream of the way that has the most, for the one that has the fewest, if that would not only change places.
+    fn to_move(&self, now: Duration) -> Option<(u16, usize)> {
+        let streams = |at: &usize| self.ways[*at].streams.len();
+        let open = (0..self.ways.len()).filter(|at| self.ways[*at].shunned_until <= now);
+        let fewest = open.min_by_key(streams)?;
+        let most = (0..self.ways.len()).max_by_key(streams)?;
+        let stream = *self.ways[most].streams.last()?;
+        (streams(&most) >= streams(&fewest) + 2).then_some((stream, fewest))
     }
 
     /// In which order to try them: those with the fewest streams first; those that are shunned last, the soonest over
@@ -285,8 +318,15 @@ mod tests {
         let mut now = counts(&ways);
         now.sort();
         assert_eq!((counts(&ways)[1], now), (0, vec![0, 4, 5]));
-        // When it may be tried again, it has the fewest.
-        assert_eq!(ways.order(SECOND + SHUN.0)[0], 1);
+        // When it may be tried again, it has the fewest, and streams come back until all have as many.
+        assert_eq!(ways.to_move(SECOND), None);
+        let later = SECOND + SHUN.0;
+        assert_eq!(ways.order(later)[0], 1);
+        while let Some((stream, way)) = ways.to_move(later) {
+            assert_eq!(way, 1);
+            ways.place(stream, way);
+        }
+        assert_eq!(counts(&ways), [3, 3, 3]);
     }
 
     #[test]

@@ -35,6 +35,11 @@ pub trait Connect: Send + Sync {
         self.connect(deadline)
     }
 
+    /// A stream that stands and would do better on another way: the next [`Connect::connect_stream`] of it takes that.
+    fn stream_to_move(&self) -> Option<u16> {
+        None
+    }
+
     /// The connection of this stream broke.
     fn stream_lost(&self, _stream: u16) {}
 

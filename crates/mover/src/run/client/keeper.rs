@@ -135,11 +135,15 @@ impl Keeper {
     /// Dials what is missing, side by side, for at most so long. False if some could not be had.
     fn dial_streams(&self, at_most: Duration) -> bool {
         let there = self.session.streams();
-        let (missing, hints) = {
+        let (mut missing, hints) = {
             let boxes = self.boxes();
             let is_missing = |stream: &u16| !there.contains(stream) && !boxes.refusals.rests(*stream);
             ((0..boxes.streams_wanted).filter(is_missing).collect::<Vec<u16>>(), boxes.hints)
         };
+        // One at a time, and what is missing first: what it has under way is sent again.
+        if missing.is_empty() && !there.is_empty() {
+            missing.extend(self.dialler.connect.stream_to_move());
+        }
         std::thread::scope(|scope| {
             let dials: Vec<_> = missing
                 .iter()
