@@ -412,3 +412,26 @@ fn p14_memory_is_bounded_on_both_sides_however_many_entries() {
     assert_eq!(facts(&scratch.path("from")).len(), (DIRECTORIES * (FILES + 1)) as usize);
     assert_eq!(facts(&scratch.path("from")), facts(&scratch.path("back")));
 }
+
+/// What is not sent would be packed and unpacked for nothing, and written by way of the page cache.
+#[test]
+fn within_a_machine_nothing_is_compressed_and_the_user_is_told() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), vec![7; 8 << 20]).unwrap();
+    let words = ["cp", "-z", "--json", "--dscp", "EF", "--bind", "lo"].map(Into::into);
+    let out = scratch.ok(words.into_iter().chain([scratch.path("file"), scratch.path("copy")]));
+    assert_eq!(std::fs::read(scratch.path("copy")).unwrap(), vec![7; 8 << 20]);
+    let events: Vec<serde_json::Value> =
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let notes: Vec<&str> = events
+        .iter()
+        .filter(|event| event["event"] == "note")
+        .filter_map(|event| event["text"].as_str())
+        .collect();
+    let text = "without effect within this machine, where nothing is sent: --compress, --dscp, --via, --bind";
+    assert_eq!(notes.iter().filter(|note| **note == text).count(), 1, "{notes:?}");
+    let said: serde_json::Value = serde_json::from_str(scratch.ok(["why", "--json"]).trim()).unwrap();
+    let compress = u64::from(thalweg_mover::stage::Stage::Compress as u8);
+    let rows = said["evidence"]["sender"]["stages"].as_array().unwrap();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["stage"] != compress), "{rows:?}");
+}

@@ -431,3 +431,59 @@ fn p16_a_frame_that_takes_longer_than_the_stall_timeout_arrives() {
         }
     });
 }
+
+/// What was named for data streams and leads nowhere: said with its name, and the peer, which answers, is not blamed.
+#[test]
+fn streams_that_cannot_be_dialled_say_why() {
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    std::fs::write(scratch.path("file"), support::noise(1, 1 << 20)).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("to"))]);
+    let (ticket, place) = (scratch.path("ticket").display().to_string(), daemon.place("data", "file"));
+    let file = scratch.path("file").display().to_string();
+    let copy = |option: &str, value: &str| {
+        let words = ["cp", "--patience", "4s", "--ticket", &ticket, option, value, &file, &place];
+        let out = scratch.run(words);
+        assert!(!out.status.success(), "{option} {value}");
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    for nobodys in ["192.0.2.77", "nosuchcard0"] {
+        let said = copy("--bind", nobodys);
+        assert!(said.contains(nobodys) && said.contains("this machine has no"), "{said}");
+    }
+    // Port 1 of this machine: nobody listens there.
+    let said = copy("--via", "127.0.0.1:1");
+    assert!(said.contains("streams cannot be dialled so far"), "{said}");
+    let last = said.lines().rfind(|line| line.contains("error")).unwrap_or_default();
+    assert!(last.contains("no stream could be dialled") && last.contains("127.0.0.1:1"), "{said}");
+}
+
+/// At 5 kB/s a frame of 64 KiB takes 13 s.
+#[test]
+fn a_rate_so_low_that_a_frame_takes_longer_than_a_stall_is_no_stall() {
+    std::thread::scope(|scope| {
+        for is_push in [true, false] {
+            scope.spawn(move || {
+                let scratch = Scratch::in_memory();
+                for name in ["from", "to"] {
+                    std::fs::create_dir(scratch.path(name)).unwrap();
+                }
+                std::fs::write(scratch.path("from/file"), support::noise(1, 128 << 10)).unwrap();
+                let export = scratch.path(if is_push { "to" } else { "from" });
+                let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", "5s"]);
+                let ticket = scratch.path("ticket").display().to_string();
+                let options =
+                    ["cp", "--json", "--bwlimit", "5KB/s", "--request", "64KiB", "--chunk", "64KiB"];
+                let command =
+                    with(with(scratch.thalweg(), options), ["--stall-timeout", "5s", "--ticket", &ticket]);
+                let command = match is_push {
+                    true => with(with(command, [scratch.path("from/")]), [daemon.place("data", "")]),
+                    false => with(with(command, [daemon.place("data", "")]), [scratch.path("to")]),
+                };
+                let ran = Running::start(command).end(LIMIT).expect(0);
+                assert!(!ran.stdout.contains("link-lost"), "{}", ran.stdout);
+                assert_same(&scratch.path("from"), &scratch.path("to"));
+            });
+        }
+    });
+}

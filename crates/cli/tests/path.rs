@@ -123,6 +123,27 @@ fn a_pull_over_three_wires_outlives_one_and_does_not_wait_for_a_slow_one() {
 }
 
 #[test]
+fn a_wire_that_comes_back_carries_streams_again() {
+    let Some(site) = Site::new("a wire comes back", 2) else { return };
+    site.file("large", 96);
+    for wire in 0..2 {
+        site.cable.limit_wire(wire, "20mbit", "50ms");
+    }
+    let more = ["--via", "ticket", "--streams", "4", "--chunk", "1MiB", "--no-tune"];
+    let mut job = site.push("from/", "", &more);
+    let moved = || site.cable.bytes_moved_by(1);
+    assert!(wait_until(LIMIT, || moved() > 2 << 20 || job.is_over()) && !job.is_over());
+    site.cable.cut(1);
+    std::thread::sleep(Duration::from_secs(6));
+    let at_rest = moved();
+    site.cable.mend();
+    assert!(wait_until(LIMIT, || moved() > at_rest + (4 << 20) || job.is_over()));
+    assert!(moved() > at_rest + (4 << 20), "{} bytes since it came back", moved() - at_rest);
+    job.end(LIMIT).expect(0);
+    site.assert_exact();
+}
+
+#[test]
 fn streams_begin_at_the_addresses_and_cards_that_were_named() {
     let Some(site) = Site::new("bind", 2) else { return };
     site.file("large", 8);
@@ -387,7 +408,7 @@ fn the_plan_names_the_setting_that_bounds_a_stream() {
     assert_eq!(plan["segment_bytes"]["value"], 524_288, "{plan}");
 }
 
-/// A CPU control group of its own with a twentieth of a core; it goes with the value.
+/// A CPU control group of its own with a twentieth of a core, and one below it that has no quota; they go with the value.
 struct LittleOfACore(std::path::PathBuf);
 
 impl LittleOfACore {
@@ -398,7 +419,8 @@ impl LittleOfACore {
             if is_first { first } else { second }.join(format!("thalweg-little-{}", std::process::id()));
         let (name, value) = if is_first { ("cpu.cfs_quota_us", "5000") } else { ("cpu.max", "5000 100000") };
         let made = std::fs::create_dir(&group).map(|()| LittleOfACore(group.clone()));
-        match made.and_then(|made| std::fs::write(group.join(name), value).map(|()| made)) {
+        let with_quota = made.and_then(|made| std::fs::write(group.join(name), value).map(|()| made));
+        match with_quota.and_then(|made| std::fs::create_dir(group.join("below")).map(|()| made)) {
             Ok(made) => Some(made),
             Err(error) => {
                 skipped(row, &format!("no CPU control group: {error}"));
@@ -407,9 +429,11 @@ impl LittleOfACore {
         }
     }
 
-    fn around(&self, command: &Command) -> Command {
+    /// In the group itself, or (`below`) in the one below it.
+    fn around(&self, command: &Command, below: &str) -> Command {
         let mut wrapped = Command::new("sh");
-        wrapped.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.0.join("cgroup.procs"));
+        let group = self.0.join(below);
+        wrapped.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.join("cgroup.procs"));
         wrapped.arg(command.get_program()).args(command.get_args());
         wrapped.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
         wrapped
@@ -418,7 +442,9 @@ impl LittleOfACore {
 
 impl Drop for LittleOfACore {
     fn drop(&mut self) {
-        wait_until(Duration::from_secs(5), || std::fs::remove_dir(&self.0).is_ok());
+        for group in [self.0.join("below"), self.0.clone()] {
+            wait_until(Duration::from_secs(5), || !group.exists() || std::fs::remove_dir(&group).is_ok());
+        }
     }
 }
 
@@ -427,11 +453,15 @@ fn a_cpu_quota_is_planned_for_and_told_if_it_held_the_copy() {
     let Some(group) = LittleOfACore::new("quota") else { return };
     let scratch = Scratch::in_memory();
     std::fs::write(scratch.path("large"), noise(1, 64 << 20)).unwrap();
-    let command = with(scratch.thalweg(), ["cp", "--json"]);
-    let command = with(command, [scratch.path("large"), scratch.path("copy")]);
-    let ran = Running::start(group.around(&command)).end(LIMIT).expect(0);
-    assert_eq!(ran.finished()["plan"]["streams"]["value"], 1, "one core is what a part of one is counted as");
-    assert!(told(&ran, "note").iter().any(|text| text.contains("CPU quota")), "{ran:?}");
+    for (below, copy) in [("", "copy"), ("below", "another")] {
+        let command = with(scratch.thalweg(), ["cp", "--json"]);
+        let command = with(command, [scratch.path("large"), scratch.path(copy)]);
+        let ran = Running::start(group.around(&command, below)).end(LIMIT).expect(0);
+        let streams = &ran.finished()["plan"]["streams"]["value"];
+        assert_eq!(streams, 1, "one core is what a part of one is counted as");
+        assert!(told(&ran, "note").iter().any(|text| text.contains("CPU quota")), "{below}: {ran:?}");
+        assert_eq!(ran.finished()["narrowest"]["cause"], "cpu-quota", "{below}: {ran:?}");
+    }
 }
 
 /// On a slow wire what shrinks is compressed, and what does not costs next to nothing more.

@@ -180,9 +180,15 @@ fn with_every_port_shut_data_ride_in_ssh_and_the_user_is_told() {
     let scratch = Scratch::new();
     let Some(sshd) = Sshd::start(&scratch) else { return };
     make_tree(&scratch.path("from"));
+    let more =
+        ["--via-ssh", "--class", "scavenger", "--window", "1MiB", "--via", "127.0.0.1", "--bind", "lo"];
+    let places = [text(&scratch.path("from/")), sshd.url(&scratch.path("far"))];
     let out =
-        ok(&scratch, &sshd, &["--via-ssh", &text(&scratch.path("from/")), &sshd.url(&scratch.path("far"))]);
+        ok(&scratch, &sshd, &more.into_iter().chain(places.iter().map(String::as_str)).collect::<Vec<_>>());
     assert!(out.contains("ride in ssh") && out.contains("2 MB per round trip"), "{out}");
+    let unused =
+        "where data ride in ssh: --class scavenger (but for nice and I/O priority), --window, --via, --bind";
+    assert_eq!(out.matches(unused).count(), 1, "{out}");
     assert_same(&scratch.path("from"), &scratch.path("far"));
     ok(&scratch, &sshd, &["--via-ssh", &sshd.url(&scratch.path("far/")), &text(&scratch.path("back"))]);
     assert_same(&scratch.path("from"), &scratch.path("back"));

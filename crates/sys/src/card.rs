@@ -94,6 +94,19 @@ pub fn has_offload(device: &str, offload: Offload) -> io::Result<bool> {
     Ok(ask(device, offload.command())?[1] != 0)
 }
 
+/// Whether there is a network card with this name.
+///
+/// # Errors
+/// What the kernel says, if it cannot be asked.
+pub fn is_there(name: &str) -> io::Result<bool> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    match rustix::net::netdevice::name_to_index(&socket, name) {
+        Ok(_) => Ok(true),
+        Err(rustix::io::Errno::NODEV | rustix::io::Errno::INVAL) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// `struct ifreq`, as this call reads it.
 #[repr(C)]
 struct Ask {
@@ -133,6 +146,13 @@ mod tests {
         assert!(rings("nosuchdevice0").is_err());
         assert!(rings("").is_err());
         assert!(rings("a-name-that-is-too-long-for-it").is_err());
+    }
+
+    #[test]
+    fn a_card_is_known_by_its_name() {
+        assert!(is_there("lo").unwrap());
+        assert!(!is_there("nosuchdevice0").unwrap());
+        assert!(!is_there("a-name-that-is-too-long-for-it").unwrap());
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub struct ProcessUse {
 pub struct CpuQuota {
     /// CPUs in the long run, in thousandths; the tightest of the group and those above it.
     pub quota_milli: Option<u32>,
-    /// Time in which that was used up.
-    pub throttled: Duration,
+    /// Time in which a quota was used up, summed over the group and those above it; `None` where none tells.
+    pub throttled: Option<Duration>,
     /// Times it was.
     pub throttled_count: u64,
 }
@@ -113,30 +113,35 @@ pub fn boot_number() -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Looks at the control group of this process, of version 1 or 2.
+/// Looks at the control group of this process, of version 1 or 2, and at those above it: any of them may have a quota, and
+/// each counts only what its own took.
 pub fn cpu_quota() -> CpuQuota {
-    let Some((directory, root, is_v1)) = cpu_group() else { return CpuQuota::default() };
-    let stat = fs::read_to_string(directory.join("cpu.stat")).unwrap_or_default();
-    let throttled = match is_v1 {
-        true => after(&stat, "throttled_time ").map(Duration::from_nanos),
-        false => after(&stat, "throttled_usec ").map(Duration::from_micros),
-    };
-    let quotas = directory.ancestors().take_while(|group| group.starts_with(&root)).filter_map(|group| {
-        let read = |name: &str| fs::read_to_string(group.join(name)).ok();
-        match is_v1 {
-            true => quota_of(&read("cpu.cfs_quota_us")?, &read("cpu.cfs_period_us")?),
+    cpu_group().map(|(directory, root, is_v1)| cpu_quota_of(&directory, &root, is_v1)).unwrap_or_default()
+}
+
+fn cpu_quota_of(directory: &Path, root: &Path, is_v1: bool) -> CpuQuota {
+    let groups = directory.ancestors().take_while(|group| group.starts_with(root));
+    let of_group = |group: &Path| {
+        let read = |name: &str| fs::read_to_string(group.join(name)).unwrap_or_default();
+        let stat = read("cpu.stat");
+        let throttled = match is_v1 {
+            true => after(&stat, "throttled_time ").map(Duration::from_nanos),
+            false => after(&stat, "throttled_usec ").map(Duration::from_micros),
+        };
+        let quota_milli = match is_v1 {
+            true => quota_of(&read("cpu.cfs_quota_us"), &read("cpu.cfs_period_us")),
             false => {
-                let text = read("cpu.max")?;
-                let (quota, period) = text.trim().split_once(' ')?;
-                quota_of(quota, period)
+                read("cpu.max").trim().split_once(' ').and_then(|(quota, period)| quota_of(quota, period))
             }
-        }
-    });
-    CpuQuota {
-        quota_milli: quotas.min(),
-        throttled: throttled.unwrap_or_default(),
-        throttled_count: after(&stat, "nr_throttled ").unwrap_or(0),
-    }
+        };
+        CpuQuota { quota_milli, throttled, throttled_count: after(&stat, "nr_throttled ").unwrap_or(0) }
+    };
+    // A sum, so that what one group took before hides nothing of what another takes now.
+    groups.map(of_group).fold(CpuQuota::default(), |all, one| CpuQuota {
+        quota_milli: all.quota_milli.into_iter().chain(one.quota_milli).min(),
+        throttled: all.throttled.into_iter().chain(one.throttled).reduce(|all, one| all + one),
+        throttled_count: all.throttled_count + one.throttled_count,
+    })
 }
 
 /// `max` and -1 are no limit.
@@ -160,7 +165,9 @@ fn cpu_group() -> Option<(PathBuf, PathBuf, bool)> {
         return Some((root.join(path.trim_start_matches('/')), root, true));
     }
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let root = PathBuf::from("/sys/fs/cgroup");
+    // Beside version 1, version 2 has a place of its own.
+    let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(PathBuf::from);
+    let root = root.into_iter().find(|root| root.join("cgroup.controllers").exists())?;
     Some((root.join(path.trim_start_matches('/')), root, false))
 }
 
@@ -235,6 +242,33 @@ mod tests {
         assert_eq!(quota_of("max", "100000"), None);
         assert_eq!(quota_of("-1\n", "100000\n"), None);
         assert!(cpu_quota().quota_milli.is_none_or(|milli| milli > 0));
+    }
+
+    /// The group above has the quota, and says that it was used up.
+    #[test]
+    fn a_quota_of_a_group_above_counts_with_what_it_took() {
+        let root = std::env::temp_dir().join(format!("thalweg-groups-{}", std::process::id()));
+        let own = root.join("above/own");
+        fs::create_dir_all(&own).unwrap();
+        let write = |group: &Path, name: &str, text: &str| fs::write(group.join(name), text).unwrap();
+        write(&root.join("above"), "cpu.max", "25000 100000\n");
+        write(&root.join("above"), "cpu.stat", "nr_periods 9\nnr_throttled 7\nthrottled_usec 1500000\n");
+        write(&own, "cpu.max", "max 100000\n");
+        write(&own, "cpu.stat", "nr_periods 2\nnr_throttled 1\nthrottled_usec 200000\n");
+        let seen = cpu_quota_of(&own, &root, false);
+        write(&root.join("above"), "cpu.cfs_quota_us", "25000\n");
+        write(&root.join("above"), "cpu.cfs_period_us", "100000\n");
+        write(&root.join("above"), "cpu.stat", "nr_periods 9\nnr_throttled 7\nthrottled_time 1500000000\n");
+        write(&own, "cpu.cfs_quota_us", "-1\n");
+        write(&own, "cpu.cfs_period_us", "100000\n");
+        write(&own, "cpu.stat", "nr_periods 2\nnr_throttled 1\nthrottled_time 200000000\n");
+        let seen_v1 = cpu_quota_of(&own, &root, true);
+        let nowhere = cpu_quota_of(&root.join("nowhere"), &root.join("nowhere"), false);
+        fs::remove_dir_all(&root).unwrap();
+        let throttled = Some(Duration::from_millis(1700));
+        assert_eq!(seen, CpuQuota { quota_milli: Some(250), throttled, throttled_count: 8 });
+        assert_eq!(seen_v1, seen);
+        assert_eq!(nowhere, CpuQuota::default());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Both priorities are the calling thread's and are inherited by the threads it starts: set them first of all.
 
+use crate::host;
 use std::io;
 use std::time::Duration;
 
@@ -42,13 +43,13 @@ const CLASS_SHIFT: libc::c_int = 13;
 pub struct Held {
     /// How often any core, or its package, was slowed for heat.
     pub heat: Option<u64>,
-    /// For how long threads of this process's control group waited because its CPU quota was used up.
+    /// For how long threads of this process's control group, or of one above it, waited because its CPU quota was used up.
     pub quota: Option<Duration>,
 }
 
-/// Reads the counters; those of control groups at their usual places, v2 and v1.
+/// Reads the counters.
 pub fn held() -> Held {
-    Held { heat: heat(), quota: quota() }
+    Held { heat: heat(), quota: host::cpu_quota().throttled }
 }
 
 fn heat() -> Option<u64> {
@@ -59,30 +60,6 @@ fn heat() -> Option<u64> {
     });
     let counts = counters.filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok());
     counts.fold(None, |sum, count| Some(sum.unwrap_or(0) + count))
-}
-
-fn quota() -> Option<Duration> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let read = |mount: &str, group: &str| std::fs::read_to_string(format!("{mount}/{group}/cpu.stat")).ok();
-    groups.lines().find_map(|line| {
-        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
-        let stat = match controllers {
-            "" => read("/sys/fs/cgroup", group).or_else(|| read("/sys/fs/cgroup/unified", group)),
-            names if names.split(',').any(|name| name == "cpu") => {
-                read("/sys/fs/cgroup/cpu", group).or_else(|| read("/sys/fs/cgroup/cpu,cpuacct", group))
-            }
-            _ => None,
-        };
-        throttled(&stat?)
-    })
-}
-
-/// v2 tells microseconds, v1 nanoseconds.
-fn throttled(stat: &str) -> Option<Duration> {
-    let number = |key: &str| stat.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
-    number("throttled_usec ")
-        .map(Duration::from_micros)
-        .or_else(|| number("throttled_time ").map(Duration::from_nanos))
 }
 
 #[cfg(test)]
@@ -103,13 +80,8 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_a_quota_took_is_read() {
-        let stat = "usage_usec 5\nnr_periods 2\nnr_throttled 1\nthrottled_usec 1500000\n";
-        assert_eq!(throttled(stat), Some(Duration::from_millis(1500)));
-        let first = "nr_periods 2\nnr_throttled 1\nthrottled_time 1500000000\n";
-        assert_eq!(throttled(first), Some(Duration::from_millis(1500)));
-        assert_eq!(throttled("usage_usec 5\n"), None);
-        // Whatever this machine tells, asking twice never goes back.
+    fn what_held_this_machine_only_grows() {
+        // Whatever it tells, asking twice never goes back.
         let (first, second) = (held(), held());
         assert!(second.heat >= first.heat && second.quota >= first.quota);
     }

@@ -43,7 +43,7 @@ pub struct StageAccount {
     pub bytes: u64,
     /// Pieces of work through it: segments, small files, entries or rounds.
     pub items: u64,
-    /// Threads that share it.
+    /// Threads that share it: of streams those that took work, on average while there was any.
     pub threads: u16,
     /// What waits before it now, in pieces of work.
     pub queue: u32,
@@ -101,7 +101,8 @@ pub struct DiskAccount {
     pub flush_nanos: u64,
 }
 
-/// What the sender's kernel says about a stream (`TCP_INFO`); times and counts since it was connected.
+/// What the sender's kernel says about a stream (`TCP_INFO`); times and counts since the transfer began,
+/// or since it was connected, if that was later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct StreamAccount {
     /// Its number.

@@ -229,6 +229,7 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             dscp: args.dscp.or((args.class == Class::Scavenger).then_some(LOWER_EFFORT)),
             ..LinkSettings::default()
         },
+        is_spread: !args.via.is_empty() || !args.bind.is_empty(),
         state: Some(state.to_owned()),
         ..Wishes::default()
     };

@@ -89,6 +89,12 @@ impl Cable {
         self.rule(&self.b, &rules);
     }
 
+    /// All wires deliver again what they take.
+    pub fn mend(&self) {
+        self.rule(&self.a, "flush ruleset\n");
+        self.rule(&self.b, "flush ruleset\n");
+    }
+
     /// Counts packets that arrive at the daemon's side, those with this mark apart. See [`Cable::counted`].
     pub fn count_marks(&self, name: &str) {
         let rules = format!(

@@ -183,7 +183,11 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
 
 /// The resource with the longest need, by its weight.
 fn narrowest_of(evidence: &Evidence, needs: &[need::Need]) -> Option<need::Need> {
-    let narrowest = *needs.iter().max_by(|a, b| a.weight.total_cmp(&b.weight))?;
+    // A CPU that has time left holds nothing up, where the path was busy for longer.
+    let carrying = if evidence.is_linked { path::carrying_seconds(evidence) } else { 0.0 };
+    let is_out = |need: &&need::Need| need.is_idle_cpu() && need.seconds < carrying;
+    let others = needs.iter().filter(|need| !is_out(need));
+    let narrowest = *others.max_by(|a, b| a.weight.total_cmp(&b.weight))?;
     Some(match narrowest.place {
         Place::Path => {
             let seconds = narrowest.seconds.max(path::carrying_seconds(evidence));
@@ -202,8 +206,17 @@ impl Evidence {
         self.elapsed_nanos as f64 / 1e9
     }
 
-    /// Threads that the streams of a side have.
-    fn stream_threads(&self, side: &SideAccounts, stage: Stage) -> f64 {
-        f64::from(side.stage(stage as u8).threads.max(1))
+    /// Threads that send: as many as streams took work, on average.
+    fn sending_threads(&self) -> f64 {
+        f64::from(self.sender.stage(Stage::Read as u8).threads.max(1))
+    }
+
+    /// Threads that receive: of files as many as streams took work. The others stand by, which their receiver cannot tell.
+    fn receiving_threads(&self) -> f64 {
+        let own = self.receiver.stage(Stage::Receive as u8).threads.max(1);
+        match self.sender.stage(Stage::Read as u8).threads {
+            sent @ 1.. if !self.is_flow => f64::from(own.min(sent)),
+            _ => f64::from(own),
+        }
     }
 }

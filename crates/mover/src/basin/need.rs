@@ -95,6 +95,11 @@ pub(super) struct Need {
 }
 
 impl Need {
+    /// Whether it is a CPU, or a share of one, that is not used up.
+    pub fn is_idle_cpu(&self) -> bool {
+        matches!(self.cause, Cause::Cpu | Cause::CpuQuota) && self.weight < self.seconds
+    }
+
     /// As it is told.
     pub fn narrow(&self, evidence: &Evidence) -> Narrow {
         let stage = match (self.stage, self.place, self.cause) {
@@ -104,12 +109,18 @@ impl Need {
             _ => "cpu",
         };
         let seconds = self.seconds.max(1e-9);
+        // What went before a limit was set, or after it was taken away, went by no limit.
+        let paced = evidence.sender.stage(Stage::Pace as u8).bytes;
+        let bytes = match self.cause {
+            Cause::RateLimit if paced > 0 => paced.min(evidence.bytes),
+            _ => evidence.bytes,
+        };
         Narrow {
             stage: stage.to_owned(),
             place: self.place,
             cause: self.cause,
             busy: (seconds / evidence.seconds().max(1e-9)).min(1.0),
-            bytes_per_s: evidence.bytes as f64 / seconds,
+            bytes_per_s: bytes as f64 / seconds,
             entries_per_s: evidence.entries as f64 / seconds,
         }
     }
@@ -126,8 +137,10 @@ const ROUNDS: [Stage; 4] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::
 const THROTTLED: f64 = 0.2;
 /// A CPU that is busy for this share of the time is used up: the rest are moments in which nobody was ready.
 const USED_UP: f64 = 0.85;
-/// A rate limit that was met to this share is what limits.
+/// A rate limit that was met to this share is what limits a stream.
 const AT_LIMIT: f64 = 0.93;
+/// A rate limit that threads wait for during more than this share of the time is what limits.
+const HELD: f64 = 0.5;
 
 /// Stages that one pool of threads does in turn.
 struct Pool {
@@ -242,11 +255,11 @@ fn pools(evidence: &Evidence) -> Vec<Pool> {
     let (sender, receiver) = (&evidence.sender, &evidence.receiver);
     let mut sending = parts(sender, &SENDING, Place::Source);
     let receiving = parts(receiver, &RECEIVING, Place::Destination);
-    let sending_threads = evidence.stream_threads(sender, Stage::Read);
+    let sending_threads = evidence.sending_threads();
     let mut pools = Vec::new();
     match evidence.is_linked {
         true => {
-            let threads = evidence.stream_threads(receiver, Stage::Receive);
+            let threads = evidence.receiving_threads();
             pools.push(Pool { parts: receiving, threads });
         }
         // One thread does both.
@@ -326,21 +339,7 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
     let mut needs = Vec::new();
     let seconds = evidence.seconds();
     let sender = &evidence.sender;
-    let threads = evidence.stream_threads(sender, Stage::Read);
-    let pace = sender.stage(Stage::Pace as u8);
-    if let Some(rate) = evidence.rate_bytes_per_s.filter(|&rate| rate > 0) {
-        let need = (evidence.bytes as f64 / rate as f64).min(seconds);
-        let is_met = need > seconds * AT_LIMIT;
-        let waited = pace.busy_nanos as f64 / 1e9 / threads;
-        let weight = if is_met { seconds * 3.0 } else { need.min(waited) };
-        needs.push(Need {
-            stage: Some(Stage::Pace),
-            place: Place::Source,
-            cause: Cause::RateLimit,
-            seconds: need,
-            weight,
-        });
-    }
+    needs.extend(of_rate(evidence));
     if evidence.is_flow {
         let read = sender.stage(Stage::Read as u8);
         let waited = (read.input_nanos as f64 / 1e9).min(seconds);
@@ -352,7 +351,7 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
             weight: waited,
         });
     }
-    let held_back = sender.stage(Stage::Read as u8).output_nanos as f64 / 1e9 / threads;
+    let held_back = sender.stage(Stage::Read as u8).output_nanos as f64 / 1e9 / evidence.sending_threads();
     needs.push(Need {
         stage: None,
         place: Place::Source,
@@ -361,4 +360,33 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
         weight: held_back.min(seconds),
     });
     needs
+}
+
+/// A rate that was kept, whether or not one is kept now: by what the threads that send waited for it.
+fn of_rate(evidence: &Evidence) -> Option<Need> {
+    let seconds = evidence.seconds();
+    let sender = &evidence.sender;
+    let asked = evidence.rate_bytes_per_s.filter(|&rate| rate > 0);
+    let pace = sender.stage(Stage::Pace as u8);
+    let waited = (pace.busy_nanos as f64 / 1e9 / evidence.sending_threads()).min(seconds);
+    let (seconds_needed, is_met) = match evidence.is_flow || evidence.yields {
+        // A stream waits for its producer, who yields for others: there the rate itself says whether it was met.
+        true => {
+            let needed = evidence.bytes as f64 / asked? as f64;
+            (needed, needed > seconds * AT_LIMIT)
+        }
+        // The rate of now is that of before only where it was waited for, and it is one of bytes as they are sent.
+        false => {
+            let is_packed = sender.stage(Stage::Compress as u8).busy_nanos > 0;
+            let by_rate = match asked.filter(|_| !is_packed) {
+                Some(rate) => pace.bytes.min(evidence.bytes) as f64 / rate as f64,
+                None => 0.0,
+            };
+            (by_rate.max(waited), waited > seconds * HELD)
+        }
+    };
+    let seconds_needed = seconds_needed.min(seconds);
+    let weight = if is_met { seconds * 3.0 } else { seconds_needed.min(waited) };
+    let (stage, place, cause) = (Some(Stage::Pace), Place::Source, Cause::RateLimit);
+    Some(Need { stage, place, cause, seconds: seconds_needed, weight })
 }

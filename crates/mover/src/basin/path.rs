@@ -36,16 +36,30 @@ pub(super) fn need(evidence: &Evidence) -> Option<Need> {
     let sending = sender.stage(Stage::Send as u8);
     // Who gives way waits for the path at its own pace.
     let paced = if evidence.yields { sender.stage(Stage::Pace as u8).busy_nanos } else { 0 };
-    let sent = wait(sending.output_nanos + paced, evidence.stream_threads(sender, Stage::Read));
+    let sent = wait(sending.output_nanos + paced, evidence.sending_threads());
     let receiving = receiver.stage(Stage::Receive as u8);
-    let received = wait(receiving.input_nanos, evidence.stream_threads(receiver, Stage::Receive));
+    let received = wait(receiving.input_nanos, evidence.receiving_threads());
     let seconds = match receiving.threads {
         // Its accounts have not come.
         0 => sent,
         _ => sent.min(received),
-    }
-    .min(evidence.seconds());
+    };
+    let seconds = (seconds * sharing(evidence)).min(evidence.seconds());
     Some(Need { stage: None, place: Place::Path, cause: cause(evidence), seconds, weight: seconds })
+}
+
+/// How many times as much the streams carried as this transfer's content: others share them, and the wait for the path is
+/// booked on the one whose frame came, or went. At least 1.
+fn sharing(evidence: &Evidence) -> f64 {
+    /// Names, digests and headers are no content.
+    const ENTRY_BYTES: f64 = 1024.0;
+    let carried = carried_bytes(evidence) - evidence.entries as f64 * ENTRY_BYTES;
+    (carried / (evidence.bytes as f64).max(1.0)).max(1.0)
+}
+
+/// Bytes that the streams carried since the transfer began, those of other transfers included.
+fn carried_bytes(evidence: &Evidence) -> f64 {
+    evidence.sender.streams.iter().map(|stream| stream.acked_bytes as f64).sum()
 }
 
 fn cause(evidence: &Evidence) -> Cause {
@@ -99,13 +113,15 @@ fn is_window_full(streams: &[StreamAccount]) -> bool {
     })
 }
 
-/// The time in which the path carried what it carried, where it is the narrowest: by the rate at which the kernel got bytes
+/// The time in which the path carried what it carried, for all transfers that share it, where it is the narrowest: by the rate at which the kernel got bytes
 /// across while a stream had any. What its threads waited says too little of a slow path: a wait is booked when it is over,
 /// and what goes into a buffer is no wait.
 pub(super) fn carrying_seconds(evidence: &Evidence) -> f64 {
     let rate_of = |stream: &StreamAccount| stream.acked_bytes as f64 * 1e9 / stream.busy_nanos.max(1) as f64;
     let rate: f64 = evidence.sender.streams.iter().map(rate_of).sum();
-    if rate > 0.0 { (evidence.bytes as f64 / rate).min(evidence.seconds()) } else { 0.0 }
+    // Streams that broke took their bytes along.
+    let bytes = carried_bytes(evidence).max(evidence.bytes as f64);
+    if rate > 0.0 { (bytes / rate).min(evidence.seconds()) } else { 0.0 }
 }
 
 /// The time that any path takes, however wide: a stream begins with ten segments and doubles what is under way in each

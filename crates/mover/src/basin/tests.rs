@@ -56,6 +56,12 @@ fn works(side: &mut SideAccounts, stage: Stage, busy_ms: u64, cpu_ms: u64) {
     row.items = 1000;
 }
 
+/// Time that all threads together waited for a rate, in milliseconds, and bytes that went by one.
+fn paced(evidence: &mut Evidence, waited_ms: u64, bytes: u64) {
+    works(&mut evidence.sender, Stage::Pace, waited_ms, 0);
+    row(&mut evidence.sender, Stage::Pace).bytes = bytes;
+}
+
 /// Both sides wait for the path all the time.
 fn waits_for_the_path(evidence: &mut Evidence) {
     row(&mut evidence.sender, Stage::Send).output_nanos = 19_000_000_000;
@@ -93,6 +99,20 @@ fn a_slow_disk_at_the_source() {
     assert!(verdict.sentence.contains("read at the source"), "{}", verdict.sentence);
 }
 
+/// The sender tells how many streams took work on average; the receiver has had four, of which two stood by.
+#[test]
+fn streams_that_stand_by_do_not_make_others_look_idle() {
+    let mut evidence = evidence();
+    row(&mut evidence.receiver, Stage::Receive).threads = 4;
+    works(&mut evidence.receiver, Stage::Write, 19_800, 1_000);
+    works(&mut evidence.receiver, Stage::Finish, 6_000, 1_000);
+    works(&mut evidence.sender, Stage::Digest, 5_000, 5_000);
+    let said = expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 6.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::Names));
+    let drawn = width::widths(&evidence).into_iter().find(|width| width.stage == "write").expect("a stage");
+    assert_eq!(drawn.threads, 2);
+}
+
 #[test]
 fn a_source_that_computes() {
     let mut evidence = evidence();
@@ -114,6 +134,7 @@ fn a_control_group_without_cpu_goes_before_what_it_makes_slow() {
     evidence.sender.process.quota_milli = Some(250);
     evidence.sender.process.throttled_nanos = 7_000_000_000;
     evidence.rate_bytes_per_s = Some(300_000_000);
+    paced(&mut evidence, 100, 1_000_000_000);
     let verdict = expect(&evidence, Cause::CpuQuota, Place::Source, 3.0);
     assert!(verdict.sentence.contains("0.25 of a CPU"), "{}", verdict.sentence);
     assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::RateLimit));
@@ -139,15 +160,50 @@ fn the_machine_of_both_without_cpu() {
 fn a_rate_that_was_asked_for() {
     let mut evidence = evidence();
     evidence.rate_bytes_per_s = Some(101_000_000);
-    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    paced(&mut evidence, 19_000, 1_000_000_000);
     works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
     let verdict = expect(&evidence, Cause::RateLimit, Place::Source, 4.0);
     assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::DestinationDisk));
+    assert!(verdict.sentence.contains("808 Mbit/s, as asked"), "{}", verdict.sentence);
     // One that is not met limits nothing.
     evidence.rate_bytes_per_s = Some(400_000_000);
-    works(&mut evidence.sender, Stage::Pace, 0, 0);
+    paced(&mut evidence, 10, 1_000_000_000);
     works(&mut evidence.receiver, Stage::Write, 19_800, 1_000);
     expect(&evidence, Cause::DestinationDisk, Place::Destination, 4.0);
+}
+
+/// What was sent has a quarter of its bytes: 100 MB/s of content are 25 MB/s of a path that is asked for no more than 100.
+#[test]
+fn a_rate_that_packed_bytes_stay_below_limits_nothing() {
+    let mut evidence = evidence();
+    evidence.rate_bytes_per_s = Some(100_000_000);
+    paced(&mut evidence, 100, 1_000_000_000);
+    works(&mut evidence.sender, Stage::Compress, 18_000, 18_000);
+    works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
+    let said = expect(&evidence, Cause::SourceCpu, Place::Source, 4.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::DestinationDisk));
+}
+
+/// An hour at 4 Gbit/s, and 100 Mbit/s in its last five seconds.
+#[test]
+fn a_rate_that_is_set_at_the_end_explains_nothing_before() {
+    let mut evidence = Evidence { elapsed_nanos: 3_605_000_000_000, bytes: 1_800_000_000_000, ..evidence() };
+    evidence.rate_bytes_per_s = Some(12_500_000);
+    paced(&mut evidence, 9_500, 62_500_000);
+    works(&mut evidence.receiver, Stage::Write, 7_000_000, 100_000);
+    works(&mut evidence.sender, Stage::Digest, 3_605_000, 3_605_000);
+    let said = expect(&evidence, Cause::DestinationDisk, Place::Destination, 2.0);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::SourceCpu));
+}
+
+/// Ten minutes at 100 Mbit/s, then half a minute without a limit at 4 Gbit/s.
+#[test]
+fn a_rate_that_was_taken_away_is_still_what_most_of_the_time_went_to() {
+    let mut evidence = Evidence { elapsed_nanos: 630_000_000_000, bytes: 22_500_000_000, ..evidence() };
+    paced(&mut evidence, 1_190_000, 7_500_000_000);
+    works(&mut evidence.receiver, Stage::Write, 50_000, 5_000);
+    let said = expect(&evidence, Cause::RateLimit, Place::Source, 630.0 / 35.0);
+    assert!(said.sentence.contains("the rate limit: 101 Mbit/s, as asked"), "{}", said.sentence);
 }
 
 #[test]
@@ -212,7 +268,7 @@ fn a_full_link_a_lossy_one_and_small_windows() {
 #[test]
 fn packets_that_we_space_ourselves_say_nothing_of_how_wide_the_path_is() {
     let mut evidence = Evidence { bytes: 120_000_000, rate_bytes_per_s: Some(12_000_000), ..evidence() };
-    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    paced(&mut evidence, 19_000, 120_000_000);
     works(&mut evidence.receiver, Stage::Sync, 3_333, 10);
     for stream in &mut evidence.sender.streams {
         (stream.acked_bytes, stream.rtt_nanos, stream.rtt_min_nanos) = (60_000_000, 50_000, 10_000);
@@ -238,6 +294,27 @@ fn who_gives_way_waits_for_the_path_at_its_own_pace() {
     let said = verdict(&evidence);
     assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
     assert!(said.sentence.contains("others leave"), "{}", said.sentence);
+}
+
+/// One of four copies that share a session: of the waits for the path a quarter is its own. The streams were busy all the
+/// time, the CPUs for a third of it.
+#[test]
+fn a_path_that_copies_share_is_named_by_each_of_them() {
+    let mut evidence = Evidence { bytes: 250_000_000, ..evidence() };
+    row(&mut evidence.sender, Stage::Send).output_nanos = 4_900_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 4_900_000_000;
+    evidence.sender.process.user_nanos = 12_000_000_000;
+    let said = verdict(&evidence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+    assert!(said.narrowest.busy > 0.95, "{}", said.narrowest.busy);
+    assert!((said.factor - 10.0 / 3.0).abs() < 0.1, "{}", said.factor);
+    // Nor where next to none of the waits is booked yet.
+    row(&mut evidence.sender, Stage::Send).output_nanos = 500_000_000;
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 500_000_000;
+    assert_eq!(verdict(&evidence).narrowest.place, Place::Path);
+    // CPUs that are used up are another matter.
+    evidence.sender.process.user_nanos = 38_000_000_000;
+    assert_eq!(verdict(&evidence).narrowest.cause, Cause::Cpu);
 }
 
 /// 40 Mbit/s behind a long queue: the first megabytes went into buffers, and the last wait of each thread is not over.

@@ -65,14 +65,13 @@ fn width(evidence: &Evidence, side: &SideAccounts, stage: Stage, place: Place) -
     if row.busy_nanos == 0 {
         return None;
     }
-    let of_streams = match stage {
-        Stage::Scan | Stage::Decide => None,
-        stage if stage >= Stage::Sync => None,
-        stage if stage <= Stage::Send => Some(Stage::Read),
+    let threads = match stage {
+        Stage::Scan | Stage::Decide => 1.0,
+        stage if stage >= Stage::Sync => 1.0,
+        stage if stage <= Stage::Send => evidence.sending_threads(),
         // Without a link the sender's threads do it.
-        _ => Some(Stage::Receive),
+        _ => evidence.receiving_threads(),
     };
-    let threads = of_streams.map_or(1.0, |pool| evidence.stream_threads(side, pool));
     let share = |nanos: u64| nanos as f64 / 1e9 / threads / evidence.seconds().max(1e-9);
     Some(Width {
         stage: stage.name(),

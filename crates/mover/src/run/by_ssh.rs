@@ -180,6 +180,10 @@ impl Connect for SshConnect {
         }
     }
 
+    fn is_carried(&self) -> bool {
+        matches!(self.lock().way, Some(Way::Bridge(_)))
+    }
+
     fn name(&self) -> String {
         self.wishes.ssh.name()
     }

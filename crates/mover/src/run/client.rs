@@ -113,6 +113,7 @@ struct Boxes {
     next_question: u32,
     streams_wanted: u16,
     refusals: Refusals,
+    dials: Dials,
     /// What their sockets are told, besides what is of the link.
     hints: StreamHints,
     knocked: bool,
@@ -148,6 +149,32 @@ impl Refusals {
         let (since, why) = self.since.as_ref()?;
         let is_none_left = wanted > 0 && (0..wanted).all(|stream| self.streams.contains_key(&stream));
         (is_none_left && since.elapsed() > REFUSED_PATIENCE).then(|| why.clone())
+    }
+}
+
+/// How dialling streams went, until the first stands.
+#[derive(Default)]
+struct Dials {
+    /// One stood: from then on it is the path that is judged.
+    succeeded: bool,
+    /// Why the last one failed.
+    failure: Option<Failure>,
+}
+
+impl Dials {
+    /// True for the first failure, if no stream stood before.
+    fn note(&mut self, failure: Option<Failure>) -> bool {
+        self.succeeded |= failure.is_none();
+        let is_first = self.failure.is_none() && failure.is_some() && !self.succeeded;
+        self.failure = failure.or(self.failure.take());
+        is_first
+    }
+
+    /// Why nothing moves, if no stream ever stood.
+    fn failed(&self, after: Duration) -> Option<Failure> {
+        let failure = self.failure.as_ref().filter(|_| !self.succeeded)?;
+        let cause = format!("no stream could be dialled in {} s: {}", after.as_secs(), failure.cause);
+        Some(Failure::new(FailureKind::Connection, &failure.operation, cause))
     }
 }
 

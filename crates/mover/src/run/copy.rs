@@ -106,6 +106,8 @@ pub struct Wishes {
     pub disk: Disk,
     /// The link.
     pub link: LinkSettings,
+    /// Addresses or cards were named over which data streams are spread: how the far mover is reached has them.
+    pub is_spread: bool,
     /// Where what destinations hold is remembered.
     pub state: Option<PathBuf>,
     /// Takes the lines of the receipt. Called at the beginning of each attempt: its sink starts over.
@@ -218,6 +220,7 @@ pub fn copy(
         started: Instant::now(),
         is_dialling: AtomicBool::new(false),
         had_link: AtomicBool::new(false),
+        unused_told: AtomicBool::new(false),
         progress: Mutex::new((0, Instant::now())),
         passage: Mutex::new(None),
         evidence_at: Mutex::new(Instant::now()),
@@ -238,6 +241,7 @@ struct Job<'a> {
     started: Instant,
     is_dialling: AtomicBool,
     had_link: AtomicBool,
+    unused_told: AtomicBool,
     /// The most that was verified and settled in any attempt, and when that was reached.
     progress: Mutex<(u64, Instant)>,
     /// The first and the last time at which more content stood verified, and how much.

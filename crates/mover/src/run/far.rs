@@ -47,6 +47,16 @@ impl Far {
         self.connect.name()
     }
 
+    /// Whether connections ride in something that is no socket of ours: what is asked of sockets does nothing.
+    pub fn is_carried(&self) -> bool {
+        self.connect.is_carried()
+    }
+
+    /// Whether it is dialled at addresses, from those that are to be used.
+    pub fn is_dialled(&self) -> bool {
+        !self.connect.addresses().is_empty()
+    }
+
     /// A session of its own, for questions.
     ///
     /// # Errors

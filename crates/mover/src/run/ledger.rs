@@ -93,6 +93,7 @@ impl Ledger {
     fn process(&self) -> ProcessAccount {
         let (now, then) = (host::process_use().unwrap_or_default(), &self.process);
         let quota = host::cpu_quota();
+        let throttled = |quota: &CpuQuota| quota.throttled.unwrap_or_default();
         let [io, cpu] = pressures();
         let pressed = |now: Option<Duration>, then: Option<Duration>| Some(nanos(now?.saturating_sub(then?)));
         ProcessAccount {
@@ -107,7 +108,7 @@ impl Ledger {
             written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
             cores_milli: u32::try_from(thalweg_sys::usage::cores()).unwrap_or(1).saturating_mul(1000),
             quota_milli: quota.quota_milli,
-            throttled_nanos: nanos(quota.throttled.saturating_sub(self.quota.throttled)),
+            throttled_nanos: nanos(throttled(&quota).saturating_sub(throttled(&self.quota))),
             throttled_count: quota.throttled_count.saturating_sub(self.quota.throttled_count),
             io_pressure_nanos: pressed(io, self.pressure[0]),
             cpu_pressure_nanos: pressed(cpu, self.pressure[1]),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thalweg_wire::Digest;
-use thalweg_wire::account::SideAccounts;
+use thalweg_wire::account::{SideAccounts, StreamAccount};
 use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
 use thalweg_wire::receipt::Signed;
 
@@ -88,6 +88,8 @@ pub struct Common<M, B = ()> {
     pub(super) terms: Terms,
     pub(super) accounts: Accounts,
     ledger: Ledger,
+    /// What earlier transfers had of the streams that stood at the beginning.
+    streams_before: Vec<StreamAccount>,
     state: Mutex<State<M, B>>,
     changed: Condvar,
 }
@@ -110,11 +112,13 @@ impl<M, B> Common<M, B> {
         (machine, beside): (M, B),
         (number, outbox): (TransferNumber, Option<Box<dyn Outbox>>),
     ) -> Self {
-        let outbox = outbox.map(Arc::from);
+        let outbox: Option<Arc<dyn Outbox>> = outbox.map(Arc::from);
+        let streams_before = outbox.as_ref().map(|outbox| outbox.streams()).unwrap_or_default();
         Common {
             terms,
             accounts: Accounts::default(),
             ledger: Ledger::begin(device),
+            streams_before,
             state: Mutex::new(State { machine, end: End::new(), number, outbox, beside }),
             changed: Condvar::new(),
         }
@@ -185,7 +189,9 @@ impl<M, B> Common<M, B> {
     /// Our accounts as they are now.
     pub(super) fn own_accounts(&self) -> SideAccounts {
         let outbox = self.lock().outbox.clone();
-        self.ledger.side(&self.accounts, outbox.map(|outbox| outbox.streams()).unwrap_or_default())
+        let mut streams = outbox.map(|outbox| outbox.streams()).unwrap_or_default();
+        streams.iter_mut().for_each(|stream| since(stream, &self.streams_before));
+        self.ledger.side(&self.accounts, streams)
     }
 }
 
@@ -205,6 +211,23 @@ impl<M, B> State<M, B> {
     }
 }
 
+/// Takes from a stream's totals what it had done before; one that came in the place of another begins anew.
+fn since(stream: &mut StreamAccount, before: &[StreamAccount]) {
+    let is_same = |then: &&StreamAccount| {
+        then.stream == stream.stream
+            && then.acked_bytes <= stream.acked_bytes
+            && then.busy_nanos <= stream.busy_nanos
+            && then.sent_bytes <= stream.sent_bytes
+    };
+    let Some(then) = before.iter().find(is_same) else { return };
+    stream.acked_bytes -= then.acked_bytes;
+    stream.busy_nanos -= then.busy_nanos;
+    stream.sent_bytes -= then.sent_bytes;
+    stream.rwnd_limited_nanos = stream.rwnd_limited_nanos.saturating_sub(then.rwnd_limited_nanos);
+    stream.sndbuf_limited_nanos = stream.sndbuf_limited_nanos.saturating_sub(then.sndbuf_limited_nanos);
+    stream.retransmitted_bytes = stream.retransmitted_bytes.saturating_sub(then.retransmitted_bytes);
+}
+
 /// Waits for threads that were told to stop, but not for who waits.
 pub(super) fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
     let threads = std::mem::take(&mut *threads.lock().unwrap_or_else(|p| p.into_inner()));
@@ -212,5 +235,31 @@ pub(super) fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
         if thread.thread().id() != std::thread::current().id() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stream_carried_for_an_earlier_transfer_is_not_this_ones() {
+        let of = |stream, acked_bytes, busy_nanos| StreamAccount {
+            stream,
+            acked_bytes,
+            sent_bytes: acked_bytes + 10,
+            busy_nanos,
+            rwnd_limited_nanos: busy_nanos / 2,
+            ..StreamAccount::default()
+        };
+        let before = [of(0, 1000, 100), of(1, 1000, 100)];
+        let left = |mut stream: StreamAccount| {
+            since(&mut stream, &before);
+            (stream.acked_bytes, stream.sent_bytes, stream.busy_nanos, stream.rwnd_limited_nanos)
+        };
+        assert_eq!(left(of(0, 1500, 300)), (500, 500, 200, 100));
+        // In the place of one that broke, and one that is new.
+        assert_eq!(left(of(1, 400, 40)), (400, 410, 40, 20));
+        assert_eq!(left(of(2, 400, 40)), (400, 410, 40, 20));
     }
 }

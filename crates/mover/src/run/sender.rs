@@ -17,7 +17,7 @@ use crate::stage::{Booking, Stage};
 use crate::transfer::sender::{Action, Limits, Next, Progress, Sender, Work};
 use crate::tune::ledbat::{Ledbat, Sample};
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_wire::message::{ScanTotals, Steer, Terms, TransferMessage, TransferNumber};
@@ -33,6 +33,8 @@ pub struct SendRun {
     number: TransferNumber,
     source: Arc<dyn Source>,
     pace: Pace,
+    /// Streams that hand a frame over at this moment.
+    putting: AtomicU32,
     /// For orders that have turns.
     gate: Option<Gate>,
     /// The source does not say where files lie: told once.
@@ -110,6 +112,7 @@ impl SendRun {
             layout_is_missed: AtomicBool::new(false),
             direct_is_missed: AtomicBool::new(false),
             pace,
+            putting: AtomicU32::new(0),
             ledbat: Mutex::new(ledbat),
             events,
             clock: Clock::start(),
@@ -121,12 +124,23 @@ impl SendRun {
         self.pace.ask(steer.rate_bytes_per_s);
         let mut state = self.lock();
         state.machine.steer(steer);
+        self.count_streams(&state);
         state.work();
+    }
+
+    /// Called with the lock held: streams that stand by have no part in what the others do.
+    fn count_streams(&self, state: &State<Sender, ()>) {
+        self.common.accounts.work_with(Stage::Read, state.machine.streams_at_work());
     }
 
     /// The rate that it is held to now, in bytes a second.
     pub fn rate(&self) -> Option<u64> {
         self.pace.rate()
+    }
+
+    /// Whether a rate that was asked for is all that it waits for: nothing that is to go is held up by anybody else.
+    pub fn is_paced(&self) -> bool {
+        self.pace.is_waited_for() && self.putting.load(Ordering::Relaxed) == 0
     }
 
     /// Yields to others by what its streams show.
@@ -207,8 +221,8 @@ impl SendRun {
     pub fn link_up(&self) {
         let mut state = self.lock();
         // A link that takes the place of another may come before anybody saw the other's streams end.
-        (0..state.machine.streams()).for_each(|_| self.common.accounts.leave(Stage::Read));
         state.machine.link_up();
+        self.count_streams(&state);
         self.pump(&mut state);
     }
 
@@ -216,17 +230,15 @@ impl SendRun {
     pub fn stream_up(&self, stream: u16) {
         let mut state = self.lock();
         // Told twice by a stream that comes while the transfer is added.
-        if state.machine.stream_up(stream) {
-            self.common.accounts.enter(Stage::Read);
-        }
+        state.machine.stream_up(stream);
+        self.count_streams(&state);
     }
 
     /// A stream is gone.
     pub fn stream_lost(&self, stream: u16) {
         let mut state = self.lock();
-        if state.machine.stream_lost(stream) {
-            self.common.accounts.leave(Stage::Read);
-        }
+        state.machine.stream_lost(stream);
+        self.count_streams(&state);
         self.pump(&mut state);
     }
 
@@ -350,6 +362,19 @@ mod tests {
         }
     }
 
+    /// A stream that was lost.
+    struct Cut;
+
+    impl Outlet for Cut {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            panic!("nothing is sent on it");
+        }
+
+        fn is_over(&self) -> bool {
+            true
+        }
+    }
+
     /// A sender of two small files that wait to be wanted.
     fn run(terms: &Terms) -> Arc<SendRun> {
         run_of(2, terms, Limits::for_terms(terms))
@@ -381,6 +406,19 @@ mod tests {
         assert_eq!(frames_paced(&run, &mut lane, 1), 1);
     }
 
+    #[test]
+    fn a_stream_that_is_lost_while_it_waits_for_its_turn_sends_nothing() {
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let run = run(&terms);
+        let mut lane = SendLane::new(0, &terms).unwrap();
+        run.steer(&Steer { rate_bytes_per_s: Some(1), ..Steer::default() });
+        assert_eq!(frames_paced(&run, &mut lane, 0), 1);
+        run.hear(TransferMessage::Want(vec![(EntryId(1), Want::Whole)])).unwrap();
+        let lost = run.work(&mut lane, &mut Cut).map(drop).map_err(|error| error.kind());
+        assert_eq!(lost, Err(io::ErrorKind::BrokenPipe));
+        assert_eq!(run.own_accounts().stage(Stage::Pace as u8).items, 1);
+    }
+
     /// One file in each block of the receipt takes its time, the others do not.
     #[test]
     fn the_scan_waits_while_too_much_is_settled_behind_what_is_not() {
@@ -407,7 +445,7 @@ mod tests {
     #[test]
     fn a_stream_of_a_link_that_was_replaced_counts_once() {
         let run = run(&Terms::of(4 << 20, 1 << 20));
-        let threads = || run.own_accounts().stage(Stage::Read as u8).threads;
+        let threads = || run.common.accounts.threads(Stage::Read);
         run.link_up();
         run.stream_up(0);
         run.stream_up(0);
@@ -417,6 +455,11 @@ mod tests {
         run.stream_lost(0);
         (0..2).for_each(|stream| run.stream_up(stream));
         assert_eq!(threads(), 2);
+        // One that is not to take work stands by.
+        run.steer(&Steer { streams: Some(1), ..Steer::default() });
+        assert_eq!(threads(), 1);
+        run.stream_up(2);
+        assert_eq!(threads(), 1);
     }
 
     #[test]

@@ -2,12 +2,14 @@
 //!
 //! Each pair of a local and a far address is a *way*. A new stream takes the way that has the fewest; one that carried a
 //! stream which broke, or that could not be dialled, is shunned for a while, longer each time, and its streams come up on
-//! the others. A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
+//! the others. When it may be tried again and has two fewer than another, streams come back to it, one after the other.
+//! A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::run::client::{Connect, connect_any};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -44,18 +46,19 @@ impl Spread {
     /// by any way if that fails.
     ///
     /// # Errors
-    /// `Usage` for too many of them.
+    /// `Usage` for too many of them, and for what this machine does not have.
     pub fn new(inner: Arc<dyn Connect>, far: Vec<String>, local: Vec<Local>) -> Result<Spread> {
         let count = far.len().max(1) * local.len().max(1);
         if count > WAYS_MAX {
             let cause = format!("{count} ways are more than {WAYS_MAX}");
             return Err(Failure::new(FailureKind::Usage, "spread streams", cause));
         }
+        local.iter().try_for_each(check_local)?;
         Ok(Spread { inner, far, local, ways: Mutex::new(Ways::new(count)), began: Instant::now() })
     }
 
     /// The way with this number: whom to dial, and from where.
-    fn way(&self, number: usize) -> Result<(Vec<String>, Option<&Local>)> {
+    fn way(&self, number: usize) -> (Vec<String>, Option<&Local>) {
         let known = self.inner.addresses();
         let locals = self.local.len().max(1);
         let far = match self.far.get(number / locals) {
@@ -63,18 +66,15 @@ impl Spread {
             Some(far) if has_port(far) => vec![far.clone()],
             Some(far) => {
                 let port = known.iter().find_map(|address| address.rsplit_once(':')).map(|(_, port)| port);
-                let port = port.ok_or_else(|| {
-                    let cause = "the far side has no port that can be dialled; its data ride in ssh";
-                    Failure::new(FailureKind::Connection, "connect", cause)
-                })?;
-                vec![if far.contains(':') { format!("[{far}]:{port}") } else { format!("{far}:{port}") }]
+                // Without a port that can be dialled they go as the control connection does, which is told.
+                port.map(|port| with_port(far, port)).into_iter().collect()
             }
         };
-        Ok((far, self.local.get(number % locals)))
+        (far, self.local.get(number % locals))
     }
 
     fn dial(&self, number: usize, deadline: Duration) -> Result<OwnedFd> {
-        let (far, local) = self.way(number)?;
+        let (far, local) = self.way(number);
         if far.is_empty() {
             return self.inner.connect(deadline);
         }
@@ -126,6 +126,16 @@ impl Connect for Spread {
     }
 
     fn connect_stream(&self, stream: u16, deadline: Duration) -> Result<OwnedFd> {
+        let moves = self.lock().moving.take().filter(|(moving, _)| *moving == stream);
+        if let Some((_, way)) = moves {
+            // It stands where it is until it stands there.
+            return self
+                .dial(way, deadline.min(DIAL_LIMIT))
+                .inspect(|_| self.lock().place(stream, way))
+                .inspect_err(|_| {
+                    self.lock().shun(way, self.began.elapsed());
+                });
+        }
         // Placed in the same breath: streams that are dialled side by side shall not all choose the same.
         let order = {
             let mut ways = self.lock();
@@ -139,6 +149,12 @@ impl Connect for Spread {
         self.dial_in_order(&order, Some(stream), deadline)
     }
 
+    fn stream_to_move(&self) -> Option<u16> {
+        let mut ways = self.lock();
+        ways.moving = ways.to_move(self.began.elapsed());
+        ways.moving.map(|(stream, _)| stream)
+    }
+
     fn stream_lost(&self, stream: u16) {
         let mut ways = self.lock();
         if let Some(way) = ways.take_away(stream) {
@@ -150,6 +166,10 @@ impl Connect for Spread {
         self.inner.addresses()
     }
 
+    fn is_carried(&self) -> bool {
+        self.inner.is_carried()
+    }
+
     fn name(&self) -> String {
         self.inner.name()
     }
@@ -157,6 +177,32 @@ impl Connect for Spread {
     fn close(&self) {
         self.inner.close();
     }
+}
+
+/// Streams would be dialled from it in vain, for as long as there is patience.
+fn check_local(local: &Local) -> Result<()> {
+    let missing = |what: &str| {
+        Failure::new(FailureKind::Usage, "spread streams", format!("this machine has no {what} (--bind)"))
+    };
+    match local {
+        Local::Interface(name) => match thalweg_sys::card::is_there(name) {
+            Ok(false) => Err(missing(&format!("network card `{name}`"))),
+            // Where it cannot be asked dialling tells.
+            Ok(true) | Err(_) => Ok(()),
+        },
+        Local::Address(address) => match UdpSocket::bind((*address, 0)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                Err(missing(&format!("address {address}")))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        },
+    }
+}
+
+/// An IPv6 address may be written with brackets or without.
+fn with_port(host: &str, port: &str) -> String {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if bare.contains(':') { format!("[{bare}]:{port}") } else { format!("{bare}:{port}") }
 }
 
 fn has_port(address: &str) -> bool {
@@ -171,6 +217,8 @@ fn has_port(address: &str) -> bool {
 struct Ways {
     ways: Vec<Way>,
     placed: BTreeMap<u16, usize>,
+    /// A stream that is to be dialled anew, and the way that it is to take.
+    moving: Option<(u16, usize)>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -183,7 +231,21 @@ struct Way {
 
 impl Ways {
     fn new(count: usize) -> Ways {
-        Ways { ways: vec![Way { next: SHUN.0, ..Way::default() }; count], placed: BTreeMap::new() }
+        Ways {
+            ways: vec![Way { next: SHUN.0, ..Way::default() }; count],
+            placed: BTreeMap::new(),
+            moving: None,
+        }
+    }
+
+    /// A stream of the way that has the most, for the one that has the fewest, if that would not only change places.
+    fn to_move(&self, now: Duration) -> Option<(u16, usize)> {
+        let streams = |at: &usize| self.ways[*at].streams.len();
+        let open = (0..self.ways.len()).filter(|at| self.ways[*at].shunned_until <= now);
+        let fewest = open.min_by_key(streams)?;
+        let most = (0..self.ways.len()).max_by_key(streams)?;
+        let stream = *self.ways[most].streams.last()?;
+        (streams(&most) >= streams(&fewest) + 2).then_some((stream, fewest))
     }
 
     /// In which order to try them: those with the fewest streams first; those that are shunned last, the soonest over
@@ -256,8 +318,15 @@ mod tests {
         let mut now = counts(&ways);
         now.sort();
         assert_eq!((counts(&ways)[1], now), (0, vec![0, 4, 5]));
-        // When it may be tried again, it has the fewest.
-        assert_eq!(ways.order(SECOND + SHUN.0)[0], 1);
+        // When it may be tried again, it has the fewest, and streams come back until all have as many.
+        assert_eq!(ways.to_move(SECOND), None);
+        let later = SECOND + SHUN.0;
+        assert_eq!(ways.order(later)[0], 1);
+        while let Some((stream, way)) = ways.to_move(later) {
+            assert_eq!(way, 1);
+            ways.place(stream, way);
+        }
+        assert_eq!(counts(&ways), [3, 3, 3]);
     }
 
     #[test]
@@ -280,5 +349,23 @@ mod tests {
     fn an_address_may_have_a_port_or_take_that_of_the_place() {
         assert!(has_port("10.0.0.1:7") && has_port("[2001:db8::1]:7") && has_port("host:7"));
         assert!(!has_port("10.0.0.1") && !has_port("2001:db8::1") && !has_port("host"));
+        assert!(!has_port("[2001:db8::1]"));
+        assert_eq!(
+            (with_port("host", "7"), with_port("10.0.0.1", "7")),
+            ("host:7".into(), "10.0.0.1:7".into())
+        );
+        for address in ["::1", "[::1]"] {
+            assert_eq!(with_port(address, "7"), "[::1]:7");
+        }
+    }
+
+    #[test]
+    fn what_this_machine_does_not_have_is_refused_by_its_name() {
+        let refused = |local| check_local(&local).unwrap_err().to_string();
+        let far = "192.0.2.77".parse().unwrap();
+        assert!(refused(Local::Address(far)).contains("192.0.2.77"));
+        assert!(refused(Local::Interface("nosuchcard0".into())).contains("`nosuchcard0`"));
+        check_local(&Local::Address("127.0.0.1".parse().unwrap())).unwrap();
+        check_local(&Local::Interface("lo".into())).unwrap();
     }
 }

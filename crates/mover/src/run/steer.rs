@@ -122,6 +122,9 @@ impl Steering {
             let text =
                 wanted.map_or("no limit".to_owned(), |rate| crate::plan::show_rate(rate.saturating_mul(8)));
             (self.events)(Event::Knob(format!("rate: {text} from now on")));
+            if let Some(tuner) = &mut self.tuner {
+                tuner.measure_anew();
+            }
         }
         let mut turns = if is_turned { self.fit_to_rate(wanted) } else { Vec::new() };
         // A rate that is kept by us says nothing about the path.
@@ -255,6 +258,38 @@ mod tests {
     fn files_at_once_are_not_tried_on_small_files_which_travel_in_packs() {
         assert!(turns_of_concurrency(100_000, 4096).is_empty());
         assert_eq!(turns_of_concurrency(10_000, 4 << 20).first(), Some(&Some(512)));
+    }
+
+    /// A trial of more files at once is under way when a rate is kept for a minute, and nothing after: 1 GB/s, 1 MB/s, 2 GB/s.
+    #[test]
+    fn a_trial_is_not_judged_by_the_time_in_which_a_rate_was_kept() {
+        let rtt = Duration::from_micros(100);
+        let asked = Asked { streams: Some(2), ..Asked::default() };
+        let plan = plan(&asked, &Path { rtt: Some(rtt), ..Path::default() });
+        let rate = Rate::default();
+        let mut steering = Steering::new(&plan, &asked, rtt, &rate, true, Arc::new(|_| {}));
+        let found = Sample { entries_found: 10_000, bytes_found: 10_000 * (4 << 20), ..Sample::default() };
+        let (mut tick, mut bytes) = (0, 0);
+        let mut first_turn = |bytes_per_s: u64, seconds: u32| {
+            let mut first = None;
+            for _ in 0..seconds * 10 {
+                (tick, bytes) = (tick + 1, bytes + bytes_per_s / 10);
+                let now = Duration::from_millis(100) * tick;
+                let turned = steering.look_at(now, &rate, &Sample { bytes, ..found });
+                first = first.or(turned.and_then(|steer| steer.concurrency));
+                if first.is_some() && rate.bytes_per_s().is_none() {
+                    break;
+                }
+            }
+            first
+        };
+        assert_eq!(first_turn(1_000_000_000, 20), Some(512));
+        rate.set(Some(1_000_000));
+        first_turn(1_000_000, 60);
+        rate.set(None);
+        // That the rate is gone is a turn of its own.
+        assert_eq!(first_turn(2_000_000_000, 1), Some(512));
+        assert_eq!(first_turn(2_000_000_000, 20), Some(1024));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use super::Stage;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_sys::usage::thread_cpu;
 use thalweg_wire::account::StageAccount;
@@ -41,10 +42,44 @@ struct Row {
     cpu_nanos: AtomicU64,
     bytes: AtomicU64,
     items: AtomicU64,
-    threads: AtomicU32,
-    threads_max: AtomicU32,
+    threads: Mutex<Threads>,
     queue: AtomicU32,
     queue_max: AtomicU32,
+}
+
+/// Threads of a stage, over time.
+#[derive(Debug, Default)]
+struct Threads {
+    now: u32,
+    since: Option<Instant>,
+    /// Time of all threads until then, and time with any, in seconds.
+    all_s: f64,
+    any_s: f64,
+}
+
+impl Threads {
+    /// So many from `at` on.
+    fn set(&mut self, count: u32, at: Instant) {
+        (self.all_s, self.any_s) = self.until(at);
+        (self.now, self.since) = (count, Some(at));
+    }
+
+    fn until(&self, at: Instant) -> (f64, f64) {
+        let passed = self
+            .since
+            .filter(|_| self.now > 0)
+            .map_or(Duration::ZERO, |since| at.saturating_duration_since(since));
+        let seconds = passed.as_secs_f64();
+        (self.all_s + seconds * f64::from(self.now), self.any_s + seconds)
+    }
+
+    /// How many there were on average while there was any, to the nearest whole one.
+    fn mean(&self, at: Instant) -> u32 {
+        match self.until(at) {
+            (all, any) if any > 0.0 => ((all / any).round() as u32).max(1),
+            _ => self.now,
+        }
+    }
 }
 
 impl Accounts {
@@ -71,14 +106,29 @@ impl Accounts {
 
     /// One more thread works in this stage.
     pub fn enter(&self, stage: Stage) {
-        let row = &self.rows[stage as usize];
-        let now = row.threads.fetch_add(1, Ordering::Relaxed) + 1;
-        row.threads_max.fetch_max(now, Ordering::Relaxed);
+        self.set_threads(stage, |now| now + 1);
     }
 
     /// A thread works in this stage no more.
     pub fn leave(&self, stage: Stage) {
-        self.rows[stage as usize].threads.fetch_sub(1, Ordering::Relaxed);
+        self.set_threads(stage, |now| now.saturating_sub(1));
+    }
+
+    /// So many threads work in this stage from now on.
+    pub fn work_with(&self, stage: Stage, count: usize) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.set_threads(stage, |_| count);
+    }
+
+    /// Threads that work in this stage now.
+    pub fn threads(&self, stage: Stage) -> u32 {
+        self.rows[stage as usize].threads().now
+    }
+
+    fn set_threads(&self, stage: Stage, count: impl FnOnce(u32) -> u32) {
+        let mut threads = self.rows[stage as usize].threads();
+        let count = count(threads.now);
+        threads.set(count, Instant::now());
     }
 
     /// A piece of work begins to wait for a stage.
@@ -95,6 +145,7 @@ impl Accounts {
 
     /// The rows that saw anything.
     pub fn rows(&self) -> Vec<StageAccount> {
+        let now = Instant::now();
         let of = |value: &AtomicU64| value.load(Ordering::Relaxed);
         Stage::ALL
             .iter()
@@ -107,7 +158,7 @@ impl Accounts {
                 cpu_nanos: of(&row.cpu_nanos),
                 bytes: of(&row.bytes),
                 items: of(&row.items),
-                threads: u16::try_from(row.threads_max.load(Ordering::Relaxed)).unwrap_or(u16::MAX),
+                threads: u16::try_from(row.threads().mean(now)).unwrap_or(u16::MAX),
                 queue: row.queue.load(Ordering::Relaxed),
                 queue_max: row.queue_max.load(Ordering::Relaxed),
             })
@@ -115,6 +166,12 @@ impl Accounts {
                 row.busy_nanos > 0 || row.input_nanos > 0 || row.output_nanos > 0 || row.threads > 0
             })
             .collect()
+    }
+}
+
+impl Row {
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -199,5 +256,28 @@ impl<'a> Stopwatch<'a> {
         let booked = std::mem::take(&mut self.cpu_booked);
         let wall = self.wall();
         (wall, cpu.saturating_sub(booked))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_told_as_many_as_there_were_on_average_while_there_was_any() {
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let mut threads = Threads::default();
+        assert_eq!(threads.mean(at(5)), 0);
+        threads.set(2, at(5));
+        assert_eq!(threads.mean(at(5)), 2);
+        // A trial of some seconds, and an outage.
+        threads.set(4, at(25));
+        assert_eq!(threads.mean(at(25)), 2);
+        threads.set(2, at(29));
+        threads.set(0, at(49));
+        assert_eq!(threads.mean(at(149)), 2);
+        threads.set(8, at(149));
+        assert_eq!(threads.mean(at(1149)), 8);
     }
 }

@@ -12,10 +12,14 @@ pub struct Pace(Mutex<State>);
 struct State {
     asked: Option<u64>,
     left: Option<u64>,
-    /// When the next byte may go.
+    /// When the next byte may go, behind everything that waits.
     next: Option<Instant>,
+    /// The same if nothing waited: what went has had its time by then.
+    free: Option<Instant>,
     /// Changes so far: whoever waits by an older rate reckons anew.
     changes: u64,
+    /// Who waits now.
+    waiting: usize,
 }
 
 /// Streams together have their packets spaced for so many times the rate: what is handed to the kernel at once shall not
@@ -54,29 +58,60 @@ impl Pace {
         self.lock().rate()
     }
 
-    /// Waits until `bytes` may go. `go_on` is asked between pauses; false ends the wait.
-    pub fn wait(&self, bytes: u64, go_on: impl Fn() -> bool) {
+    /// Whether anybody waits at this moment.
+    pub fn is_waited_for(&self) -> bool {
+        self.lock().waiting > 0
+    }
+
+    /// Waits until `bytes` may go, and says whether they may. `go_on` is asked between pauses; false ends the wait, and the time
+    /// that was kept for these bytes is that of others.
+    pub fn wait(&self, bytes: u64, go_on: impl FnMut() -> bool) -> bool {
+        self.lock().waiting += 1;
+        let goes = self.wait_in_line(bytes, go_on);
+        self.lock().waiting -= 1;
+        goes
+    }
+
+    fn wait_in_line(&self, bytes: u64, mut go_on: impl FnMut() -> bool) -> bool {
         'reckon: loop {
-            let (start, changes) = {
+            let (start, end, changes) = {
                 let mut state = self.lock();
-                let Some(rate) = state.rate() else { return };
+                let Some(rate) = state.rate() else { return true };
                 let now = Instant::now();
                 let start = state.next.unwrap_or(now).max(now);
                 let takes = Duration::try_from_secs_f64(bytes as f64 / rate as f64).unwrap_or(Duration::MAX);
                 // A rate so low that its end is beyond all clocks holds until it is changed.
                 state.next = start.checked_add(takes.min(FOREVER));
-                (start, state.changes)
+                (start, state.next, state.changes)
             };
             loop {
                 let left = start.saturating_duration_since(Instant::now());
-                if left.is_zero() || !go_on() {
-                    return;
+                if left.is_zero() {
+                    let mut state = self.lock();
+                    if state.changes != changes {
+                        continue 'reckon;
+                    }
+                    state.free = state.free.max(end);
+                    return true;
                 }
                 std::thread::sleep(left.min(PAUSE_MAX));
+                if !go_on() {
+                    self.give_back(changes);
+                    return false;
+                }
                 if self.lock().changes != changes {
                     continue 'reckon;
                 }
             }
+        }
+    }
+
+    /// What was reckoned at this count of changes does not go: who waits behind it moves up.
+    fn give_back(&self, changes: u64) {
+        let mut state = self.lock();
+        if state.changes == changes {
+            state.next = state.free;
+            state.changes += 1;
         }
     }
 
@@ -86,7 +121,7 @@ impl Pace {
         change(&mut state);
         if state.rate() != before {
             // What was reckoned by the old rate is owed to nobody.
-            state.next = None;
+            (state.next, state.free) = (None, None);
             state.changes += 1;
         }
     }
@@ -102,6 +137,7 @@ const FOREVER: Duration = Duration::from_secs(365 * 86400);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn streams_share_one_rate() {
@@ -109,12 +145,56 @@ mod tests {
         let started = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..5).for_each(|_| pace.wait(10_000, || true)));
+                scope.spawn(|| assert!((0..5).all(|_| pace.wait(10_000, || true))));
             }
         });
         // 200,000 bytes at 1 MB/s, the first 10,000 at once.
         assert!(started.elapsed() >= Duration::from_millis(190));
-        Pace::new(None).wait(u64::MAX, || true);
+        assert!(Pace::new(None).wait(u64::MAX, || true));
+    }
+
+    /// Each frame takes a quarter of an hour; 19 streams wait with one, and are lost.
+    #[test]
+    fn the_time_of_who_gives_up_is_that_of_others() {
+        let pace = Pace::new(Some(1));
+        let is_lost = AtomicBool::new(false);
+        assert!(pace.wait(1000, || true), "the first goes at once");
+        let first = pace.lock().next.unwrap();
+        std::thread::scope(|scope| {
+            let wait = || pace.wait(1000, || !is_lost.load(Ordering::Acquire));
+            let waits: Vec<_> = (0..19).map(|_| scope.spawn(wait)).collect();
+            let all = first + Duration::from_secs(19_000);
+            while pace.lock().next.is_none_or(|next| next < all) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            is_lost.store(true, Ordering::Release);
+            assert!(waits.into_iter().all(|wait| !wait.join().unwrap()));
+        });
+        assert_eq!(pace.lock().next, Some(first), "who comes next waits for what went, and for nothing else");
+    }
+
+    #[test]
+    fn who_waits_moves_up_when_one_before_it_gives_up() {
+        let pace = Pace::new(Some(1));
+        let (is_lost, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        assert!(pace.wait(1000, || true));
+        let first = pace.lock().next.unwrap();
+        // Seconds that are kept behind the first.
+        let until = |seconds| {
+            while pace.lock().next != Some(first + Duration::from_secs(seconds)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| pace.wait(700, || !is_lost.load(Ordering::Acquire)));
+            until(700);
+            scope.spawn(|| pace.wait(50, || !is_over.load(Ordering::Acquire)));
+            until(750);
+            is_lost.store(true, Ordering::Release);
+            until(50);
+            is_over.store(true, Ordering::Release);
+        });
+        assert_eq!(pace.lock().next, Some(first));
     }
 
     #[test]
@@ -125,10 +205,10 @@ mod tests {
         pace.ask(Some(7));
         assert_eq!(pace.rate(), Some(5));
         pace.ask(Some(1));
-        pace.wait(1 << 40, || true);
+        assert!(pace.wait(1 << 40, || true));
         std::thread::scope(|scope| {
             // At a byte a second this would take for ever.
-            scope.spawn(|| pace.wait(1 << 40, || true));
+            scope.spawn(|| assert!(pace.wait(1 << 40, || true)));
             std::thread::sleep(Duration::from_millis(50));
             pace.ask(None);
             pace.leave(None);

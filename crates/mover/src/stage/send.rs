@@ -19,6 +19,11 @@ pub trait Outlet {
         false
     }
 
+    /// Whether nothing that is put goes anywhere any more: whoever waits before [`Outlet::put`] need not wait on.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Bytes that were put and that the path has no room for yet; 0 where that is not known.
     fn unsent_bytes(&self) -> u64 {
         0

@@ -219,9 +219,15 @@ impl Tuner {
         self.phase = Phase::Measuring;
         self.kept = None;
         self.refused.clear();
+        self.measure_anew();
+        turns
+    }
+
+    /// What was measured of the present setting says nothing any more, because something else bounded the rate, or will: it is
+    /// measured anew.
+    pub fn measure_anew(&mut self) {
         self.rates.clear();
         (self.settled_at, self.since) = (None, None);
-        turns
     }
 
     /// Takes a sample, at any time. Returns what to turn, which the caller does at once.

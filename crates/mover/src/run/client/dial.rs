@@ -35,12 +35,22 @@ pub trait Connect: Send + Sync {
         self.connect(deadline)
     }
 
+    /// A stream that stands and would do better on another way: the next [`Connect::connect_stream`] of it takes that.
+    fn stream_to_move(&self) -> Option<u16> {
+        None
+    }
+
     /// The connection of this stream broke.
     fn stream_lost(&self, _stream: u16) {}
 
     /// Where the peer is dialled, each `host:port`; none if it is reached in another way.
     fn addresses(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Whether connections ride in something that is no socket of ours, as far as is known by now.
+    fn is_carried(&self) -> bool {
+        false
     }
 
     /// For messages.

@@ -3,6 +3,7 @@
 use super::dial::Dialler;
 use super::pulse::{Limits, Pulse, SILENCE, Seen, Verdict};
 use super::{Boxes, Mail};
+use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::Connection;
 use crate::run::session::{Session, Transfer};
@@ -52,13 +53,13 @@ impl Keeper {
             let stands = match verdict {
                 Verdict::GiveUp => {
                     let cause = format!("no progress for {} s", limits.patience.as_secs());
-                    self.session.close(Some(lost("transfer", &cause)));
+                    self.session.close(Some(self.why_idle(cause, limits.patience)));
                     return;
                 }
                 Verdict::Drop => {
                     let seconds = limits.stall_timeout.as_secs();
                     let cause = format!("the peer acknowledged nothing for {seconds} s");
-                    self.session.drop_link(lost("transfer", &cause));
+                    self.session.drop_link(self.why_idle(cause, limits.stall_timeout));
                     continue;
                 }
                 // A dial and a pause that reach beyond the patience would only delay the end.
@@ -123,20 +124,22 @@ impl Keeper {
     /// Dials what is missing, side by side, for at most so long. False if some could not be had.
     fn dial_streams(&self, at_most: Duration) -> bool {
         let there = self.session.streams();
-        let (missing, hints) = {
+        let (mut missing, hints) = {
             let boxes = self.boxes();
             let is_missing = |stream: &u16| !there.contains(stream) && !boxes.refusals.rests(*stream);
             ((0..boxes.streams_wanted).filter(is_missing).collect::<Vec<u16>>(), boxes.hints)
         };
+        // One at a time, and what is missing first: what it has under way is sent again.
+        if missing.is_empty() && !there.is_empty() {
+            missing.extend(self.dialler.connect.stream_to_move());
+        }
         std::thread::scope(|scope| {
             let dials: Vec<_> = missing
                 .iter()
                 .map(|&stream| {
                     let dial = move || {
                         let dialled = self.dialler.stream(&self.session, stream, self.rtt, hints, at_most);
-                        if let Err(failure) = &dialled {
-                            tracing::info!(stream, %failure, "stream not dialled");
-                        }
+                        self.note_dialled(stream, dialled.as_ref().err());
                         dialled.is_ok()
                     };
                     // Where there is no thread to be had it is one that could not be dialled, for now.
@@ -145,6 +148,24 @@ impl Keeper {
                 .collect();
             dials.into_iter().all(|dial| dial.is_ok_and(|dial| dial.join().unwrap_or(false)))
         })
+    }
+
+    /// The first that fails before any stands is told: with a wrong address or card none ever will.
+    fn note_dialled(&self, stream: u16, failure: Option<&Failure>) {
+        let is_first = self.boxes().dials.note(failure.cloned());
+        if let Some(failure) = failure {
+            tracing::info!(stream, %failure, "stream not dialled");
+            if is_first {
+                let text = format!("streams cannot be dialled so far: {failure}");
+                (self.dialler.events)(Event::Note(text));
+            }
+        }
+    }
+
+    /// Why nothing moved for so long: `cause`, which is the peer's, unless no stream ever stood.
+    fn why_idle(&self, cause: String, after: Duration) -> Failure {
+        let failed = self.boxes().dials.failed(after);
+        failed.unwrap_or_else(|| lost("transfer", &cause))
     }
 
     /// Why no stream is to be had, if that is so for too long.
@@ -199,7 +220,8 @@ const READ_STALL: Duration = Duration::from_secs(10);
 
 fn awaits_peer(session: &Session) -> bool {
     session.transfers().iter().any(|transfer| match transfer {
-        Transfer::Send(run) => run.awaits_peer(),
+        // The rate that was asked for is ours.
+        Transfer::Send(run) => run.awaits_peer() && !run.is_paced(),
         Transfer::Receive(run) => run.awaits_peer(),
         // A program may take its time, and so may who makes what it gets.
         Transfer::SendFlows(run) => {

@@ -1,9 +1,10 @@
 //! What a copy goes by: its plan, the terms that both sides agree on, and how its knobs turn while it runs.
 
-use super::Job;
+use super::{From, Job, To};
 use crate::event::Event;
 use crate::plan::{self, Asked, Path, Plan, Tuned};
 use crate::run::client::Client;
+use crate::run::far::Far;
 use crate::run::steer::Steering;
 use crate::tune::Sample;
 use std::sync::atomic::Ordering;
@@ -11,6 +12,11 @@ use std::time::Duration;
 use thalweg_wire::message::{Direct, Direction, Disk, DiskSide, Steer, Terms};
 
 impl Job<'_> {
+    /// Both places are of this machine.
+    pub(super) fn is_local(&self) -> bool {
+        self.far().is_none()
+    }
+
     /// It only measures, after others in the same session.
     pub(super) fn is_trial(&self) -> bool {
         self.wishes.trial_bytes_max.is_some()
@@ -38,13 +44,48 @@ impl Job<'_> {
         let no_io_uring = thalweg_sys::queue::io_uring_is_there().err().map(|error| error.to_string());
         let (yields, disk) = (self.wishes.yields, self.wishes.disk);
         let mut asked = Asked { rate_bits_per_s, yields, disk, no_io_uring, ..self.wishes.asked.clone() };
-        if self.wishes.compress {
+        if self.wishes.compress && !self.is_local() {
             // What is packed lies beside what it is made of.
             asked.memory_bytes = asked.memory_bytes.map(|bytes| bytes / 2);
         }
         let plan = plan::plan(&asked, &path);
         (self.watch.events)(Event::Planned(Box::new(plan.clone())));
         plan
+    }
+
+    /// Says what was asked for and does nothing on this way, once.
+    pub(super) fn tell_unused(&self) {
+        let (far, wishes) = (self.far(), self.wishes);
+        // Of what rides in ssh, or goes nowhere, no socket is ours.
+        let has_sockets = far.is_some_and(|far| !far.is_carried());
+        let is_dialled = far.is_some_and(Far::is_dialled);
+        let is_marked = wishes.link.dscp.is_some() && !wishes.yields;
+        let options = [
+            ("--compress", wishes.compress && far.is_none()),
+            ("--class scavenger (but for nice and I/O priority)", wishes.yields && !has_sockets),
+            ("--dscp", is_marked && !has_sockets),
+            ("--window", wishes.asked.window_bytes.is_some() && !has_sockets),
+            ("--cca", wishes.link.congestion.is_some() && !has_sockets),
+            ("--via, --bind", wishes.is_spread && !is_dialled),
+        ];
+        let unused: Vec<&str> =
+            options.into_iter().filter_map(|(option, is_unused)| is_unused.then_some(option)).collect();
+        if unused.is_empty() || self.unused_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let place = match far {
+            None => "within this machine, where nothing is sent",
+            Some(far) if far.is_carried() => "where data ride in ssh",
+            Some(_) => "where the far side dials",
+        };
+        (self.watch.events)(Event::Note(format!("without effect {place}: {}", unused.join(", "))));
+    }
+
+    fn far(&self) -> Option<&Far> {
+        match (self.from, self.to) {
+            (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(&**far),
+            _ => None,
+        }
     }
 
     pub(super) fn steering(&self, plan: &Plan, rtt: Option<Duration>) -> Steering {

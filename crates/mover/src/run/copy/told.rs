@@ -1,6 +1,6 @@
 //! What a copy tells of itself: counters and evidence while it runs, its report at the end.
 
-use super::{EVIDENCE_EVERY, From, Job, Report, To};
+use super::{EVIDENCE_EVERY, Job, Report};
 use crate::basin::terms::Passage;
 use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
@@ -91,9 +91,8 @@ impl Job<'_> {
     }
 
     fn evidence(&self, plan: &Plan, (sender, receiver): (SideAccounts, SideAccounts)) -> Evidence {
-        let is_local = !matches!(self.from, From::Far(..)) && !matches!(self.to, To::Far(..));
         let settings = Settings {
-            is_linked: !is_local,
+            is_linked: !self.is_local(),
             is_flow: false,
             yields: self.wishes.yields,
             streams: plan.streams.value,

@@ -24,8 +24,9 @@ impl Job<'_> {
     pub(super) fn local(&self) -> Result<Report> {
         let here = own_system();
         let plan = self.planned(Path { sender: here, receiver: here, ..Path::default() });
-        // There is no path on which others could be given way to.
-        let terms = Terms { yields: false, ..self.terms(&plan) };
+        // There is no path on which others could be given way to, and nothing on it would be shorter.
+        let terms = Terms { yields: false, compress: false, ..self.terms(&plan) };
+        self.tell_unused();
         let mut steering = self.steering(&plan, None);
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
@@ -73,6 +74,7 @@ impl Job<'_> {
     ) -> Result<Report> {
         let plan = self.plan(client, Direction::Push);
         let terms = self.terms(&plan);
+        self.tell_unused();
         dial_early(client, &plan);
         client.open(Open {
             source: form,
@@ -112,6 +114,7 @@ impl Job<'_> {
     pub(super) fn pull(&self, client: &Client, number: TransferNumber, places: &[Place]) -> Result<Report> {
         let plan = self.plan(client, Direction::Pull);
         let terms = self.terms(&plan);
+        self.tell_unused();
         dial_early(client, &plan);
         let opened = client.open(Open {
             filter: self.wishes.filter.clone(),

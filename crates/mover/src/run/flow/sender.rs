@@ -267,7 +267,11 @@ impl FlowSend {
         let bytes = piece.bytes.len() as u64;
         let mut watch = Stopwatch::start(&self.common.accounts);
         if self.pace.rate().is_some() {
-            self.pace.wait(bytes, || self.ended().is_none());
+            let goes = self.pace.wait(bytes, || self.ended().is_none() && !outlet.is_over());
+            if !goes && outlet.is_over() {
+                // The piece went back when the stream was lost.
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
             watch.lap_out(Stage::Pace, bytes);
         }
         if let Some(slot) = slot {

@@ -230,10 +230,20 @@ impl SendRun {
         let began = lane.packer.is_some().then(Instant::now);
         // By the rate of the moment: it may be set while the copy runs, and what yields has none by its terms.
         if payload > 0 && self.pace.rate().is_some() {
-            self.pace.wait(payload as u64, || self.ended().is_none());
+            let goes = self.pace.wait(payload as u64, || {
+                // As it goes: at a low rate a single wait takes long.
+                watch.lap_many(Stage::Pace, 0, 0);
+                self.ended().is_none() && !outlet.is_over()
+            });
+            if !goes && outlet.is_over() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
             watch.lap(Stage::Pace, content_bytes);
         }
-        outlet.put(&mut lane.buffer, payload, inner)?;
+        self.putting.fetch_add(1, Ordering::Relaxed);
+        let put = outlet.put(&mut lane.buffer, payload, inner);
+        self.putting.fetch_sub(1, Ordering::Relaxed);
+        put?;
         match outlet.books_itself() {
             true => watch.skip(),
             false => watch.lap_out(Stage::Send, content_bytes),

@@ -38,7 +38,14 @@ impl Session {
                     }
                     continue;
                 }
-                Transfer::Send(_) | Transfer::SendFlows(_) => continue,
+                Transfer::Send(run) => {
+                    // At a low rate a frame may take longer than a stall is borne.
+                    if run.is_paced() && sum.waiting_for.is_none() {
+                        sum.waiting_for = Some(WaitingFor::Read);
+                    }
+                    continue;
+                }
+                Transfer::SendFlows(_) => continue,
             };
             {
                 // By the segment, not by the chunk: on a slow path one chunk may take longer than a stall is borne.

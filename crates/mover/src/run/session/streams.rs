@@ -7,6 +7,7 @@ use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{Did, SendLane};
 use crate::stage::intake::Intake;
+use crate::stage::send::Outlet;
 use crate::stage::{Accounts, Booking, Stage};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,7 +21,8 @@ use thalweg_wire::frame::Inner;
 use thalweg_wire::message::TransferNumber;
 
 impl Session {
-    pub(super) fn send_loop(&self, stream: u16, serial: u64, mut writer: FrameWriter) -> Result<()> {
+    pub(super) fn send_loop(&self, stream: u16, serial: u64, writer: FrameWriter) -> Result<()> {
+        let mut out = Out { writer, session: self, stream: (stream, serial) };
         let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
         let mut shared_buffer = None;
         let broken = |error: io::Error| failure::of_io("send", &error);
@@ -44,7 +46,7 @@ impl Session {
                     place.insert(SendLane::new(stream, run.terms()).map_err(no_memory)?);
                 }
                 let Some(lane) = lanes.get_mut(&run.number()) else { continue };
-                note(run.work(lane, &mut writer).map_err(broken)?);
+                note(run.work(lane, &mut out).map_err(broken)?);
             }
             let flows = self.flow_senders();
             let frames: Vec<_> = self.frames().into_iter().filter(|run| run.sends()).collect();
@@ -56,14 +58,14 @@ impl Session {
             }
             for run in flows {
                 let Some(buffer) = &mut shared_buffer else { continue };
-                note(run.work(stream, buffer, &mut writer).map_err(broken)?);
+                note(run.work(stream, buffer, &mut out).map_err(broken)?);
             }
             for run in frames {
                 let Some(buffer) = &mut shared_buffer else { continue };
-                note(run.work(stream, buffer, &mut writer).map_err(broken)?);
+                note(run.work(stream, buffer, &mut out).map_err(broken)?);
             }
             if !worked && !self.bell.wait(seen, pause) {
-                writer.finish().map_err(broken)?;
+                out.writer.finish().map_err(broken)?;
                 return Ok(());
             }
         }
@@ -106,6 +108,28 @@ impl Session {
                 intake.take(&inner, &mut buffer, payload)?;
             }
         }
+    }
+}
+
+/// The sending half of a stream, as long as it is one of its session.
+struct Out<'a> {
+    writer: FrameWriter,
+    session: &'a Session,
+    stream: (u16, u64),
+}
+
+impl Outlet for Out<'_> {
+    fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()> {
+        self.writer.put(buffer, payload, inner)
+    }
+
+    fn is_over(&self) -> bool {
+        let (stream, serial) = self.stream;
+        self.session.is_closed() || self.session.is_gone(stream, serial)
+    }
+
+    fn unsent_bytes(&self) -> u64 {
+        Outlet::unsent_bytes(&self.writer)
     }
 }
 

@@ -36,14 +36,13 @@ impl Sender {
         true
     }
 
-    /// Streams that are ready for work, or at it.
-    pub fn streams(&self) -> usize {
-        self.streams.len()
+    /// Streams that take work: the others stand by.
+    pub fn streams_at_work(&self) -> usize {
+        self.streams.len().min(self.limits.streams)
     }
 
-    /// Those that take work: the others stand by.
     fn working_streams(&self) -> usize {
-        self.streams.len().min(self.limits.streams).max(1)
+        self.streams_at_work().max(1)
     }
 
     /// Turns the knobs from now on; what is under way stays.
