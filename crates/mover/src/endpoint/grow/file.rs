@@ -27,8 +27,10 @@ pub(super) struct Growing {
     pub(super) cuts: u32,
     /// Its name leads to another file by now, or nowhere.
     pub(super) is_replaced: bool,
-    /// Said to be complete.
+    /// Nothing more of it goes: it was said to be complete, or cannot go on.
     pub(super) is_ended: bool,
+    /// With so many bytes it was said to be complete. It may have grown since.
+    pub(super) ended_at: Option<u64>,
     tail: Vec<u8>,
     tail_end: u64,
     /// Up to where everything was read when it was looked at last, and when it had been changed last by then.
@@ -92,6 +94,7 @@ impl Growing {
             cuts,
             is_replaced: false,
             is_ended: false,
+            ended_at: None,
             tail: Vec::new(),
             tail_end: 0,
             rested: None,
@@ -159,7 +162,10 @@ impl Growing {
             Ok(found.is_some_and(|hasher| hasher.finalize().as_bytes() == &digest.0))
         };
         match read.filter(|_| self.is_suspect).map_or(Ok(true), is_same) {
-            Ok(true) => taker.end(self.flow),
+            Ok(true) => {
+                self.ended_at = read.map(|(bytes, _)| bytes);
+                taker.end(self.flow);
+            }
             Ok(false) if taker.is_over() => {}
             Ok(false) => {
                 let cause =
@@ -168,6 +174,12 @@ impl Growing {
             }
             Err(failure) => taker.give_up(self.flow, failure),
         }
+    }
+
+    /// Whether it has another length, of `limit` bytes at most, than it was said to be complete with.
+    pub(super) fn has_changed_since_end(&self, limit: u64) -> bool {
+        let now = self.file.stat().map(|stat| stat.size.min(limit));
+        self.ended_at.zip(now.ok()).is_some_and(|(then, now)| then != now)
     }
 
     /// What hashed the first bytes; `None` if there are not so many, or it is over.

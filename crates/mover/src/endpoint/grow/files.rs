@@ -328,8 +328,9 @@ impl FilesFeed {
         if self.files.contains_key(&identity) || self.is_last {
             return Ok(None);
         }
+        let size = stat.size.min(limit_of(&self.spec.until, None));
         let is_given_up = self.failures.get(&identity).is_some_and(|failures| *failures >= FAILURES_MAX);
-        if is_given_up || self.done.get(&identity).is_some_and(|bytes| *bytes == stat.size) {
+        if is_given_up || self.done.get(&identity).is_some_and(|bytes| *bytes == size) {
             return Ok(None);
         }
         if self.files.len() >= self.at_once {
@@ -391,21 +392,7 @@ impl FilesFeed {
     fn hear(&mut self, at_most: Duration, taker: &dyn Taker, buffer: &mut [u8]) -> Result<()> {
         for wanted in taker.wanted(at_most) {
             match wanted {
-                Wanted::LetGo { flow, is_done } => {
-                    if let Some(identity) = self.by_flow.remove(&flow)
-                        && self.files.get(&identity).is_some_and(|file| file.flow == flow)
-                        && let Some(file) = self.files.remove(&identity)
-                    {
-                        self.busy.remove(&identity);
-                        self.grown.remove(&identity);
-                        if self.done.len() < DONE_MAX {
-                            self.done.insert(identity, file.file.stat().map_or(0, |stat| stat.size));
-                            if !is_done {
-                                *self.failures.entry(identity).or_default() += 1;
-                            }
-                        }
-                    }
-                }
+                Wanted::LetGo { flow, is_done } => self.let_go(flow, is_done, taker)?,
                 Wanted::Rewind { at, is_ours } => {
                     let identity = self.by_flow.get(&at.flow).copied().unwrap_or(Identity::NONE);
                     let Some(file) = self.files.get_mut(&identity).filter(|file| file.flow == at.flow) else {
@@ -415,7 +402,7 @@ impl FilesFeed {
                         taker.rewound(at.flow, Err(failure));
                         continue;
                     };
-                    file.is_ended = false;
+                    (file.is_ended, file.ended_at) = (false, None);
                     let result = file.rewind(&at, is_ours, buffer, taker);
                     let was_cut = matches!(&result, Err(failure) if failure.kind == FailureKind::Changed);
                     taker.rewound(at.flow, result);
@@ -425,6 +412,33 @@ impl FilesFeed {
                     self.busy.insert(identity);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A flow is over. Its file may have grown between the word that it is complete and this one: then it goes on at once,
+    /// before anything is concluded.
+    fn let_go(&mut self, flow: EntryId, is_done: bool, taker: &dyn Taker) -> Result<()> {
+        let Some(identity) = self.by_flow.remove(&flow) else { return Ok(()) };
+        if self.files.get(&identity).is_none_or(|file| file.flow != flow) {
+            return Ok(());
+        }
+        let Some(file) = self.files.remove(&identity) else { return Ok(()) };
+        self.busy.remove(&identity);
+        self.grown.remove(&identity);
+        let size = file.file.stat().map_or(0, |stat| stat.size).min(limit_of(&self.spec.until, None));
+        // What failed is begun again when it has another length than now, what is complete when it has another than then.
+        let bytes = file.ended_at.filter(|_| is_done).unwrap_or(size);
+        if self.done.len() < DONE_MAX {
+            self.done.insert(identity, bytes);
+            if !is_done {
+                *self.failures.entry(identity).or_default() += 1;
+            }
+        }
+        if is_done && size != bytes && !self.is_last {
+            let Growing { path, file, cuts, is_replaced, .. } = file;
+            self.begin(path, file, identity, cuts, taker)?;
+            self.files.entry(identity).and_modify(|file| file.is_replaced = is_replaced);
         }
         Ok(())
     }
@@ -519,6 +533,11 @@ impl FilesFeed {
         let single =
             self.spec.name.is_some() && all_ended && !(self.files.is_empty() && self.done.is_empty());
         let is_ending = is_ending && all_ended && self.busy.is_empty();
+        // What came behind the end of one is another's beginning, as soon as that is let go.
+        let limit = limit_of(until, None);
+        if (idle || is_ending) && self.files.values().any(|file| file.has_changed_since_end(limit)) {
+            return;
+        }
         if idle {
             for file in self.files.values_mut().filter(|file| !file.is_ended) {
                 if taker.position(file.flow).is_none() {
@@ -591,3 +610,7 @@ impl Feed for FilesFeed {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "files/tests.rs"]
+mod tests;
