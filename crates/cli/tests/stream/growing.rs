@@ -1,8 +1,9 @@
 //! Files that somebody writes while they are streamed: as they grow, rest, come, go and are cut.
 
-use crate::support::job::Running;
+use crate::support::job::{Running, signal};
 use crate::support::{Scratch, assert_no_litter, chance, noise, wait_until};
 use crate::{IMPATIENT, LIMIT, REST, Writer, append, command, holds, mark};
+use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -187,6 +188,40 @@ fn a_file_that_is_rotated_is_read_to_its_end_and_its_successor_has_a_name_of_its
     // Whether the successor is there already when the first look finds the old one gone, is the writer's doing.
     let is_told = ran.stderr.contains("was replaced") || ran.stderr.contains("was moved away");
     assert!(is_told, "{}", ran.stderr);
+}
+
+#[test]
+fn who_follows_a_file_or_waits_for_a_marker_goes_on_with_what_takes_its_name() {
+    let ways: [(&[&str], i32); 2] = [(&["-f"], 130), (&["--until-marker", "DONE"], 0)];
+    for (args, code) in ways {
+        let scratch = Scratch::new();
+        let (from, to) = (scratch.path("run.log"), scratch.path("to"));
+        append(&from, &noise(20, 30_000));
+        let mut job = start(&scratch, args, &from, &to);
+        assert!(holds(&to, &noise(20, 30_000)));
+        // Closed, moved away, and for a while there is none.
+        std::fs::rename(&from, scratch.path("run.log.1")).unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(!job.is_over(), "{args:?}");
+        append(&from, &noise(21, 10_000));
+        let second = scratch.path("to.~2~");
+        assert!(holds(&second, &noise(21, 10_000)), "{args:?}");
+        // Removed and made again at once, and closed.
+        std::fs::remove_file(&from).unwrap();
+        append(&from, &noise(22, 5000));
+        let third = scratch.path("to.~3~");
+        assert!(holds(&third, &noise(22, 5000)), "{args:?}");
+        append(&from, b"more");
+        assert!(holds(&third, &[&noise(22, 5000)[..], b"more"].concat()), "{args:?}");
+        assert!(!job.is_over(), "{args:?}");
+        match code {
+            0 => append(&scratch.path("DONE"), b""),
+            _ => signal(job.pid(), Signal::SIGINT),
+        }
+        job.end(LIMIT).expect(code);
+        assert!(std::fs::read(&to).unwrap() == noise(20, 30_000));
+        assert!(std::fs::read(&second).unwrap() == noise(21, 10_000));
+    }
 }
 
 #[test]

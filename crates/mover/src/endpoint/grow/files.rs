@@ -84,6 +84,11 @@ pub struct FilesFeed {
     waiting: usize,
     grew_at: Instant,
     grown: BTreeMap<Identity, Instant>,
+    /// Something was begun.
+    has_begun: bool,
+    /// A single file ended for good: it was complete by itself, or failed. One that was replaced or cut has not: what comes at
+    /// its name goes on.
+    is_single_over: bool,
     is_last: bool,
     told: BTreeSet<Vec<u8>>,
     /// Not all events are to be had, which was told.
@@ -110,6 +115,8 @@ impl FilesFeed {
             waiting: 0,
             grew_at: Instant::now(),
             grown: BTreeMap::new(),
+            has_begun: false,
+            is_single_over: false,
             is_last: false,
             told: BTreeSet::new(),
             is_polling: false,
@@ -229,11 +236,11 @@ impl FilesFeed {
                 }
                 if let Some(path) = self.consider(&dir, &root, &name, &mut names, taker)? {
                     self.note_once(&path, "is no regular file: it is not streamed", taker);
-                } else if names.is_empty() && self.files.is_empty() && !self.spec.until.wait {
+                } else if names.is_empty() && !self.has_begun && !self.spec.until.wait {
                     let cause = format!("{}: No such file", Escaped(&name));
                     return Err(Failure::new(FailureKind::NotFound, "open", cause));
                 }
-                if self.files.is_empty() && self.done.is_empty() && !self.spec.until.wait {
+                if !self.has_begun && !self.spec.until.wait {
                     // There is nothing else to wait for.
                     self.unread.pop_first().map_or(Ok(()), |(_, failure)| Err(failure))?;
                 }
@@ -367,6 +374,7 @@ impl FilesFeed {
         let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
         let flow = taker.begin(path.clone(), identity.origin(cuts), stat.mode & 0o777)?;
         self.by_flow.insert(flow, identity);
+        self.has_begun = true;
         self.grew_at = Instant::now();
         self.grown.insert(identity, Instant::now());
         self.files.insert(identity, Growing::new(path, file, flow, cuts));
@@ -426,6 +434,7 @@ impl FilesFeed {
         let Some(file) = self.files.remove(&identity) else { return Ok(()) };
         self.busy.remove(&identity);
         self.grown.remove(&identity);
+        self.is_single_over |= !is_done;
         let size = file.file.stat().map_or(0, |stat| stat.size).min(limit_of(&self.spec.until, None));
         // What failed is begun again when it has another length than now, what is complete when it has another than then.
         let bytes = file.ended_at.filter(|_| is_done).unwrap_or(size);
@@ -513,6 +522,8 @@ impl FilesFeed {
                             continue;
                         }
                         file.end(taker);
+                        let is_whole = until.bytes.is_some_and(|bytes| position >= bytes);
+                        self.is_single_over |= until.closed || is_whole;
                     }
                 }
             }
@@ -530,8 +541,7 @@ impl FilesFeed {
             .idle_ms
             .is_some_and(|ms| self.grew_at.elapsed() >= Duration::from_millis(ms) && self.busy.is_empty());
         let all_ended = self.files.values().all(|file| file.is_ended);
-        let single =
-            self.spec.name.is_some() && all_ended && !(self.files.is_empty() && self.done.is_empty());
+        let single = self.spec.name.is_some() && all_ended && self.is_single_over;
         let is_ending = is_ending && all_ended && self.busy.is_empty();
         // What came behind the end of one is another's beginning, as soon as that is let go.
         let limit = limit_of(until, None);
