@@ -69,6 +69,40 @@ fn it_ends_by_size_by_idle_time_and_by_a_marker() {
 }
 
 #[test]
+fn a_file_that_grows_is_not_idle_however_seldom_it_is_looked_at() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    let mut writers = ["a", "b"].map(|name| Writer::new(from.join(name)));
+    let source = scratch.path("from/");
+    let single =
+        start(&scratch, &["--poll", "3s", "--until-idle", "1s"], &from.join("a"), &scratch.path("single"));
+    let whole = start(&scratch, &["--poll", "3s", "--until-idle", "1s"], &source, &to);
+    let content = noise(23, 30_000);
+    for piece in content.chunks(1000) {
+        writers.iter_mut().for_each(|writer| writer.write(piece));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    single.end(LIMIT).expect(0);
+    whole.end(LIMIT).expect(0);
+    for path in [scratch.path("single"), to.join("a"), to.join("b")] {
+        assert!(std::fs::read(&path).unwrap() == content, "{}", path.display());
+    }
+}
+
+#[test]
+fn who_waits_for_a_file_does_not_count_that_as_rest() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let mut job = start(&scratch, &["--wait", "--until-idle", "500ms"], &from, &to);
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(!job.is_over());
+    append(&from, &noise(24, 10_000));
+    job.end(LIMIT).expect(0);
+    assert!(std::fs::read(&to).unwrap() == noise(24, 10_000));
+}
+
+#[test]
 fn a_tree_grows_many_files_at_once_new_ones_and_in_new_directories() {
     let scratch = Scratch::new();
     let (from, to) = (scratch.path("from"), scratch.path("to"));

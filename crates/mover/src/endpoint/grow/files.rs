@@ -83,6 +83,8 @@ pub struct FilesFeed {
     at_once: usize,
     waiting: usize,
     grew_at: Instant,
+    /// When the last look at everything began.
+    looked_from: Option<Instant>,
     grown: BTreeMap<Identity, Instant>,
     /// Something was begun.
     has_begun: bool,
@@ -114,6 +116,7 @@ impl FilesFeed {
             at_once: at_once(),
             waiting: 0,
             grew_at: Instant::now(),
+            looked_from: None,
             grown: BTreeMap::new(),
             has_begun: false,
             is_single_over: false,
@@ -141,9 +144,12 @@ impl FilesFeed {
                 None => LOOK_AGAIN,
             };
             let is_ending = self.marker_is_there();
-            if is_ending || looked.is_none_or(|at| at.elapsed() >= every) {
+            // What nobody looked at has not rested.
+            let must_look = is_ending || (self.idle_since().is_some() && !self.is_idle());
+            if must_look || looked.is_none_or(|at| at.elapsed() >= every) {
                 let began = Instant::now();
                 self.look(taker)?;
+                self.looked_from = Some(began);
                 looked = Some(Instant::now());
                 took = began.elapsed();
                 self.busy.extend(self.files.keys().copied());
@@ -168,6 +174,18 @@ impl FilesFeed {
             self.wait(pause, &mut looked, taker);
         }
         Ok(())
+    }
+
+    /// When nothing had grown for the idle time, as far as anybody saw, if that is past. What is waited for has to come first.
+    fn idle_since(&self) -> Option<Instant> {
+        let since = self.grew_at + Duration::from_millis(self.spec.until.idle_ms?);
+        let is_awaited = self.spec.until.wait && !self.has_begun && self.unread.is_empty();
+        (!is_awaited && Instant::now() >= since).then_some(since)
+    }
+
+    /// Whether that was seen by a look at everything since.
+    fn is_idle(&self) -> bool {
+        self.idle_since().zip(self.looked_from).is_some_and(|(since, from)| from >= since)
     }
 
     fn waits(&self, identity: &Identity, taker: &dyn Taker) -> bool {
@@ -537,9 +555,7 @@ impl FilesFeed {
             return;
         }
         let until = &self.spec.until;
-        let idle = until
-            .idle_ms
-            .is_some_and(|ms| self.grew_at.elapsed() >= Duration::from_millis(ms) && self.busy.is_empty());
+        let idle = self.is_idle() && self.busy.is_empty();
         let all_ended = self.files.values().all(|file| file.is_ended);
         let single = self.spec.name.is_some() && all_ended && self.is_single_over;
         let is_ending = is_ending && all_ended && self.busy.is_empty();
@@ -549,12 +565,12 @@ impl FilesFeed {
             return;
         }
         if idle {
-            for file in self.files.values_mut().filter(|file| !file.is_ended) {
-                if taker.position(file.flow).is_none() {
-                    return;
-                }
-                file.end(taker);
+            // Nobody knows yet where these go on.
+            let waits = |file: &Growing| !file.is_ended && taker.position(file.flow).is_none();
+            if self.files.values().any(waits) {
+                return;
             }
+            self.files.values_mut().filter(|file| !file.is_ended).for_each(|file| file.end(taker));
         }
         // Those that have to wait for their turn have it when these are let go.
         if self.waiting == 0 && (idle || is_ending || single) {
