@@ -12,7 +12,11 @@
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_sys::{Dir, File, Kind, Links, Replace};
 use thalweg_wire::journal::{LAYOUT, MARKS_MAGIC, MarkRecord};
@@ -335,14 +339,60 @@ fn replay(bytes: &[u8]) -> Result<(BTreeMap<u64, Known>, u64)> {
 /// What is known of a file that grows in `dir`, if a stream writes it that is not complete. `None` also where the marks
 /// may not be read.
 pub fn look_up(dir: &Dir, name: &[u8]) -> Option<Known> {
-    let staging = dir.open_beneath(crate::endpoint::local::STAGING_NAME, Links::Refuse).ok()?;
-    let jobs = staging.entries().ok()?.flatten();
-    jobs.filter(|entry| matches!(entry.kind, Kind::Dir | Kind::Unknown)).find_map(|job| {
+    look_up_all(dir, name).into_iter().next()
+}
+
+/// The same of all streams that are not complete: some may have been given up, and their file replaced by another.
+fn look_up_all(dir: &Dir, name: &[u8]) -> Vec<Known> {
+    let Ok(staging) = dir.open_beneath(crate::endpoint::local::STAGING_NAME, Links::Refuse) else {
+        return Vec::new();
+    };
+    let Ok(jobs) = staging.entries() else { return Vec::new() };
+    let jobs = jobs.flatten().filter(|entry| matches!(entry.kind, Kind::Dir | Kind::Unknown));
+    let known = jobs.filter_map(|job| {
         let file = staging.open_beneath(&job.name, Links::Refuse).ok()?.open_read(NAME).ok()?;
         let bytes = file.read_to_end(FILE_BYTES_MAX).ok()?;
         let (known, _) = replay(&bytes).ok()?;
         known.into_values().find(|known| !known.is_complete && known.name.as_bytes() == name)
-    })
+    });
+    known.collect()
+}
+
+/// Where the marks of a file may be: a stream's destination is the directory of the file, or one above it.
+pub struct Places(Vec<(Dir, Vec<u8>)>);
+
+impl Places {
+    /// Of the file `name` in `dir`; nothing above `below` is looked at.
+    pub fn of(dir: &Dir, name: &[u8], below: Option<&Dir>) -> Places {
+        let own = dir.try_clone().map(|dir| (dir, name.to_vec()));
+        // Where it really is: names in marks lead through no links.
+        let (Some(at), top) = (real_path(dir), below.map(real_path)) else {
+            return Places(own.into_iter().collect());
+        };
+        let top = match top {
+            Some(Some(top)) => top,
+            Some(None) => at.clone(),
+            None => PathBuf::from("/"),
+        };
+        let file = at.join(OsStr::from_bytes(name));
+        let above = at.ancestors().skip(1).take_while(|parent| parent.starts_with(&top));
+        let above = above.filter_map(|parent| {
+            let name = file.strip_prefix(parent).ok()?.as_os_str().as_bytes().to_vec();
+            Some((Dir::open(parent).ok()?, name))
+        });
+        Places(own.into_iter().chain(above).collect())
+    }
+
+    /// What is known of the file, by each stream that writes it and is not complete; the nearest first.
+    pub fn look_up(&self) -> Vec<Known> {
+        self.0.iter().flat_map(|(dir, name)| look_up_all(dir, name)).collect()
+    }
+}
+
+/// Where a directory is, whatever it was opened by; `None` if the kernel does not say.
+fn real_path(dir: &Dir) -> Option<PathBuf> {
+    let number = dir.as_fd().as_raw_fd();
+    std::fs::read_link(Path::new("/proc/self/fd").join(number.to_string())).ok()
 }
 
 #[cfg(test)]
@@ -455,5 +505,40 @@ mod tests {
         drop(marks);
         let marks = Marks::open(dir).unwrap();
         assert_eq!(marks.find(&path("b"), &theirs).unwrap().1.bytes, 9);
+    }
+
+    #[test]
+    fn marks_are_found_in_any_directory_above_the_file_and_not_above_the_export() {
+        let scratch = tempfile::tempdir().unwrap();
+        let export = scratch.path().join("export");
+        std::fs::create_dir_all(export.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a/b", export.join("link")).unwrap();
+        let staging = |root: &Path| {
+            let staging = root.join(".thalweg-staging/job");
+            std::fs::create_dir_all(&staging).unwrap();
+            Marks::open(Arc::new(Dir::open(&staging).unwrap())).unwrap()
+        };
+        let found = |at: &str, below: Option<&Path>| {
+            let below = below.map(|below| Dir::open(below).unwrap());
+            let places = Places::of(&Dir::open(&export.join(at)).unwrap(), b"file", below.as_ref());
+            places.look_up().into_iter().map(|known| known.bytes).collect::<Vec<_>>()
+        };
+        assert_eq!(found("a/b", None), [0; 0]);
+        let name = path("export/a/b/file");
+        let mut top = staging(scratch.path());
+        let number = top.begin(name.clone(), Origin::default(), name, false);
+        top.record(&[(number, 3, Digest([3; 32]))]).unwrap();
+        assert_eq!(found("a/b", None), [3]);
+        assert_eq!(found("a/b", Some(&export)), [0; 0]);
+        let name = path("a/b/file");
+        let mut exported = staging(&export);
+        let number = exported.begin(name.clone(), Origin::default(), name, false);
+        exported.record(&[(number, 2, Digest([2; 32]))]).unwrap();
+        for at in ["a/b", "link"] {
+            assert_eq!(found(at, None), [2, 3]);
+            assert_eq!(found(at, Some(&export)), [2]);
+        }
+        exported.end(number).unwrap();
+        assert_eq!(found("a/b", Some(&export)), [0; 0]);
     }
 }

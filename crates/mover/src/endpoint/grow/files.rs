@@ -18,7 +18,7 @@ use super::{Feed, Taker, Wanted};
 use crate::endpoint::local::STAGING_NAME;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::flow::sender::UNDER_WAY_MAX;
-use crate::journal::marks::{self, Known};
+use crate::journal::marks::{Known, Places};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
@@ -54,6 +54,8 @@ pub struct FilesSpec {
     pub dir: Dir,
     /// The single file in it.
     pub name: Option<Vec<u8>>,
+    /// The export that it is in, above which no marks are looked for.
+    pub below: Option<Dir>,
     /// Of a directory: in front of the names of what is in it.
     pub prefix: RelativePath,
     /// When it is complete.
@@ -65,6 +67,8 @@ pub struct FilesSpec {
 /// See the module.
 pub struct FilesFeed {
     spec: FilesSpec,
+    /// Where marks of the single file may be.
+    places: Option<Places>,
     watch: Option<Watch>,
     watched: HashMap<WatchId, RelativePath>,
     /// By identity: a file may have several names, and move.
@@ -103,8 +107,10 @@ pub struct FilesFeed {
 impl FilesFeed {
     /// Of these files.
     pub fn new(spec: FilesSpec) -> FilesFeed {
+        let places = spec.name.as_ref().map(|name| Places::of(&spec.dir, name, spec.below.as_ref()));
         FilesFeed {
             spec,
+            places,
             watch: None,
             watched: HashMap::new(),
             files: BTreeMap::new(),
@@ -481,7 +487,7 @@ impl FilesFeed {
     fn tend(&mut self, taker: &dyn Taker, buffer: &mut [u8], is_ending: bool) -> Result<()> {
         for identity in std::mem::take(&mut self.busy) {
             let Some(file) = self.files.get_mut(&identity).filter(|file| !file.is_ended) else { continue };
-            let marks = self.spec.name.as_ref().and_then(|name| marks::look_up(&self.spec.dir, name));
+            let marks = self.places.as_ref().and_then(|places| file.marked(places.look_up()));
             let limit = limit_of(&self.spec.until, marks.as_ref());
             let before = taker.position(file.flow);
             let seen = match file.tend(buffer, limit, taker) {
@@ -517,6 +523,17 @@ impl FilesFeed {
                 }
                 Seen::AtEnd(position) => {
                     let idle = self.grown.get(&identity).map_or(Duration::ZERO, Instant::elapsed);
+                    let until = &self.spec.until;
+                    let is_whole = until.bytes.is_some_and(|bytes| position >= bytes);
+                    if let Some(known) = &marks
+                        && !is_whole
+                        && file.refutes(known, position, idle, taker)
+                    {
+                        let path = file.path.clone();
+                        self.note_once(&path, REFUTED, taker);
+                        self.busy.insert(identity);
+                        continue;
+                    }
                     let is_single = self.spec.name.is_some();
                     // A directory has another end as well.
                     let closed = || match file.is_closed() {
@@ -531,17 +548,18 @@ impl FilesFeed {
                         }
                         other => other,
                     };
-                    let until = &self.spec.until;
-                    if is_ending
-                        || is_complete(until, (position, idle), file.is_replaced, marks.as_ref(), closed)?
-                    {
+                    let is_complete = (is_ending && marks.is_none())
+                        || is_complete(until, (position, idle), file.is_replaced, marks.as_ref(), closed)?;
+                    if is_ending || is_complete {
                         // It may have grown between the two looks.
                         if file.file.stat().is_ok_and(|stat| stat.size.min(limit) > position) {
                             self.busy.insert(identity);
                             continue;
                         }
-                        file.end(taker);
-                        let is_whole = until.bytes.is_some_and(|bytes| position >= bytes);
+                        match is_complete {
+                            true => file.end(taker),
+                            false => file.end_as_it_is(taker),
+                        }
                         self.is_single_over |= until.closed || is_whole;
                     }
                 }
@@ -571,7 +589,7 @@ impl FilesFeed {
             if self.files.values().any(waits) {
                 return;
             }
-            self.files.values_mut().filter(|file| !file.is_ended).for_each(|file| file.end(taker));
+            self.files.values_mut().filter(|file| !file.is_ended).for_each(|file| file.end_as_it_is(taker));
         }
         // Those that have to wait for their turn have it when these are let go.
         if self.waiting == 0 && (idle || is_ending || single) {
@@ -584,6 +602,9 @@ impl FilesFeed {
     }
 }
 
+/// Of a file whose name is in a mark that is not of it.
+const REFUTED: &str = "is not the file that a stream wrote there and did not complete: it is streamed as it is, whatever that \
+                       one's mark says";
 /// Names that are told; of more there is no end.
 const TOLD_MAX: usize = 1000;
 /// Files that are complete and remembered: one that is forgotten is compared again.

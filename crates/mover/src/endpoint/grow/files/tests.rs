@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::endpoint::grow::Pushed;
+use crate::journal::marks::Marks;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::Path;
@@ -172,6 +173,7 @@ fn streamed(dir: &Path, name: Option<&str>, until: Until, taker: &Fake, test: im
     let spec = FilesSpec {
         dir: Dir::open(dir).unwrap(),
         name: name.map(|name| name.as_bytes().to_vec()),
+        below: None,
         prefix: RelativePath::default(),
         until,
         piece_bytes: 64 << 10,
@@ -213,4 +215,67 @@ fn what_comes_between_the_word_that_a_file_is_complete_and_the_destinations_is_s
     let state = taker.lock();
     assert!(state.is(2, &Phase::Ended, &[&whole[..], &[3; 7]].concat()));
     assert_eq!(state.flows.len(), 3);
+}
+
+/// Marks of a stream into `root` that has written so much of a file in it.
+fn marks(root: &Path, name: &str, durable: &[u8]) -> (Marks, u64) {
+    let staging = root.join(".thalweg-staging/job");
+    std::fs::create_dir_all(&staging).unwrap();
+    let mut marks = Marks::open(Arc::new(Dir::open(&staging).unwrap())).unwrap();
+    let name = RelativePath::new(name.as_bytes().to_vec()).unwrap();
+    let number = marks.begin(name.clone(), Origin::default(), name, false);
+    let digest = Digest(*blake3::hash(durable).as_bytes());
+    marks.record(&[(number, durable.len() as u64, digest)]).unwrap();
+    (marks, number)
+}
+
+fn until_closed() -> Until {
+    Until { closed: true, ..Until::default() }
+}
+
+#[test]
+fn a_file_is_believed_up_to_its_mark_wherever_above_it_that_is() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let dir = scratch.path().join("a/b");
+    std::fs::create_dir_all(&dir).unwrap();
+    let content = [[1; 500], [2; 500]].concat();
+    append(&dir.join("file"), &content[..800]);
+    let (mut marks, number) = marks(scratch.path(), "a/b/file", &content[..500]);
+    streamed(&dir, Some("file"), until_closed(), &taker, || {
+        taker.wait("up to the mark", |state| state.is(0, &Phase::Open, &content[..500]));
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(taker.lock().is(0, &Phase::Open, &content[..500]), "it goes by its mark");
+        append(&dir.join("file"), &content[800..]);
+        marks.record(&[(number, 1000, Digest(*blake3::hash(&content).as_bytes()))]).unwrap();
+        taker.wait("the rest", |state| state.is(0, &Phase::Open, &content));
+        marks.end(number).unwrap();
+    });
+    assert!(taker.lock().is(0, &Phase::Ended, &content));
+}
+
+#[test]
+fn a_mark_of_another_file_is_not_believed_and_told_once() {
+    for durable in [&[9; 500][..], &[1; 3000]] {
+        let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+        append(&scratch.path().join("file"), &[1; 1000]);
+        let (_marks, _) = marks(scratch.path(), "file", durable);
+        streamed(scratch.path(), Some("file"), until_closed(), &taker, || {});
+        let state = taker.lock();
+        // Its first bytes are sent by then.
+        assert!(state.is(0, &Phase::Ended, &[1; 1000]), "{:?}", state.flows[0].phase);
+        let told = state.notes.iter().filter(|note| note.contains("is not the file that a stream wrote"));
+        assert_eq!(told.count(), 1, "{:?}", state.notes);
+    }
+}
+
+#[test]
+fn what_another_stream_has_not_completed_does_not_end_as_complete() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    append(&scratch.path().join("file"), &[1; 1000]);
+    let (_marks, _) = marks(scratch.path(), "file", &[1; 500]);
+    let until = Until { idle_ms: Some(300), ..Until::default() };
+    streamed(scratch.path(), Some("file"), until, &taker, || {});
+    let state = taker.lock();
+    assert_eq!(state.flows[0].content, [1; 500]);
+    assert!(matches!(&state.flows[0].phase, Phase::Failed(failure) if failure.kind == FailureKind::Busy));
 }
