@@ -204,6 +204,37 @@ fn a_writer_that_cuts_its_file_makes_another_stream_of_it_and_nothing_goes_back(
 }
 
 #[test]
+fn a_complete_file_that_is_cut_and_grows_again_is_two_complete_files() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    let log = from.join("log");
+    append(&log, &noise(30, 20_000));
+    let job = start(&scratch, &["--until-marker", "DONE"], &scratch.path("from/"), &to);
+    let arrives = |name: &str, content: &[u8]| {
+        assert!(holds(&to.join(name), content), "{name}");
+        assert!(wait_until(LIMIT, || mark(&scratch, &to.join(name)).1), "{name}");
+        // The word of it is on its way back.
+        std::thread::sleep(Duration::from_millis(300));
+    };
+    arrives("log", &noise(30, 20_000));
+    // Fewer bytes, and then more than there were: both are told from what is there.
+    for (number, length) in [(31, 5000), (32, 30_000)] {
+        std::fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
+        append(&log, &noise(number, length));
+        let name = format!("log.~{}~", number - 29);
+        arrives(&name, &noise(number, length));
+        append(&log, b"more");
+        arrives(&name, &[&noise(number, length)[..], b"more"].concat());
+    }
+    append(&from.join("DONE"), b"");
+    let ran = job.end(LIMIT).expect(0);
+    assert!(std::fs::read(to.join("log")).unwrap() == noise(30, 20_000));
+    assert_eq!(ran.stderr.matches("was cut or written anew").count(), 2, "{}", ran.stderr);
+    assert_no_litter(&to);
+}
+
+#[test]
 fn a_file_that_is_rotated_is_read_to_its_end_and_its_successor_has_a_name_of_its_own() {
     let scratch = Scratch::new();
     let (from, to) = (scratch.path("from"), scratch.path("to"));

@@ -35,8 +35,8 @@ pub(super) struct Growing {
     pub(super) is_replaced: bool,
     /// Nothing more of it goes: it was said to be complete, or cannot go on.
     pub(super) is_ended: bool,
-    /// With so many bytes it was said to be complete. It may have grown since.
-    pub(super) ended_at: Option<u64>,
+    /// With so many bytes, and this digest, it was said to be complete. It may have grown since.
+    pub(super) ended_at: Option<(u64, Digest)>,
     /// A stream that is not complete writes it: it is to be believed up to that one's mark.
     pub(super) is_marked: bool,
     /// Marks that are of another file, which had this one's name before.
@@ -175,7 +175,7 @@ impl Growing {
         };
         match read.filter(|_| self.is_suspect).map_or(Ok(true), is_same) {
             Ok(true) => {
-                self.ended_at = read.map(|(bytes, _)| bytes);
+                self.ended_at = read;
                 taker.end(self.flow);
             }
             Ok(false) if taker.is_over() => {}
@@ -232,7 +232,7 @@ impl Growing {
     /// Whether it has another length, of `limit` bytes at most, than it was said to be complete with.
     pub(super) fn has_changed_since_end(&self, limit: u64) -> bool {
         let now = self.file.stat().map(|stat| stat.size.min(limit));
-        self.ended_at.zip(now.ok()).is_some_and(|(then, now)| then != now)
+        self.ended_at.zip(now.ok()).is_some_and(|((then, _), now)| then != now)
     }
 
     /// What hashed the first bytes; `None` if there are not so many, or it is over.

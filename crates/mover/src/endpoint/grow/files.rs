@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use thalweg_sys::{Changed, Dir, Kind, Links, Watch, WatchId, usage};
 use thalweg_wire::message::Until;
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{EntryId, RelativePath};
+use thalweg_wire::{Digest, EntryId, RelativePath};
 
 /// Time between two looks at everything, events or not.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -64,6 +64,17 @@ pub struct FilesSpec {
     pub piece_bytes: usize,
 }
 
+/// A file that is over.
+#[derive(Debug, Clone, Copy)]
+struct Done {
+    /// With so many bytes.
+    bytes: u64,
+    /// Of them, if all of them are at the destination.
+    digest: Option<Digest>,
+    /// As a flow after so many cuts.
+    cuts: u32,
+}
+
 /// See the module.
 pub struct FilesFeed {
     spec: FilesSpec,
@@ -78,8 +89,8 @@ pub struct FilesFeed {
     names: BTreeMap<RelativePath, Identity>,
     /// Files to be tended before the next wait.
     busy: BTreeSet<Identity>,
-    /// Over, with so many bytes: not begun again before they have another length.
-    done: BTreeMap<Identity, u64>,
+    /// Over: not begun again before they have another length.
+    done: BTreeMap<Identity, Done>,
     /// How often they failed.
     failures: BTreeMap<Identity, u8>,
     /// What could not be read at the last look, and why.
@@ -362,7 +373,7 @@ impl FilesFeed {
         }
         let size = stat.size.min(limit_of(&self.spec.until, None));
         let is_given_up = self.failures.get(&identity).is_some_and(|failures| *failures >= FAILURES_MAX);
-        if is_given_up || self.done.get(&identity).is_some_and(|bytes| *bytes == size) {
+        if is_given_up || self.done.get(&identity).is_some_and(|done| done.bytes == size) {
             return Ok(None);
         }
         if self.files.len() >= self.at_once {
@@ -384,7 +395,8 @@ impl FilesFeed {
         if self.files.contains_key(&identity) {
             return Ok(None);
         }
-        self.begin(path, file, identity, 0, taker)?;
+        let cuts = self.done.get(&identity).map_or(0, |done| done.cuts);
+        self.begin(path, file, identity, cuts, taker)?;
         Ok(None)
     }
 
@@ -438,7 +450,17 @@ impl FilesFeed {
                     (file.is_ended, file.ended_at) = (false, None);
                     let result = file.rewind(&at, is_ours, buffer, taker);
                     let was_cut = matches!(&result, Err(failure) if failure.kind == FailureKind::Changed);
-                    taker.rewound(at.flow, result);
+                    let whole = (at.bytes, Some(at.digest), file.cuts);
+                    let before = self.done.get(&identity).map(|done| (done.bytes, done.digest, done.cuts));
+                    match was_cut && before == Some(whole) {
+                        // All of it was read before the cut, and is there.
+                        true => {
+                            taker.note(cut_note(&file.path, at.bytes));
+                            taker.rewound(at.flow, Ok(blake3::Hasher::new()));
+                            taker.end(at.flow);
+                        }
+                        false => taker.rewound(at.flow, result),
+                    }
                     if was_cut {
                         self.begin_cut(identity, taker)?;
                     }
@@ -462,9 +484,11 @@ impl FilesFeed {
         self.is_single_over |= !is_done;
         let size = file.file.stat().map_or(0, |stat| stat.size).min(limit_of(&self.spec.until, None));
         // What failed is begun again when it has another length than now, what is complete when it has another than then.
-        let bytes = file.ended_at.filter(|_| is_done).unwrap_or(size);
+        let ended = file.ended_at.filter(|_| is_done);
+        let bytes = ended.map_or(size, |(bytes, _)| bytes);
         if self.done.len() < DONE_MAX {
-            self.done.insert(identity, bytes);
+            let digest = ended.map(|(_, digest)| digest);
+            self.done.insert(identity, Done { bytes, digest, cuts: file.cuts });
             if !is_done {
                 *self.failures.entry(identity).or_default() += 1;
             }
@@ -511,12 +535,7 @@ impl FilesFeed {
                 }
                 Seen::Over => {}
                 Seen::Cut => {
-                    let position = before.unwrap_or(0);
-                    let path = Escaped(file.path.as_bytes()).to_string();
-                    taker.note(format!(
-                        "{path} was cut or written anew: the {position} bytes read of it stay as they are, and what it \
-                         has now is another stream"
-                    ));
+                    taker.note(cut_note(&file.path, before.unwrap_or(0)));
                     taker.end(file.flow);
                     file.is_ended = true;
                     self.begin_cut(identity, taker)?;
@@ -615,6 +634,13 @@ fn at_once() -> usize {
     let descriptors =
         usage::raise_open_files().map_or(1024, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     (descriptors / 4).clamp(1, AT_ONCE_MAX)
+}
+
+fn cut_note(path: &RelativePath, read: u64) -> String {
+    format!(
+        "{} was cut or written anew: the {read} bytes read of it stay as they are, and what it has now is another stream",
+        Escaped(path.as_bytes())
+    )
 }
 
 /// How far a file may be read.
