@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -118,6 +119,43 @@ def test_a_stream_that_is_left_makes_durable_what_was_read_and_goes_on(daemon: D
         file.write(b"b" * 5)
     report = thalweg.stream(source, daemon.url("log"), ticket=daemon.ticket)
     assert report.bytes_resumed > 0 and (daemon.root / "log").read_bytes() == source.read_bytes()
+
+
+def test_a_socket_with_a_timeout_takes_all_of_it_however_slowly_it_is_read(tmp_path: Path) -> None:
+    """A timeout puts the descriptor into non-blocking mode, which the duplicate shares."""
+    content = os.urandom(8 << 20)
+    (tmp_path / "there").write_bytes(content)
+    ours, theirs = socket.socketpair()
+    ours.settimeout(5.0)
+    got = bytearray()
+
+    def read() -> None:
+        while piece := theirs.recv(200_000):
+            got.extend(piece)
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=read, name="read")
+    thread.start()
+    try:
+        report = thalweg.stream(tmp_path / "there", ours)
+    finally:
+        ours.close()
+        thread.join()
+        theirs.close()
+    assert report.bytes == len(content) and got == content
+
+
+def test_what_an_open_file_has_in_memory_goes_first_and_what_was_read_of_it_does_not(tmp_path: Path) -> None:
+    (tmp_path / "body").write_bytes(b"the body")
+    with (tmp_path / "whole").open("wb") as whole:
+        whole.write(b"a header; ")
+        thalweg.stream(tmp_path / "body", whole)
+        whole.write(b"; the end")
+    assert (tmp_path / "whole").read_bytes() == b"a header; the body; the end"
+    with (tmp_path / "whole").open("rb") as whole:
+        assert whole.read(10) == b"a header; "
+        thalweg.stream(whole, tmp_path / "rest")
+    assert (tmp_path / "rest").read_bytes() == b"the body; the end"
 
 
 def test_coroutines_stream_and_a_cancelled_one_stops(

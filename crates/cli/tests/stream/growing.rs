@@ -1,8 +1,9 @@
 //! Files that somebody writes while they are streamed: as they grow, rest, come, go and are cut.
 
-use crate::support::job::Running;
+use crate::support::job::{Running, signal};
 use crate::support::{Scratch, assert_no_litter, chance, finish, noise, wait_until};
 use crate::{IMPATIENT, LIMIT, REST, Writer, append, command, holds, mark};
+use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -142,6 +143,40 @@ fn it_ends_by_size_by_idle_time_and_by_a_marker() {
 }
 
 #[test]
+fn a_file_that_grows_is_not_idle_however_seldom_it_is_looked_at() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    let mut writers = ["a", "b"].map(|name| Writer::new(from.join(name)));
+    let source = scratch.path("from/");
+    let single =
+        start(&scratch, &["--poll", "3s", "--until-idle", "1s"], &from.join("a"), &scratch.path("single"));
+    let whole = start(&scratch, &["--poll", "3s", "--until-idle", "1s"], &source, &to);
+    let content = noise(23, 30_000);
+    for piece in content.chunks(1000) {
+        writers.iter_mut().for_each(|writer| writer.write(piece));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    single.end(LIMIT).expect(0);
+    whole.end(LIMIT).expect(0);
+    for path in [scratch.path("single"), to.join("a"), to.join("b")] {
+        assert!(std::fs::read(&path).unwrap() == content, "{}", path.display());
+    }
+}
+
+#[test]
+fn who_waits_for_a_file_does_not_count_that_as_rest() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let mut job = start(&scratch, &["--wait", "--until-idle", "500ms"], &from, &to);
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(!job.is_over());
+    append(&from, &noise(24, 10_000));
+    job.end(LIMIT).expect(0);
+    assert!(std::fs::read(&to).unwrap() == noise(24, 10_000));
+}
+
+#[test]
 fn a_tree_grows_many_files_at_once_new_ones_and_in_new_directories() {
     let scratch = Scratch::new();
     let (from, to) = (scratch.path("from"), scratch.path("to"));
@@ -243,6 +278,37 @@ fn a_writer_that_cuts_its_file_makes_another_stream_of_it_and_nothing_goes_back(
 }
 
 #[test]
+fn a_complete_file_that_is_cut_and_grows_again_is_two_complete_files() {
+    let scratch = Scratch::new();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    std::fs::create_dir(&from).unwrap();
+    let log = from.join("log");
+    append(&log, &noise(30, 20_000));
+    let job = start(&scratch, &["--until-marker", "DONE"], &scratch.path("from/"), &to);
+    let arrives = |name: &str, content: &[u8]| {
+        assert!(holds(&to.join(name), content), "{name}");
+        assert!(wait_until(LIMIT, || mark(&scratch, &to.join(name)).1), "{name}");
+        // The word of it is on its way back.
+        std::thread::sleep(Duration::from_millis(300));
+    };
+    arrives("log", &noise(30, 20_000));
+    // Fewer bytes, and then more than there were: both are told from what is there.
+    for (number, length) in [(31, 5000), (32, 30_000)] {
+        std::fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(0).unwrap();
+        append(&log, &noise(number, length));
+        let name = format!("log.~{}~", number - 29);
+        arrives(&name, &noise(number, length));
+        append(&log, b"more");
+        arrives(&name, &[&noise(number, length)[..], b"more"].concat());
+    }
+    append(&from.join("DONE"), b"");
+    let ran = job.end(LIMIT).expect(0);
+    assert!(std::fs::read(to.join("log")).unwrap() == noise(30, 20_000));
+    assert_eq!(ran.stderr.matches("was cut or written anew").count(), 2, "{}", ran.stderr);
+    assert_no_litter(&to);
+}
+
+#[test]
 fn a_file_that_is_rotated_is_read_to_its_end_and_its_successor_has_a_name_of_its_own() {
     let scratch = Scratch::new();
     let (from, to) = (scratch.path("from"), scratch.path("to"));
@@ -261,6 +327,40 @@ fn a_file_that_is_rotated_is_read_to_its_end_and_its_successor_has_a_name_of_its
     // Whether the successor is there already when the first look finds the old one gone, is the writer's doing.
     let is_told = ran.stderr.contains("was replaced") || ran.stderr.contains("was moved away");
     assert!(is_told, "{}", ran.stderr);
+}
+
+#[test]
+fn who_follows_a_file_or_waits_for_a_marker_goes_on_with_what_takes_its_name() {
+    let ways: [(&[&str], i32); 2] = [(&["-f"], 130), (&["--until-marker", "DONE"], 0)];
+    for (args, code) in ways {
+        let scratch = Scratch::new();
+        let (from, to) = (scratch.path("run.log"), scratch.path("to"));
+        append(&from, &noise(20, 30_000));
+        let mut job = start(&scratch, args, &from, &to);
+        assert!(holds(&to, &noise(20, 30_000)));
+        // Closed, moved away, and for a while there is none.
+        std::fs::rename(&from, scratch.path("run.log.1")).unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(!job.is_over(), "{args:?}");
+        append(&from, &noise(21, 10_000));
+        let second = scratch.path("to.~2~");
+        assert!(holds(&second, &noise(21, 10_000)), "{args:?}");
+        // Removed and made again at once, and closed.
+        std::fs::remove_file(&from).unwrap();
+        append(&from, &noise(22, 5000));
+        let third = scratch.path("to.~3~");
+        assert!(holds(&third, &noise(22, 5000)), "{args:?}");
+        append(&from, b"more");
+        assert!(holds(&third, &[&noise(22, 5000)[..], b"more"].concat()), "{args:?}");
+        assert!(!job.is_over(), "{args:?}");
+        match code {
+            0 => append(&scratch.path("DONE"), b""),
+            _ => signal(job.pid(), Signal::SIGINT),
+        }
+        job.end(LIMIT).expect(code);
+        assert!(std::fs::read(&to).unwrap() == noise(20, 30_000));
+        assert!(std::fs::read(&second).unwrap() == noise(21, 10_000));
+    }
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Where flows go: files that grow at their own names, a program that takes them, or nowhere.
 
 use crate::failure::{self, Failure, FailureKind, Result};
-use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use thalweg_sys::socket::{self, Interest};
 use thalweg_wire::message::FlowBegin;
 use thalweg_wire::{Digest, RelativePath};
 
@@ -84,12 +87,41 @@ pub struct PipeDestination {
     is_open: Mutex<bool>,
 }
 
-struct Pipe(Mutex<Option<std::fs::File>>);
+/// While who reads a descriptor in non-blocking mode takes nothing: how late it is heard that the transfer is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+struct Pipe {
+    file: Mutex<Option<std::fs::File>>,
+    is_closed: AtomicBool,
+}
 
 impl PipeDestination {
-    /// Into this one.
+    /// Into this one. It may be in non-blocking mode, which it shares with whoever else has it: what it does not take at once
+    /// waits.
     pub fn new(fd: OwnedFd) -> PipeDestination {
-        PipeDestination { pipe: Arc::new(Pipe(Mutex::new(Some(fd.into())))), is_open: Mutex::new(false) }
+        let pipe = Pipe { file: Mutex::new(Some(fd.into())), is_closed: AtomicBool::new(false) };
+        PipeDestination { pipe: Arc::new(pipe), is_open: Mutex::new(false) }
+    }
+}
+
+impl Pipe {
+    /// Writes all of it; [`io::ErrorKind::Interrupted`] if it was closed before it took everything.
+    fn put(&self, file: &mut std::fs::File, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match file.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.is_closed.load(Ordering::Acquire) {
+                        return Err(io::ErrorKind::Interrupted.into());
+                    }
+                    socket::poll(&[(file.as_fd(), Interest::WRITE)], Some(LOOK_AGAIN))?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -111,7 +143,8 @@ impl FlowDestination for PipeDestination {
 
     fn close(&self, _: bool) {
         // Who reads sees the end when the transfer is over, not when this process is.
-        self.pipe.0.lock().unwrap_or_else(|p| p.into_inner()).take();
+        self.pipe.is_closed.store(true, Ordering::Release);
+        self.pipe.file.lock().unwrap_or_else(|p| p.into_inner()).take();
     }
 
     fn is_consumer(&self) -> bool {
@@ -121,15 +154,17 @@ impl FlowDestination for PipeDestination {
 
 impl FlowFile for Pipe {
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let mut file = self.0.lock().unwrap_or_else(|p| p.into_inner());
-        let Some(file) = file.as_mut() else {
-            return Err(Failure::new(FailureKind::Stopped, "write", "the destination is closed"));
-        };
-        file.write_all(bytes).map_err(|error| {
-            let mut failure = failure::of_io("write", &error);
-            if error.kind() == std::io::ErrorKind::BrokenPipe {
-                failure = Failure::new(FailureKind::Stopped, "write", "nobody reads the output any more");
-            }
+        let closed = || Failure::new(FailureKind::Stopped, "write", "the destination is closed");
+        let mut file = self.file.lock().unwrap_or_else(|p| p.into_inner());
+        let Some(file) = file.as_mut() else { return Err(closed()) };
+        self.put(file, bytes).map_err(|error| {
+            let failure = match error.kind() {
+                io::ErrorKind::BrokenPipe => {
+                    Failure::new(FailureKind::Stopped, "write", "nobody reads the output any more")
+                }
+                io::ErrorKind::Interrupted => closed(),
+                _ => failure::of_io("write", &error),
+            };
             failure.in_range(offset, offset + bytes.len() as u64)
         })
     }
@@ -171,5 +206,50 @@ impl FlowFile for NullFlows {
 
     fn complete(&self, _: u64) -> Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn what_a_descriptor_that_does_not_block_has_no_room_for_waits() {
+        const BYTES: usize = 8 << 20;
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let destination = PipeDestination::new(ours.into());
+        let content: Vec<u8> = (0..BYTES).map(|i| (i % 251) as u8).collect();
+        let reader = std::thread::spawn(move || {
+            let (mut all, mut buffer) = (Vec::new(), vec![0; 300_000]);
+            loop {
+                std::thread::sleep(Duration::from_millis(2));
+                match theirs.read(&mut buffer).unwrap() {
+                    0 => return all,
+                    read => all.extend_from_slice(&buffer[..read]),
+                }
+            }
+        });
+        let pipe = destination.pipe.clone();
+        for (index, piece) in content.chunks(1 << 20).enumerate() {
+            pipe.write(piece, (index << 20) as u64).unwrap();
+        }
+        destination.close(true);
+        assert!(reader.join().unwrap() == content);
+    }
+
+    #[test]
+    fn closing_ends_a_write_that_nobody_takes() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let destination = PipeDestination::new(ours.into());
+        let pipe = destination.pipe.clone();
+        let writer = std::thread::spawn(move || pipe.write(&vec![1; 8 << 20], 0));
+        std::thread::sleep(Duration::from_millis(50));
+        destination.close(false);
+        assert_eq!(writer.join().unwrap().unwrap_err().kind, FailureKind::Stopped);
+        drop(theirs);
     }
 }

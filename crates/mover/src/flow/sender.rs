@@ -58,8 +58,15 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elsewhere;
 
+/// Complete flows that another receiver is asked about at the same time: there may be many more of them than may be under way.
+pub const AGAIN_MAX: usize = 1024;
+/// Flows whose sources are still read, at the same time.
+pub const UNDER_WAY_MAX: usize = limits::FLOWS_MAX - AGAIN_MAX;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
+    /// Complete at another receiver than the one that listens, which is to be asked about it in its turn.
+    Again,
     /// The receiver was asked where it stands.
     Asked,
     /// The source compares.
@@ -97,6 +104,8 @@ struct Flow {
     from: (u64, Digest),
     kept: VecDeque<Kept>,
     is_ended: bool,
+    /// It was complete at another receiver, and this one was asked about it.
+    is_again: bool,
 }
 
 impl Flow {
@@ -112,6 +121,7 @@ impl Flow {
             from,
             kept,
             is_ended: false,
+            is_again: false,
         }
     }
 
@@ -171,6 +181,9 @@ pub struct Sender {
     window_bytes: usize,
     flows: BTreeMap<EntryId, Flow>,
     next_flow: u64,
+    /// In [`Phase::Again`], and how many are asked about that were.
+    again: VecDeque<EntryId>,
+    asked_again: usize,
     ready: VecDeque<(EntryId, u64)>,
     kept_bytes: usize,
     kept_pieces: usize,
@@ -189,6 +202,8 @@ impl Sender {
             window_bytes: usize::try_from(window_bytes).unwrap_or(usize::MAX),
             flows: BTreeMap::new(),
             next_flow: 0,
+            again: VecDeque::new(),
+            asked_again: 0,
             ready: VecDeque::new(),
             kept_bytes: 0,
             kept_pieces: 0,
@@ -214,7 +229,7 @@ impl Sender {
     /// Whether something waits for the receiver's word.
     pub fn awaits_peer(&self) -> bool {
         let waits = |flow: &Flow| match flow.phase {
-            Phase::Asked => true,
+            Phase::Again | Phase::Asked => true,
             Phase::Open => flow.is_ended || flow.from.0 < flow.end().0,
             Phase::Rewinding(_) | Phase::Settled { .. } => false,
         };
@@ -232,9 +247,10 @@ impl Sender {
     /// # Errors
     /// `Unsupported` if too many are under way.
     pub fn begin(&mut self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
-        let open = self.progress.flows - self.progress.settled;
-        if open >= limits::FLOWS_MAX as u64 {
-            let cause = format!("more than {} files grow at the same time", limits::FLOWS_MAX);
+        let again = (self.again.len() + self.asked_again) as u64;
+        let open = self.progress.flows - self.progress.settled - again;
+        if open >= UNDER_WAY_MAX as u64 {
+            let cause = format!("more than {UNDER_WAY_MAX} files grow at the same time");
             return Err(Failure::new(FailureKind::Unsupported, "stream", cause).at(&path));
         }
         let flow = EntryId(self.next_flow);
@@ -333,11 +349,12 @@ impl Sender {
     }
 
     /// Another receiver listens from now on, maybe the same one restarted: it is to say of complete flows too that it has
-    /// them, so that both sides state the same in the end.
+    /// them, so that both sides state the same in the end. It is asked about some at a time.
     pub fn rebind(&mut self) {
-        for flow in self.flows.values_mut() {
+        for (number, flow) in &mut self.flows {
             if flow.phase == (Phase::Settled { is_done: true }) {
-                flow.phase = Phase::Asked;
+                flow.phase = Phase::Again;
+                self.again.push_back(*number);
                 self.progress.settled -= 1;
             }
         }
@@ -349,7 +366,8 @@ impl Sender {
     pub fn unlink(&mut self) {
         self.is_linked = false;
         self.ready.clear();
-        for flow in self.flows.values_mut().filter(|flow| !flow.is_settled()) {
+        let under_way = |flow: &&mut Flow| !flow.is_settled() && flow.phase != Phase::Again;
+        for flow in self.flows.values_mut().filter(under_way) {
             flow.phase = Phase::Asked;
             flow.kept.iter_mut().for_each(|kept| kept.carrier = Carrier::Waiting);
         }
@@ -360,7 +378,7 @@ impl Sender {
         self.unlink();
         self.is_linked = true;
         self.is_last_told = false;
-        let open = || self.flows.values().filter(|flow| !flow.is_settled());
+        let open = || self.flows.values().filter(|flow| flow.phase == Phase::Asked);
         let begins: Vec<FlowBegin> =
             open().filter(|flow| flow.missed.is_none()).map(|flow| flow.begin.clone()).collect();
         let asides: Vec<Action> = open().filter_map(Flow::aside).map(Action::Say).collect();
@@ -368,7 +386,23 @@ impl Sender {
             self.say(FlowMessage::Begin(batch.to_vec()));
         }
         self.actions.extend(asides);
+        self.ask_again();
         self.tell_last();
+    }
+
+    /// Asks about more of what was complete at another receiver, as far as there is room.
+    fn ask_again(&mut self) {
+        let mut begins = Vec::new();
+        while self.is_linked && self.asked_again < AGAIN_MAX {
+            let Some(number) = self.again.pop_front() else { break };
+            let Some(flow) = self.flows.get_mut(&number) else { continue };
+            (flow.phase, flow.is_again) = (Phase::Asked, true);
+            self.asked_again += 1;
+            begins.push(flow.begin.clone());
+        }
+        for batch in begins.chunks(limits::OFFER_ENTRIES_MAX) {
+            self.say(FlowMessage::Begin(batch.to_vec()));
+        }
     }
 
     /// What this stream carried may be lost.
@@ -544,6 +578,9 @@ impl Sender {
         if known.is_settled() {
             return Ok(());
         }
+        if known.phase == Phase::Again {
+            return Err(protocol("a flow was settled that was not asked about"));
+        }
         let (bytes, ours) = known.end();
         if let Outcome::Done { digest, .. } = &outcome {
             if !known.is_ended {
@@ -571,7 +608,13 @@ impl Sender {
         let dropped: usize = known.kept.drain(..).map(|kept| kept.piece.bytes.len()).sum();
         self.kept_bytes -= dropped;
         self.progress.settled += 1;
+        let was_again = std::mem::take(&mut known.is_again);
         self.actions.push_back(Action::Settled(flow, outcome));
+        if was_again {
+            self.asked_again -= 1;
+            self.ask_again();
+            self.tell_last();
+        }
     }
 
     /// What a flow began with, its name at the destination if that is another, and how many bytes it has by now.
@@ -579,8 +622,13 @@ impl Sender {
         self.flows.get(&flow).map(|known| (&known.begin, known.name.as_ref(), known.end().0))
     }
 
+    /// Not before everything has begun that is asked about: who hears it counts what it has.
     fn tell_last(&mut self) {
-        if self.is_last && self.is_linked && !std::mem::replace(&mut self.is_last_told, true) {
+        if self.is_last
+            && self.again.is_empty()
+            && self.is_linked
+            && !std::mem::replace(&mut self.is_last_told, true)
+        {
             self.say(FlowMessage::Last);
         }
     }
@@ -659,6 +707,65 @@ mod tests {
         assert!(!sender.awaits_peer(), "all of it is durable");
         sender.end(EntryId(0));
         assert!(sender.awaits_peer());
+    }
+
+    #[test]
+    fn more_flows_than_may_be_under_way_are_asked_about_again_in_turns() {
+        let count = limits::FLOWS_MAX + 1;
+        let mut sender = Sender::new(64 << 10);
+        sender.link_up();
+        let done = || Outcome::Done { digest: Some(digest_of_nothing()), losses: Vec::new() };
+        // What each message began, and whether the last was told.
+        let said = |sender: &mut Sender| {
+            let (mut begun, mut is_last) = (Vec::new(), false);
+            while let Some(action) = sender.take_action() {
+                match action {
+                    Action::Say(TransferMessage::Flow(FlowMessage::Begin(begins))) => {
+                        assert!(!is_last, "what begins behind the last is not counted");
+                        begun.extend(begins.into_iter().map(|begin| begin.flow));
+                    }
+                    Action::Say(TransferMessage::Flow(FlowMessage::Last)) => is_last = true,
+                    _ => {}
+                }
+            }
+            (begun, is_last)
+        };
+        let settle = |sender: &mut Sender, flow: EntryId| {
+            let at = FlowMark { flow, bytes: 0, digest: digest_of_nothing() };
+            let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, name: None }]);
+            sender.hear(TransferMessage::Flow(stand)).unwrap();
+            sender.end(flow);
+            sender.hear(TransferMessage::Settled(vec![(flow, done())])).unwrap();
+        };
+        for number in 0..count {
+            let path = RelativePath::new(format!("{number}").into_bytes()).unwrap();
+            let flow = sender.begin(path, Origin::default(), 0o644).unwrap();
+            settle(&mut sender, flow);
+        }
+        sender.last();
+        said(&mut sender);
+        sender.rebind();
+        let mut under_way: VecDeque<EntryId> = VecDeque::new();
+        let (mut begun, mut is_last, mut most) = (0, false, 0);
+        loop {
+            let (more, is_told) = said(&mut sender);
+            begun += more.len();
+            under_way.extend(more);
+            most = most.max(under_way.len());
+            is_last |= is_told;
+            assert!(!is_last || begun == count, "the last was told after {begun}");
+            let Some(flow) = under_way.pop_front() else { break };
+            settle(&mut sender, flow);
+            // A link that breaks meanwhile changes nothing.
+            if begun == 3000 {
+                said(&mut sender);
+                sender.link_up();
+                (under_way, begun) = (VecDeque::new(), begun - under_way.len());
+            }
+        }
+        assert!(begun == count && is_last && most <= AGAIN_MAX, "{begun} {is_last} {most}");
+        assert_eq!(sender.progress().settled, count as u64);
+        assert!(sender.hear(TransferMessage::Finished(Totals::default())).is_ok());
     }
 
     #[test]

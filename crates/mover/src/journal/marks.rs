@@ -2,14 +2,21 @@
 //!
 //! [`MARKS_MAGIC`], a header, and records, as [`thalweg_wire::journal`] describes them. It lives in the staging directory
 //! of the destination as long as a flow there is not complete, so that everybody who may read it can see how far a file
-//! that grows may be believed ([`look_up`]). It is rewritten before it gets large.
+//! that grows may be believed ([`look_up`]). It is rewritten before it gets large. When what is known is too much for that
+//! (hundreds of thousands of files), the oldest complete flows that have their own names are forgotten: one that begins again
+//! is compared with what stands there, as a file that nobody knows is.
 //!
 //! Guaranteed: [`Marks::record`] returns after what it wrote is durable; replay stops at the first record that is torn or
 //! damaged, and so never shows a mark that was not recorded. Whoever goes on reads the bytes again and compares.
 
 use crate::failure::{self, Failure, FailureKind, Result};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_sys::{Dir, File, Kind, Links, Replace};
 use thalweg_wire::journal::{LAYOUT, MARKS_MAGIC, MarkRecord};
@@ -24,6 +31,8 @@ const SUCCESSOR: &[u8] = b"marks.new";
 const REWRITE_BYTES: u64 = 64 << 10;
 /// Longer files of marks are none of ours: 16,384 flows with the longest names that are usual.
 const FILE_BYTES_MAX: usize = 256 << 20;
+/// Of a file that would be larger after it was rewritten flows are forgotten. What comes before the next rewriting has as much room.
+const KEPT_BYTES_MAX: usize = FILE_BYTES_MAX / 2;
 
 /// A flow of a transfer that is not over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +67,9 @@ pub struct Marks {
     by_source: BTreeMap<(RelativePath, Origin), u64>,
     names: BTreeSet<RelativePath>,
     next: u64,
+    /// Complete flows that were asked for since, and may go on: they are not forgotten.
+    asked: RefCell<BTreeSet<u64>>,
+    kept_bytes_max: usize,
     failed: Option<Failure>,
 }
 
@@ -67,6 +79,10 @@ impl Marks {
     /// # Errors
     /// `Unsupported` for a layout of another version (left untouched), `Space`, `Permission`, `Io`.
     pub fn open(dir: Arc<Dir>) -> Result<Marks> {
+        Marks::open_within(dir, KEPT_BYTES_MAX)
+    }
+
+    fn open_within(dir: Arc<Dir>, kept_bytes_max: usize) -> Result<Marks> {
         let of_io = |error: io::Error| failure::of_io("open the marks", &error);
         let _ = dir.remove_file(SUCCESSOR);
         let file = match dir.create_new(NAME, 0o600) {
@@ -82,8 +98,21 @@ impl Marks {
         let names = known.values().map(|known| known.name.clone()).collect();
         let (unwritten, anothers) = (Vec::new(), BTreeSet::new());
         let floor = end;
-        let mut marks =
-            Marks { dir, file, end, floor, known, unwritten, anothers, by_source, names, next, failed: None };
+        let mut marks = Marks {
+            dir,
+            file,
+            end,
+            floor,
+            known,
+            unwritten,
+            anothers,
+            by_source,
+            names,
+            next,
+            asked: RefCell::default(),
+            kept_bytes_max,
+            failed: None,
+        };
         if end == 0 {
             marks.rewrite().map_err(of_io)?;
         } else {
@@ -96,7 +125,11 @@ impl Marks {
     /// The flow of this name and origin, if it is known.
     pub fn find(&self, path: &RelativePath, origin: &Origin) -> Option<(u64, &Known)> {
         let number = *self.by_source.get(&(path.clone(), *origin))?;
-        self.known.get(&number).map(|known| (number, known))
+        let known = self.known.get(&number)?;
+        if known.is_complete {
+            self.asked.borrow_mut().insert(number);
+        }
+        Some((number, known))
     }
 
     /// Whether a flow has this name below the destination.
@@ -164,6 +197,7 @@ impl Marks {
         self.is_ours_now(number);
         let Some(known) = self.known.get_mut(&number) else { return Ok(()) };
         known.is_complete = true;
+        self.asked.borrow_mut().remove(&number);
         let mut bytes = self.encode_unwritten();
         MarkRecord::End { flow: number }.encode(self.end + bytes.len() as u64, &mut bytes);
         self.append(&bytes)
@@ -185,7 +219,8 @@ impl Marks {
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = match self.end + bytes.len() as u64 > REWRITE_BYTES.max(4 * self.floor) {
+        let most = REWRITE_BYTES.max(4 * self.floor).min(2 * self.kept_bytes_max as u64);
+        let written = match self.end + bytes.len() as u64 > most {
             true => self.rewrite(),
             false => self.file.write_all_at(bytes, self.end).and_then(|()| self.file.sync_data()).map(|()| {
                 self.end += bytes.len() as u64;
@@ -200,6 +235,23 @@ impl Marks {
 
     /// Writes what is known into a new file and puts that in the old one's place.
     fn rewrite(&mut self) -> io::Result<()> {
+        let mut bytes = self.encode_known();
+        if bytes.len() > self.kept_bytes_max {
+            self.forget();
+            bytes = self.encode_known();
+        }
+        let file = self.dir.create_new(SUCCESSOR, 0o600)?;
+        file.write_all_at(&bytes, 0)?;
+        file.sync_data()?;
+        self.dir.rename(SUCCESSOR, &self.dir, NAME, Replace::Existing)?;
+        self.dir.sync()?;
+        self.file = file;
+        self.end = bytes.len() as u64;
+        self.floor = self.end;
+        Ok(())
+    }
+
+    fn encode_known(&self) -> Vec<u8> {
         let mut bytes = MARKS_MAGIC.to_vec();
         let mut add = |record: MarkRecord| {
             let at = bytes.len() as u64;
@@ -215,15 +267,28 @@ impl Marks {
                 add(MarkRecord::End { flow: *number });
             }
         }
-        let file = self.dir.create_new(SUCCESSOR, 0o600)?;
-        file.write_all_at(&bytes, 0)?;
-        file.sync_data()?;
-        self.dir.rename(SUCCESSOR, &self.dir, NAME, Replace::Existing)?;
-        self.dir.sync()?;
-        self.file = file;
-        self.end = bytes.len() as u64;
-        self.floor = self.end;
-        Ok(())
+        bytes
+    }
+
+    /// Forgets the oldest flows that may be, at most half of all. Files that were replaced are remembered with all that came
+    /// of them: without that nobody could say under which name the next one goes.
+    fn forget(&mut self) {
+        let asked = self.asked.borrow();
+        let renamed: BTreeSet<&RelativePath> =
+            self.known.values().filter(|known| known.name != known.path).map(|known| &known.path).collect();
+        let may = |(number, known): &(&u64, &Known)| {
+            known.is_complete && !renamed.contains(&known.path) && !asked.contains(number)
+        };
+        let may: Vec<u64> = self.known.iter().filter(may).map(|(number, _)| *number).collect();
+        drop(asked);
+        // So that it is not done again soon.
+        let share = self.known.len() / 2;
+        for number in may.into_iter().take(share) {
+            if let Some(known) = self.known.remove(&number) {
+                self.by_source.remove(&(known.path, known.origin));
+                self.names.remove(&known.name);
+            }
+        }
     }
 }
 
@@ -274,14 +339,60 @@ fn replay(bytes: &[u8]) -> Result<(BTreeMap<u64, Known>, u64)> {
 /// What is known of a file that grows in `dir`, if a stream writes it that is not complete. `None` also where the marks
 /// may not be read.
 pub fn look_up(dir: &Dir, name: &[u8]) -> Option<Known> {
-    let staging = dir.open_beneath(crate::endpoint::local::STAGING_NAME, Links::Refuse).ok()?;
-    let jobs = staging.entries().ok()?.flatten();
-    jobs.filter(|entry| matches!(entry.kind, Kind::Dir | Kind::Unknown)).find_map(|job| {
+    look_up_all(dir, name).into_iter().next()
+}
+
+/// The same of all streams that are not complete: some may have been given up, and their file replaced by another.
+fn look_up_all(dir: &Dir, name: &[u8]) -> Vec<Known> {
+    let Ok(staging) = dir.open_beneath(crate::endpoint::local::STAGING_NAME, Links::Refuse) else {
+        return Vec::new();
+    };
+    let Ok(jobs) = staging.entries() else { return Vec::new() };
+    let jobs = jobs.flatten().filter(|entry| matches!(entry.kind, Kind::Dir | Kind::Unknown));
+    let known = jobs.filter_map(|job| {
         let file = staging.open_beneath(&job.name, Links::Refuse).ok()?.open_read(NAME).ok()?;
         let bytes = file.read_to_end(FILE_BYTES_MAX).ok()?;
         let (known, _) = replay(&bytes).ok()?;
         known.into_values().find(|known| !known.is_complete && known.name.as_bytes() == name)
-    })
+    });
+    known.collect()
+}
+
+/// Where the marks of a file may be: a stream's destination is the directory of the file, or one above it.
+pub struct Places(Vec<(Dir, Vec<u8>)>);
+
+impl Places {
+    /// Of the file `name` in `dir`; nothing above `below` is looked at.
+    pub fn of(dir: &Dir, name: &[u8], below: Option<&Dir>) -> Places {
+        let own = dir.try_clone().map(|dir| (dir, name.to_vec()));
+        // Where it really is: names in marks lead through no links.
+        let (Some(at), top) = (real_path(dir), below.map(real_path)) else {
+            return Places(own.into_iter().collect());
+        };
+        let top = match top {
+            Some(Some(top)) => top,
+            Some(None) => at.clone(),
+            None => PathBuf::from("/"),
+        };
+        let file = at.join(OsStr::from_bytes(name));
+        let above = at.ancestors().skip(1).take_while(|parent| parent.starts_with(&top));
+        let above = above.filter_map(|parent| {
+            let name = file.strip_prefix(parent).ok()?.as_os_str().as_bytes().to_vec();
+            Some((Dir::open(parent).ok()?, name))
+        });
+        Places(own.into_iter().chain(above).collect())
+    }
+
+    /// What is known of the file, by each stream that writes it and is not complete; the nearest first.
+    pub fn look_up(&self) -> Vec<Known> {
+        self.0.iter().flat_map(|(dir, name)| look_up_all(dir, name)).collect()
+    }
+}
+
+/// Where a directory is, whatever it was opened by; `None` if the kernel does not say.
+fn real_path(dir: &Dir) -> Option<PathBuf> {
+    let number = dir.as_fd().as_raw_fd();
+    std::fs::read_link(Path::new("/proc/self/fd").join(number.to_string())).ok()
 }
 
 #[cfg(test)]
@@ -334,6 +445,43 @@ mod tests {
     }
 
     #[test]
+    fn complete_flows_beyond_a_bound_are_forgotten_and_what_may_go_on_is_not() {
+        const KEPT: usize = 100 << 10;
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let mut marks = Marks::open_within(dir.clone(), KEPT).unwrap();
+        let origin = Origin([1; 16]);
+        let begin = |marks: &mut Marks, source: &str, name: &str| {
+            let number = marks.begin(path(source), origin, path(name), false);
+            marks.record(&[(number, 1, Digest([1; 32]))]).unwrap();
+            number
+        };
+        let growing = begin(&mut marks, "growing", "growing");
+        let rotated = begin(&mut marks, "rotated", "rotated.~2~");
+        let again = begin(&mut marks, "again", "again");
+        marks.end(rotated).unwrap();
+        marks.end(again).unwrap();
+        assert!(marks.find(&path("again"), &origin).is_some());
+        for number in 0..3000 {
+            let name = format!("done-{number}");
+            let number = begin(&mut marks, &name, &name);
+            marks.end(number).unwrap();
+        }
+        assert!(std::fs::metadata(scratch.path().join("marks")).unwrap().len() <= 2 * KEPT as u64);
+        marks.record(&[(again, 2, Digest([2; 32]))]).unwrap();
+        drop(marks);
+        let mut marks = Marks::open_within(dir, KEPT).unwrap();
+        assert_eq!(marks.find(&path("growing"), &origin).unwrap().0, growing);
+        assert_eq!(marks.find(&path("rotated"), &origin).unwrap().1.name, path("rotated.~2~"));
+        assert_eq!(marks.find(&path("again"), &origin).unwrap().1.bytes, 2);
+        assert!(marks.find(&path("done-2999"), &origin).is_some());
+        assert!(marks.find(&path("done-0"), &origin).is_none() && !marks.has_name(&path("done-0")));
+        // It may begin again: what stands there is another's until it has a mark.
+        let number = marks.begin(path("done-0"), origin, path("done-0"), true);
+        assert!(!marks.is_ours(number));
+    }
+
+    #[test]
     fn what_stands_at_a_name_is_not_ours_before_it_has_a_mark() {
         let scratch = tempfile::tempdir().unwrap();
         let dir = Arc::new(Dir::open(scratch.path()).unwrap());
@@ -357,5 +505,40 @@ mod tests {
         drop(marks);
         let marks = Marks::open(dir).unwrap();
         assert_eq!(marks.find(&path("b"), &theirs).unwrap().1.bytes, 9);
+    }
+
+    #[test]
+    fn marks_are_found_in_any_directory_above_the_file_and_not_above_the_export() {
+        let scratch = tempfile::tempdir().unwrap();
+        let export = scratch.path().join("export");
+        std::fs::create_dir_all(export.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a/b", export.join("link")).unwrap();
+        let staging = |root: &Path| {
+            let staging = root.join(".thalweg-staging/job");
+            std::fs::create_dir_all(&staging).unwrap();
+            Marks::open(Arc::new(Dir::open(&staging).unwrap())).unwrap()
+        };
+        let found = |at: &str, below: Option<&Path>| {
+            let below = below.map(|below| Dir::open(below).unwrap());
+            let places = Places::of(&Dir::open(&export.join(at)).unwrap(), b"file", below.as_ref());
+            places.look_up().into_iter().map(|known| known.bytes).collect::<Vec<_>>()
+        };
+        assert_eq!(found("a/b", None), [0; 0]);
+        let name = path("export/a/b/file");
+        let mut top = staging(scratch.path());
+        let number = top.begin(name.clone(), Origin::default(), name, false);
+        top.record(&[(number, 3, Digest([3; 32]))]).unwrap();
+        assert_eq!(found("a/b", None), [3]);
+        assert_eq!(found("a/b", Some(&export)), [0; 0]);
+        let name = path("a/b/file");
+        let mut exported = staging(&export);
+        let number = exported.begin(name.clone(), Origin::default(), name, false);
+        exported.record(&[(number, 2, Digest([2; 32]))]).unwrap();
+        for at in ["a/b", "link"] {
+            assert_eq!(found(at, None), [2, 3]);
+            assert_eq!(found(at, Some(&export)), [2]);
+        }
+        exported.end(number).unwrap();
+        assert_eq!(found("a/b", Some(&export)), [0; 0]);
     }
 }

@@ -30,7 +30,8 @@ class HasDescriptor(Protocol):
     def fileno(self) -> int: ...
 
 
-#: A place, or a pipe: an open file, or the number of a descriptor. It is duplicated, and stays yours to close.
+#: A place, or a pipe: an open file, or the number of a descriptor. It is duplicated, and stays yours to close. Of an open
+#: file what was written to it before goes first, and what was read of it before is not streamed, where it can be told.
 End: TypeAlias = Place | HasDescriptor | int
 
 
@@ -148,6 +149,25 @@ def _end(end: End) -> tuple[str, int | None]:
     if isinstance(end, int):
         return "-", end
     if isinstance(end, HasDescriptor):
-        return "-", end.fileno()
+        number = end.fileno()
+        _settle(end, number)
+        return "-", number
     # The program's name for a pipe is here the name of a file.
     return ("./-" if end == "-" else text_of(end)), None
+
+
+def _settle(end: HasDescriptor, number: int) -> None:
+    """Puts the descriptor of an open file where the file is for who used it before: what waits in Python's memory to be
+    written is written, and what was read ahead is left to be read again."""
+    flush = getattr(end, "flush", None)
+    if callable(flush):
+        flush()
+    seekable = getattr(end, "seekable", None)
+    if not callable(seekable) or not seekable():
+        return
+    position: int = end.tell()  # type: ignore[attr-defined]
+    # The position of a text is a number of bytes only between two states of its decoder.
+    if position >= 1 << 63:
+        raise ValueError("a text that was read in part cannot be streamed: open it in binary mode")
+    if os.lseek(number, 0, os.SEEK_CUR) != position:
+        os.lseek(number, position, os.SEEK_SET)

@@ -3,8 +3,11 @@
 use super::{Pushed, Taker};
 use crate::endpoint::reread::Reread;
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::journal::marks::Known;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thalweg_sys::{File, Stat, Time};
 use thalweg_wire::message::{FlowMark, Origin};
 use thalweg_wire::path::Escaped;
@@ -18,6 +21,9 @@ const PIECES_AT_A_TURN: usize = 16;
 /// Read at once of what is compared.
 const COMPARE_BYTES: usize = 1 << 20;
 
+/// A file that has had fewer bytes than a mark says for so long is another's. A network file system shows late how long a file is.
+const SHORT_FOR: Duration = Duration::from_secs(5);
+
 /// A file under way.
 pub(super) struct Growing {
     pub(super) path: RelativePath,
@@ -27,8 +33,14 @@ pub(super) struct Growing {
     pub(super) cuts: u32,
     /// Its name leads to another file by now, or nowhere.
     pub(super) is_replaced: bool,
-    /// Said to be complete.
+    /// Nothing more of it goes: it was said to be complete, or cannot go on.
     pub(super) is_ended: bool,
+    /// With so many bytes, and this digest, it was said to be complete. It may have grown since.
+    pub(super) ended_at: Option<(u64, Digest)>,
+    /// A stream that is not complete writes it: it is to be believed up to that one's mark.
+    pub(super) is_marked: bool,
+    /// Marks that are of another file, which had this one's name before.
+    refuted: BTreeSet<(u64, Option<Digest>)>,
     tail: Vec<u8>,
     tail_end: u64,
     /// Up to where everything was read when it was looked at last, and when it had been changed last by then.
@@ -92,6 +104,9 @@ impl Growing {
             cuts,
             is_replaced: false,
             is_ended: false,
+            ended_at: None,
+            is_marked: false,
+            refuted: BTreeSet::new(),
             tail: Vec::new(),
             tail_end: 0,
             rested: None,
@@ -159,7 +174,10 @@ impl Growing {
             Ok(found.is_some_and(|hasher| hasher.finalize().as_bytes() == &digest.0))
         };
         match read.filter(|_| self.is_suspect).map_or(Ok(true), is_same) {
-            Ok(true) => taker.end(self.flow),
+            Ok(true) => {
+                self.ended_at = read;
+                taker.end(self.flow);
+            }
             Ok(false) if taker.is_over() => {}
             Ok(false) => {
                 let cause =
@@ -168,6 +186,53 @@ impl Growing {
             }
             Err(failure) => taker.give_up(self.flow, failure),
         }
+    }
+
+    /// It has to end now. What another stream still writes is not complete.
+    pub(super) fn end_as_it_is(&mut self, taker: &dyn Taker) {
+        if !self.is_marked {
+            return self.end(taker);
+        }
+        self.is_ended = true;
+        let cause = "the stream that writes it is not complete: what arrived is what was durable by now";
+        taker.give_up(self.flow, Failure::new(FailureKind::Busy, "complete the stream", cause));
+    }
+
+    /// The mark that it is to be believed up to, of those that have its name.
+    pub(super) fn marked(&mut self, known: Vec<Known>) -> Option<Known> {
+        let is_refuted = |known: &Known| self.refuted.contains(&(known.bytes, known.digest));
+        let known = known.into_iter().find(|known| !is_refuted(known));
+        self.is_marked = known.is_some();
+        known
+    }
+
+    /// Whether a mark is not of this file, which rests at `position` since `rest`: it has not the bytes that were durable,
+    /// or others. That mark is not believed again then.
+    pub(super) fn refutes(
+        &mut self,
+        known: &Known,
+        position: u64,
+        rest: Duration,
+        taker: &dyn Taker,
+    ) -> bool {
+        let is_anothers = match position.cmp(&known.bytes) {
+            Ordering::Less => rest >= SHORT_FOR,
+            Ordering::Equal => {
+                known.digest.zip(taker.digest(self.flow)).is_some_and(|(theirs, ours)| theirs != ours)
+            }
+            Ordering::Greater => false,
+        };
+        if is_anothers {
+            self.is_marked = false;
+            self.refuted.insert((known.bytes, known.digest));
+        }
+        is_anothers
+    }
+
+    /// Whether it has another length, of `limit` bytes at most, than it was said to be complete with.
+    pub(super) fn has_changed_since_end(&self, limit: u64) -> bool {
+        let now = self.file.stat().map(|stat| stat.size.min(limit));
+        self.ended_at.zip(now.ok()).is_some_and(|((then, _), now)| then != now)
     }
 
     /// What hashed the first bytes; `None` if there are not so many, or it is over.

@@ -17,7 +17,8 @@ use super::file::{Growing, Identity, Seen};
 use super::{Feed, Taker, Wanted};
 use crate::endpoint::local::STAGING_NAME;
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::journal::marks::{self, Known};
+use crate::flow::sender::UNDER_WAY_MAX;
+use crate::journal::marks::{Known, Places};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 use thalweg_sys::{Changed, Dir, Kind, Links, Watch, WatchId, usage};
 use thalweg_wire::message::Until;
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{EntryId, RelativePath, limits};
+use thalweg_wire::{Digest, EntryId, RelativePath};
 
 /// Time between two looks at everything, events or not.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -43,7 +44,7 @@ const REPLACED_IDLE: Duration = Duration::from_secs(5);
 const DEPTH_MAX: usize = 512;
 /// Files that are under way at the same time: the others wait for their turn. Half of the flows that there may be, because one
 /// that is cut is two for a while.
-const AT_ONCE_MAX: usize = limits::FLOWS_MAX / 2;
+const AT_ONCE_MAX: usize = UNDER_WAY_MAX / 2;
 /// So often a file is begun again, each time after it grew, that the destination or the source failed.
 const FAILURES_MAX: u8 = 3;
 
@@ -53,6 +54,8 @@ pub struct FilesSpec {
     pub dir: Dir,
     /// The single file in it.
     pub name: Option<Vec<u8>>,
+    /// The export that it is in, above which no marks are looked for.
+    pub below: Option<Dir>,
     /// Of a directory: in front of the names of what is in it.
     pub prefix: RelativePath,
     /// When it is complete.
@@ -61,9 +64,22 @@ pub struct FilesSpec {
     pub piece_bytes: usize,
 }
 
+/// A file that is over.
+#[derive(Debug, Clone, Copy)]
+struct Done {
+    /// With so many bytes.
+    bytes: u64,
+    /// Of them, if all of them are at the destination.
+    digest: Option<Digest>,
+    /// As a flow after so many cuts.
+    cuts: u32,
+}
+
 /// See the module.
 pub struct FilesFeed {
     spec: FilesSpec,
+    /// Where marks of the single file may be.
+    places: Option<Places>,
     watch: Option<Watch>,
     watched: HashMap<WatchId, RelativePath>,
     /// By identity: a file may have several names, and move.
@@ -73,8 +89,8 @@ pub struct FilesFeed {
     names: BTreeMap<RelativePath, Identity>,
     /// Files to be tended before the next wait.
     busy: BTreeSet<Identity>,
-    /// Over, with so many bytes: not begun again before they have another length.
-    done: BTreeMap<Identity, u64>,
+    /// Over: not begun again before they have another length.
+    done: BTreeMap<Identity, Done>,
     /// How often they failed.
     failures: BTreeMap<Identity, u8>,
     /// What could not be read at the last look, and why.
@@ -83,7 +99,14 @@ pub struct FilesFeed {
     at_once: usize,
     waiting: usize,
     grew_at: Instant,
+    /// When the last look at everything began.
+    looked_from: Option<Instant>,
     grown: BTreeMap<Identity, Instant>,
+    /// Something was begun.
+    has_begun: bool,
+    /// A single file ended for good: it was complete by itself, or failed. One that was replaced or cut has not: what comes at
+    /// its name goes on.
+    is_single_over: bool,
     is_last: bool,
     told: BTreeSet<Vec<u8>>,
     /// Not all events are to be had, which was told.
@@ -95,8 +118,10 @@ pub struct FilesFeed {
 impl FilesFeed {
     /// Of these files.
     pub fn new(spec: FilesSpec) -> FilesFeed {
+        let places = spec.name.as_ref().map(|name| Places::of(&spec.dir, name, spec.below.as_ref()));
         FilesFeed {
             spec,
+            places,
             watch: None,
             watched: HashMap::new(),
             files: BTreeMap::new(),
@@ -109,7 +134,10 @@ impl FilesFeed {
             at_once: at_once(),
             waiting: 0,
             grew_at: Instant::now(),
+            looked_from: None,
             grown: BTreeMap::new(),
+            has_begun: false,
+            is_single_over: false,
             is_last: false,
             told: BTreeSet::new(),
             is_polling: false,
@@ -134,9 +162,12 @@ impl FilesFeed {
                 None => LOOK_AGAIN,
             };
             let is_ending = self.marker_is_there();
-            if is_ending || looked.is_none_or(|at| at.elapsed() >= every) {
+            // What nobody looked at has not rested.
+            let must_look = is_ending || (self.idle_since().is_some() && !self.is_idle());
+            if must_look || looked.is_none_or(|at| at.elapsed() >= every) {
                 let began = Instant::now();
                 self.look(taker)?;
+                self.looked_from = Some(began);
                 looked = Some(Instant::now());
                 took = began.elapsed();
                 self.busy.extend(self.files.keys().copied());
@@ -161,6 +192,18 @@ impl FilesFeed {
             self.wait(pause, &mut looked, taker);
         }
         Ok(())
+    }
+
+    /// When nothing had grown for the idle time, as far as anybody saw, if that is past. What is waited for has to come first.
+    fn idle_since(&self) -> Option<Instant> {
+        let since = self.grew_at + Duration::from_millis(self.spec.until.idle_ms?);
+        let is_awaited = self.spec.until.wait && !self.has_begun && self.unread.is_empty();
+        (!is_awaited && Instant::now() >= since).then_some(since)
+    }
+
+    /// Whether that was seen by a look at everything since.
+    fn is_idle(&self) -> bool {
+        self.idle_since().zip(self.looked_from).is_some_and(|(since, from)| from >= since)
     }
 
     fn waits(&self, identity: &Identity, taker: &dyn Taker) -> bool {
@@ -229,11 +272,11 @@ impl FilesFeed {
                 }
                 if let Some(path) = self.consider(&dir, &root, &name, &mut names, taker)? {
                     self.note_once(&path, "is no regular file: it is not streamed", taker);
-                } else if names.is_empty() && self.files.is_empty() && !self.spec.until.wait {
+                } else if names.is_empty() && !self.has_begun && !self.spec.until.wait {
                     let cause = format!("{}: No such file", Escaped(&name));
                     return Err(Failure::new(FailureKind::NotFound, "open", cause));
                 }
-                if self.files.is_empty() && self.done.is_empty() && !self.spec.until.wait {
+                if !self.has_begun && !self.spec.until.wait {
                     // There is nothing else to wait for.
                     self.unread.pop_first().map_or(Ok(()), |(_, failure)| Err(failure))?;
                 }
@@ -328,8 +371,9 @@ impl FilesFeed {
         if self.files.contains_key(&identity) || self.is_last {
             return Ok(None);
         }
+        let size = stat.size.min(limit_of(&self.spec.until, None));
         let is_given_up = self.failures.get(&identity).is_some_and(|failures| *failures >= FAILURES_MAX);
-        if is_given_up || self.done.get(&identity).is_some_and(|bytes| *bytes == stat.size) {
+        if is_given_up || self.done.get(&identity).is_some_and(|done| done.bytes == size) {
             return Ok(None);
         }
         if self.files.len() >= self.at_once {
@@ -351,7 +395,8 @@ impl FilesFeed {
         if self.files.contains_key(&identity) {
             return Ok(None);
         }
-        self.begin(path, file, identity, 0, taker)?;
+        let cuts = self.done.get(&identity).map_or(0, |done| done.cuts);
+        self.begin(path, file, identity, cuts, taker)?;
         Ok(None)
     }
 
@@ -366,6 +411,7 @@ impl FilesFeed {
         let stat = file.stat().map_err(|error| failure::of_io("look at a file", &error).at(&path))?;
         let flow = taker.begin(path.clone(), identity.origin(cuts), stat.mode & 0o777)?;
         self.by_flow.insert(flow, identity);
+        self.has_begun = true;
         self.grew_at = Instant::now();
         self.grown.insert(identity, Instant::now());
         self.files.insert(identity, Growing::new(path, file, flow, cuts));
@@ -391,21 +437,7 @@ impl FilesFeed {
     fn hear(&mut self, at_most: Duration, taker: &dyn Taker, buffer: &mut [u8]) -> Result<()> {
         for wanted in taker.wanted(at_most) {
             match wanted {
-                Wanted::LetGo { flow, is_done } => {
-                    if let Some(identity) = self.by_flow.remove(&flow)
-                        && self.files.get(&identity).is_some_and(|file| file.flow == flow)
-                        && let Some(file) = self.files.remove(&identity)
-                    {
-                        self.busy.remove(&identity);
-                        self.grown.remove(&identity);
-                        if self.done.len() < DONE_MAX {
-                            self.done.insert(identity, file.file.stat().map_or(0, |stat| stat.size));
-                            if !is_done {
-                                *self.failures.entry(identity).or_default() += 1;
-                            }
-                        }
-                    }
-                }
+                Wanted::LetGo { flow, is_done } => self.let_go(flow, is_done, taker)?,
                 Wanted::Rewind { at, is_ours } => {
                     let identity = self.by_flow.get(&at.flow).copied().unwrap_or(Identity::NONE);
                     let Some(file) = self.files.get_mut(&identity).filter(|file| file.flow == at.flow) else {
@@ -415,16 +447,56 @@ impl FilesFeed {
                         taker.rewound(at.flow, Err(failure));
                         continue;
                     };
-                    file.is_ended = false;
+                    (file.is_ended, file.ended_at) = (false, None);
                     let result = file.rewind(&at, is_ours, buffer, taker);
                     let was_cut = matches!(&result, Err(failure) if failure.kind == FailureKind::Changed);
-                    taker.rewound(at.flow, result);
+                    let whole = (at.bytes, Some(at.digest), file.cuts);
+                    let before = self.done.get(&identity).map(|done| (done.bytes, done.digest, done.cuts));
+                    match was_cut && before == Some(whole) {
+                        // All of it was read before the cut, and is there.
+                        true => {
+                            taker.note(cut_note(&file.path, at.bytes));
+                            taker.rewound(at.flow, Ok(blake3::Hasher::new()));
+                            taker.end(at.flow);
+                        }
+                        false => taker.rewound(at.flow, result),
+                    }
                     if was_cut {
                         self.begin_cut(identity, taker)?;
                     }
                     self.busy.insert(identity);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A flow is over. Its file may have grown between the word that it is complete and this one: then it goes on at once,
+    /// before anything is concluded.
+    fn let_go(&mut self, flow: EntryId, is_done: bool, taker: &dyn Taker) -> Result<()> {
+        let Some(identity) = self.by_flow.remove(&flow) else { return Ok(()) };
+        if self.files.get(&identity).is_none_or(|file| file.flow != flow) {
+            return Ok(());
+        }
+        let Some(file) = self.files.remove(&identity) else { return Ok(()) };
+        self.busy.remove(&identity);
+        self.grown.remove(&identity);
+        self.is_single_over |= !is_done;
+        let size = file.file.stat().map_or(0, |stat| stat.size).min(limit_of(&self.spec.until, None));
+        // What failed is begun again when it has another length than now, what is complete when it has another than then.
+        let ended = file.ended_at.filter(|_| is_done);
+        let bytes = ended.map_or(size, |(bytes, _)| bytes);
+        if self.done.len() < DONE_MAX {
+            let digest = ended.map(|(_, digest)| digest);
+            self.done.insert(identity, Done { bytes, digest, cuts: file.cuts });
+            if !is_done {
+                *self.failures.entry(identity).or_default() += 1;
+            }
+        }
+        if is_done && size != bytes && !self.is_last {
+            let Growing { path, file, cuts, is_replaced, .. } = file;
+            self.begin(path, file, identity, cuts, taker)?;
+            self.files.entry(identity).and_modify(|file| file.is_replaced = is_replaced);
         }
         Ok(())
     }
@@ -439,7 +511,7 @@ impl FilesFeed {
     fn tend(&mut self, taker: &dyn Taker, buffer: &mut [u8], is_ending: bool) -> Result<()> {
         for identity in std::mem::take(&mut self.busy) {
             let Some(file) = self.files.get_mut(&identity).filter(|file| !file.is_ended) else { continue };
-            let marks = self.spec.name.as_ref().and_then(|name| marks::look_up(&self.spec.dir, name));
+            let marks = self.places.as_ref().and_then(|places| file.marked(places.look_up()));
             let limit = limit_of(&self.spec.until, marks.as_ref());
             let before = taker.position(file.flow);
             let seen = match file.tend(buffer, limit, taker) {
@@ -463,18 +535,24 @@ impl FilesFeed {
                 }
                 Seen::Over => {}
                 Seen::Cut => {
-                    let position = before.unwrap_or(0);
-                    let path = Escaped(file.path.as_bytes()).to_string();
-                    taker.note(format!(
-                        "{path} was cut or written anew: the {position} bytes read of it stay as they are, and what it \
-                         has now is another stream"
-                    ));
+                    taker.note(cut_note(&file.path, before.unwrap_or(0)));
                     taker.end(file.flow);
                     file.is_ended = true;
                     self.begin_cut(identity, taker)?;
                 }
                 Seen::AtEnd(position) => {
                     let idle = self.grown.get(&identity).map_or(Duration::ZERO, Instant::elapsed);
+                    let until = &self.spec.until;
+                    let is_whole = until.bytes.is_some_and(|bytes| position >= bytes);
+                    if let Some(known) = &marks
+                        && !is_whole
+                        && file.refutes(known, position, idle, taker)
+                    {
+                        let path = file.path.clone();
+                        self.note_once(&path, REFUTED, taker);
+                        self.busy.insert(identity);
+                        continue;
+                    }
                     let is_single = self.spec.name.is_some();
                     // A directory has another end as well.
                     let closed = || match file.is_closed() {
@@ -489,16 +567,19 @@ impl FilesFeed {
                         }
                         other => other,
                     };
-                    let until = &self.spec.until;
-                    if is_ending
-                        || is_complete(until, (position, idle), file.is_replaced, marks.as_ref(), closed)?
-                    {
+                    let is_complete = (is_ending && marks.is_none())
+                        || is_complete(until, (position, idle), file.is_replaced, marks.as_ref(), closed)?;
+                    if is_ending || is_complete {
                         // It may have grown between the two looks.
                         if file.file.stat().is_ok_and(|stat| stat.size.min(limit) > position) {
                             self.busy.insert(identity);
                             continue;
                         }
-                        file.end(taker);
+                        match is_complete {
+                            true => file.end(taker),
+                            false => file.end_as_it_is(taker),
+                        }
+                        self.is_single_over |= until.closed || is_whole;
                     }
                 }
             }
@@ -512,20 +593,22 @@ impl FilesFeed {
             return;
         }
         let until = &self.spec.until;
-        let idle = until
-            .idle_ms
-            .is_some_and(|ms| self.grew_at.elapsed() >= Duration::from_millis(ms) && self.busy.is_empty());
+        let idle = self.is_idle() && self.busy.is_empty();
         let all_ended = self.files.values().all(|file| file.is_ended);
-        let single =
-            self.spec.name.is_some() && all_ended && !(self.files.is_empty() && self.done.is_empty());
+        let single = self.spec.name.is_some() && all_ended && self.is_single_over;
         let is_ending = is_ending && all_ended && self.busy.is_empty();
+        // What came behind the end of one is another's beginning, as soon as that is let go.
+        let limit = limit_of(until, None);
+        if (idle || is_ending) && self.files.values().any(|file| file.has_changed_since_end(limit)) {
+            return;
+        }
         if idle {
-            for file in self.files.values_mut().filter(|file| !file.is_ended) {
-                if taker.position(file.flow).is_none() {
-                    return;
-                }
-                file.end(taker);
+            // Nobody knows yet where these go on.
+            let waits = |file: &Growing| !file.is_ended && taker.position(file.flow).is_none();
+            if self.files.values().any(waits) {
+                return;
             }
+            self.files.values_mut().filter(|file| !file.is_ended).for_each(|file| file.end_as_it_is(taker));
         }
         // Those that have to wait for their turn have it when these are let go.
         if self.waiting == 0 && (idle || is_ending || single) {
@@ -538,6 +621,9 @@ impl FilesFeed {
     }
 }
 
+/// Of a file whose name is in a mark that is not of it.
+const REFUTED: &str = "is not the file that a stream wrote there and did not complete: it is streamed as it is, whatever that \
+                       one's mark says";
 /// Names that are told; of more there is no end.
 const TOLD_MAX: usize = 1000;
 /// Files that are complete and remembered: one that is forgotten is compared again.
@@ -548,6 +634,13 @@ fn at_once() -> usize {
     let descriptors =
         usage::raise_open_files().map_or(1024, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     (descriptors / 4).clamp(1, AT_ONCE_MAX)
+}
+
+fn cut_note(path: &RelativePath, read: u64) -> String {
+    format!(
+        "{} was cut or written anew: the {read} bytes read of it stay as they are, and what it has now is another stream",
+        Escaped(path.as_bytes())
+    )
 }
 
 /// How far a file may be read.
@@ -591,3 +684,7 @@ impl Feed for FilesFeed {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "files/tests.rs"]
+mod tests;

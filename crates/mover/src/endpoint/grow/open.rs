@@ -46,7 +46,7 @@ pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(
                 None => RelativePath::default(),
             };
             until.closed = true;
-            let spec = FilesSpec { dir, name: None, prefix, until, piece_bytes };
+            let spec = FilesSpec { dir, name: None, below: None, prefix, until, piece_bytes };
             return Ok((Box::new(FilesFeed::new(spec)), SourceForm::Many));
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::NotFound) => {}
@@ -74,7 +74,8 @@ pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(
         until.closed = true;
     }
     let prefix = RelativePath::default();
-    let spec = FilesSpec { dir, name: Some(name.clone()), prefix, until, piece_bytes };
+    let below = place.below.as_ref().map(Dir::try_clone).transpose().map_err(|error| of_io(&error))?;
+    let spec = FilesSpec { dir, name: Some(name.clone()), below, prefix, until, piece_bytes };
     Ok((Box::new(FilesFeed::new(spec)), SourceForm::Single { name }))
 }
 

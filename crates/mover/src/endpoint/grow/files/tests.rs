@@ -1,0 +1,281 @@
+//! What files do between two words of the destination.
+
+use super::*;
+use crate::endpoint::grow::Pushed;
+use crate::journal::marks::Marks;
+use std::collections::VecDeque;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use thalweg_wire::Digest;
+use thalweg_wire::message::{FlowMark, Origin};
+
+/// Longest that any of these waits.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A destination in memory. What is complete there it says when the test likes.
+#[derive(Default)]
+struct Fake {
+    state: Mutex<Known>,
+    /// Complete flows are not let go by themselves.
+    is_late: AtomicBool,
+    is_over: AtomicBool,
+}
+
+#[derive(Default)]
+struct Known {
+    flows: Vec<Flow>,
+    wanted: VecDeque<Wanted>,
+    notes: Vec<String>,
+    failed: Option<Failure>,
+    is_last: bool,
+}
+
+struct Flow {
+    path: RelativePath,
+    origin: Origin,
+    content: Vec<u8>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Phase {
+    Rewinding,
+    Open,
+    Ended,
+    Failed(Failure),
+}
+
+impl Fake {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn let_go(&self, flow: usize, is_done: bool) {
+        self.lock().wanted.push_back(Wanted::LetGo { flow: EntryId(flow as u64), is_done });
+    }
+
+    /// What a flow has, once it is like this.
+    #[track_caller]
+    fn wait(&self, what: &str, is_so: impl Fn(&Known) -> bool) {
+        let until = Instant::now() + LIMIT;
+        while !is_so(&self.lock()) {
+            let state = self.lock();
+            assert!(state.failed.is_none(), "{what}: {:?}", state.failed);
+            assert!(Instant::now() < until, "{what}: {:?}", state.notes);
+            drop(state);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Known {
+    fn is(&self, flow: usize, phase: &Phase, content: &[u8]) -> bool {
+        self.flows.get(flow).is_some_and(|flow| flow.phase == *phase && flow.content == content)
+    }
+}
+
+impl Taker for Fake {
+    fn begin(&self, path: RelativePath, origin: Origin, _: u32) -> Result<EntryId> {
+        let mut state = self.lock();
+        let flow = EntryId(state.flows.len() as u64);
+        let before = state.flows.iter().rev().find(|known| known.path == path && known.origin == origin);
+        let content = before.map(|flow| flow.content.clone()).unwrap_or_default();
+        let phase = if content.is_empty() { Phase::Open } else { Phase::Rewinding };
+        if phase == Phase::Rewinding {
+            let digest = Digest(*blake3::hash(&content).as_bytes());
+            let at = FlowMark { flow, bytes: content.len() as u64, digest };
+            state.wanted.push_back(Wanted::Rewind { at, is_ours: true });
+        }
+        state.flows.push(Flow { path, origin, content, phase });
+        Ok(flow)
+    }
+
+    fn position(&self, flow: EntryId) -> Option<u64> {
+        let state = self.lock();
+        let flow = state.flows.get(flow.0 as usize).filter(|flow| flow.phase == Phase::Open);
+        flow.map(|flow| flow.content.len() as u64)
+    }
+
+    fn digest(&self, flow: EntryId) -> Option<Digest> {
+        let state = self.lock();
+        state.flows.get(flow.0 as usize).map(|flow| Digest(*blake3::hash(&flow.content).as_bytes()))
+    }
+
+    fn push(&self, flow: EntryId, offset: u64, bytes: &[u8]) -> Pushed {
+        if self.position(flow) != Some(offset) {
+            return Pushed::Elsewhere;
+        }
+        self.lock().flows[flow.0 as usize].content.extend_from_slice(bytes);
+        Pushed::Taken
+    }
+
+    fn end(&self, flow: EntryId) {
+        self.lock().flows[flow.0 as usize].phase = Phase::Ended;
+        if !self.is_late.load(Ordering::Acquire) {
+            self.let_go(flow.0 as usize, true);
+        }
+    }
+
+    fn give_up(&self, flow: EntryId, failure: Failure) {
+        self.lock().flows[flow.0 as usize].phase = Phase::Failed(failure);
+        self.let_go(flow.0 as usize, false);
+    }
+
+    fn last(&self) {
+        self.lock().is_last = true;
+    }
+
+    fn wanted(&self, at_most: Duration) -> Vec<Wanted> {
+        std::thread::sleep(at_most);
+        self.lock().wanted.drain(..).collect()
+    }
+
+    fn rewound(&self, flow: EntryId, result: Result<blake3::Hasher>) {
+        match result {
+            Ok(_) => self.lock().flows[flow.0 as usize].phase = Phase::Open,
+            Err(failure) => self.give_up(flow, failure),
+        }
+    }
+
+    fn missed(&self, _: RelativePath, _: Failure) {}
+
+    fn note(&self, text: String) {
+        self.lock().notes.push(text);
+    }
+
+    fn failed(&self, failure: Failure) {
+        self.lock().failed = Some(failure);
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
+/// Ends what reads, also where the test fails.
+struct Over<'a>(&'a Fake);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Release);
+    }
+}
+
+fn append(path: &Path, bytes: &[u8]) {
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+/// Streams a directory, or a file in it, while the test does something.
+fn streamed(dir: &Path, name: Option<&str>, until: Until, taker: &Fake, test: impl FnOnce()) {
+    let spec = FilesSpec {
+        dir: Dir::open(dir).unwrap(),
+        name: name.map(|name| name.as_bytes().to_vec()),
+        below: None,
+        prefix: RelativePath::default(),
+        until,
+        piece_bytes: 64 << 10,
+    };
+    let feed = Box::new(FilesFeed::new(spec));
+    std::thread::scope(|scope| {
+        scope.spawn(|| feed.run(taker));
+        let over = Over(taker);
+        test();
+        taker.wait("the end", |state| state.is_last);
+        drop(over);
+    });
+}
+
+fn until_done() -> Until {
+    Until { closed: true, marker: Some(b"DONE".to_vec()), ..Until::default() }
+}
+
+#[test]
+fn what_comes_between_the_word_that_a_file_is_complete_and_the_destinations_is_sent() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (log, taker) = (scratch.path().join("log"), Fake::default());
+    taker.is_late.store(true, Ordering::Release);
+    append(&log, &[1; 1000]);
+    let whole = [&[1; 1000][..], &[2; 50]].concat();
+    streamed(scratch.path(), None, until_done(), &taker, || {
+        taker.wait("complete", |state| state.is(0, &Phase::Ended, &[1; 1000]));
+        append(&log, &[2; 50]);
+        taker.let_go(0, true);
+        taker.wait("what came since", |state| state.is(1, &Phase::Ended, &whole));
+        // And once more, with the end of all in between.
+        append(&log, &[3; 7]);
+        append(&scratch.path().join("DONE"), b"");
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!taker.lock().is_last, "bytes are missing");
+        taker.is_late.store(false, Ordering::Release);
+        taker.let_go(1, true);
+    });
+    let state = taker.lock();
+    assert!(state.is(2, &Phase::Ended, &[&whole[..], &[3; 7]].concat()));
+    assert_eq!(state.flows.len(), 3);
+}
+
+/// Marks of a stream into `root` that has written so much of a file in it.
+fn marks(root: &Path, name: &str, durable: &[u8]) -> (Marks, u64) {
+    let staging = root.join(".thalweg-staging/job");
+    std::fs::create_dir_all(&staging).unwrap();
+    let mut marks = Marks::open(Arc::new(Dir::open(&staging).unwrap())).unwrap();
+    let name = RelativePath::new(name.as_bytes().to_vec()).unwrap();
+    let number = marks.begin(name.clone(), Origin::default(), name, false);
+    let digest = Digest(*blake3::hash(durable).as_bytes());
+    marks.record(&[(number, durable.len() as u64, digest)]).unwrap();
+    (marks, number)
+}
+
+fn until_closed() -> Until {
+    Until { closed: true, ..Until::default() }
+}
+
+#[test]
+fn a_file_is_believed_up_to_its_mark_wherever_above_it_that_is() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    let dir = scratch.path().join("a/b");
+    std::fs::create_dir_all(&dir).unwrap();
+    let content = [[1; 500], [2; 500]].concat();
+    append(&dir.join("file"), &content[..800]);
+    let (mut marks, number) = marks(scratch.path(), "a/b/file", &content[..500]);
+    streamed(&dir, Some("file"), until_closed(), &taker, || {
+        taker.wait("up to the mark", |state| state.is(0, &Phase::Open, &content[..500]));
+        std::thread::sleep(Duration::from_millis(1500));
+        assert!(taker.lock().is(0, &Phase::Open, &content[..500]), "it goes by its mark");
+        append(&dir.join("file"), &content[800..]);
+        marks.record(&[(number, 1000, Digest(*blake3::hash(&content).as_bytes()))]).unwrap();
+        taker.wait("the rest", |state| state.is(0, &Phase::Open, &content));
+        marks.end(number).unwrap();
+    });
+    assert!(taker.lock().is(0, &Phase::Ended, &content));
+}
+
+#[test]
+fn a_mark_of_another_file_is_not_believed_and_told_once() {
+    for durable in [&[9; 500][..], &[1; 3000]] {
+        let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+        append(&scratch.path().join("file"), &[1; 1000]);
+        let (_marks, _) = marks(scratch.path(), "file", durable);
+        streamed(scratch.path(), Some("file"), until_closed(), &taker, || {});
+        let state = taker.lock();
+        // Its first bytes are sent by then.
+        assert!(state.is(0, &Phase::Ended, &[1; 1000]), "{:?}", state.flows[0].phase);
+        let told = state.notes.iter().filter(|note| note.contains("is not the file that a stream wrote"));
+        assert_eq!(told.count(), 1, "{:?}", state.notes);
+    }
+}
+
+#[test]
+fn what_another_stream_has_not_completed_does_not_end_as_complete() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    append(&scratch.path().join("file"), &[1; 1000]);
+    let (_marks, _) = marks(scratch.path(), "file", &[1; 500]);
+    let until = Until { idle_ms: Some(300), ..Until::default() };
+    streamed(scratch.path(), Some("file"), until, &taker, || {});
+    let state = taker.lock();
+    assert_eq!(state.flows[0].content, [1; 500]);
+    assert!(matches!(&state.flows[0].phase, Phase::Failed(failure) if failure.kind == FailureKind::Busy));
+}
