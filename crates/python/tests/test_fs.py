@@ -80,6 +80,63 @@ def test_what_is_written_stands_whole_when_it_is_closed(daemon: Daemon, fs: Thal
         fs.rm("data/empty")
 
 
+def test_what_is_moved_to_itself_or_into_itself_stays(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    content = make_tree(daemon.root / "run7", 9)
+    (daemon.root / "a").write_bytes(b"content")
+    for itself in (f"tw://{daemon.address}/data/a", "data/a/", "/data/a", "data//a", "data/./a"):
+        for move in (fs.mv, fs.move, fs.rename):
+            move("data/a", itself)
+            assert (daemon.root / "a").read_bytes() == b"content", itself
+    fs.cp_file("data/a", "data//a")
+    assert (daemon.root / "a").read_bytes() == b"content"
+    with pytest.raises(FileNotFoundError):
+        fs.cp_file("data/absent", "data/absent")
+    # Into the directory in which it is.
+    fs.mv("data/run7/d0/f0", "data/run7/d0")
+    fs.mv("data/run7/d0", "data/run7", recursive=True)
+    fs.mv("data/run7", daemon.url("run7/"), recursive=True)
+    assert tree_of(daemon.root / "run7") == content
+    with pytest.raises(thalweg.ConflictError):
+        fs.mv("data/run7", "data/run7/old", recursive=True)
+    (daemon.root / "run7/d0/old").mkdir()
+    with pytest.raises(thalweg.ConflictError):
+        fs.mv("data/run7/", "data/run7/d0/old", recursive=True)
+    with pytest.raises(thalweg.ConflictError):
+        fs.mv(["data/a", "data/run7/d1/f1"], ["data/run7/d1/f1", "data/b"])
+    with pytest.raises(thalweg.ConflictError):
+        fs.mv(["data/a", "data/run7/d0/old/a"], "data/run7/d1")
+    with pytest.raises(thalweg.UsageError):
+        fs.mv("data/run7/d0/old", "data/new")
+    assert (daemon.root / "run7/d0/old").is_dir() and tree_of(daemon.root / "run7") == content
+    # A copy into itself ends, and takes nothing away.
+    fs.copy("data/run7", "data/run7/old", recursive=True)
+    whole = tree_of(daemon.root / "run7")
+    assert {name: whole[name] for name in content} == content
+    assert {name: whole[f"old/{name}"] for name in content} == content
+    assert len(whole) == 2 * len(content)
+
+
+def test_a_tree_is_moved_and_what_came_meanwhile_stays(
+    daemon: Daemon, fs: ThalwegFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = make_tree(daemon.root / "run7", 9)
+    fs.mv("data/run7", "data/moved", recursive=True)
+    assert tree_of(daemon.root / "moved") == content and not (daemon.root / "run7").exists()
+    fs.mv("data/moved/d0/f*", "data/moved/d1")
+    assert sorted(path.name for path in (daemon.root / "moved/d1").iterdir()) == ["f0", "f1", "f3", "f4", "f6", "f7"]
+    usual = fs.cp_file
+
+    def and_another(source: str, there: str, **kwargs: object) -> None:
+        usual(source, there, **kwargs)
+        (daemon.root / "moved/d2/late").write_bytes(b"late")
+
+    monkeypatch.setattr(fs, "cp_file", and_another)
+    with pytest.raises(thalweg.ConflictError):
+        fs.mv("data/moved/d2", "data/d2", recursive=True)
+    assert tree_of(daemon.root / "moved/d2") == {"late": b"late"}
+    assert sorted(tree_of(daemon.root / "d2")) == ["f2", "f5", "f8"]
+
+
 def test_a_listing_that_is_old_hides_and_cuts_nothing(daemon: Daemon, fs: ThalwegFileSystem) -> None:
     there = daemon.root / "d"
     (there / "below").mkdir(parents=True)

@@ -274,15 +274,66 @@ class ThalwegFileSystem(AbstractFileSystem):
         self._copy(here, self._place(path), callback)
         self.invalidate_cache(path)
 
-    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
-        """By way of this machine: a daemon copies nothing within itself."""
+    def cp_file(
+        self, path1: str, path2: str, pairs: list[tuple[str, str]] | None = None, **kwargs: Any
+    ) -> None:
+        """By way of this machine: a daemon copies nothing within itself. With ``pairs`` nothing is copied; what would be
+        is added there."""
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        if pairs is not None:
+            pairs.append((path1, path2))
+            return
+        if _same(path1) == _same(path2):
+            # It is there already; raises if it is not.
+            self._list(path1)
+            return
         if self.isdir(path1):
-            return self.makedirs(path2, exist_ok=True)
+            self.makedirs(path2, exist_ok=True)
+            return
         with tempfile.TemporaryDirectory(prefix="thalweg-") as scratch:
             here = os.path.join(scratch, "content")
             self._copy(self._place(path1), here, None)
             self._put(here, path2)
+
+    def mv(
+        self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
+    ) -> None:
+        """Copies, by way of this machine, and removes what was copied and nothing else.
+
+        A place that is moved to itself, however it is written, stays as it is. What would go into itself, or in place of
+        something else that is moved too, is refused before anything is copied: ``ConflictError``; a directory without
+        ``recursive``: ``UsageError``. That two exports show the same directory is not noticed, nor are links to it.
+        """
+        asked = [[_same(self._strip_protocol(one)) for one in _as_list(path)] for path in (path1, path2)]
+        if asked[0] == asked[1]:
+            return
+        # Which places these are is fsspec's to say.
+        pairs: list[tuple[str, str]] = []
+        self.copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise", pairs=pairs)
+        if not pairs:
+            cause = "a directory is moved with recursive=True"
+            raise UsageError(cause, kind="usage", operation="mv", path=asked[0][0])
+        pairs = [(source, there) for source, there in pairs if _same(source) != _same(there)]
+        moved, taken = {_same(source) for source, _ in pairs}, set()
+        for _, there in pairs:
+            above = _same(there)
+            if above in taken:
+                raise ConflictError("two would go there", kind="conflict", operation="mv", path=there)
+            taken.add(above)
+            while above:
+                if above in moved:
+                    cause = f"it would go into, or in place of, {above!r}, which is to be moved"
+                    raise ConflictError(cause, kind="conflict", operation="mv", path=there)
+                above = self._parent(above)
+        directories = {source for source, _ in pairs if self.isdir(source)}
+        for source, there in pairs:
+            self.cp_file(source, there)
+        # What came meanwhile was not copied and stays; its directory says so. What is in a directory sorts behind it.
+        for source in sorted((source for source, _ in pairs), reverse=True):
+            if source in directories:
+                self.rmdir(source)
+            else:
+                self._remove(source, False)
 
     def _copy(self, source: str, destination: str, callback: Any) -> None:
         size = None
@@ -465,6 +516,11 @@ class _Written(io.BufferedIOBase):
             super().close()
         else:
             self.close()
+
+
+def _same(path: str) -> str:
+    """Equal for what names the same place: without empty components and such as mean nothing."""
+    return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 def _as_list(path: Any) -> list[str]:
