@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import h5py
@@ -78,6 +82,83 @@ def test_what_is_written_stands_whole_when_it_is_closed(daemon: Daemon, fs: Thal
     assert fs.ls("data/empty") == []
     with pytest.raises(thalweg.Error):
         fs.rm("data/empty")
+
+
+def test_what_an_exception_closes_is_thrown_away_however_it_was_opened(
+    daemon: Daemon, fs: ThalwegFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ConnectionError
+
+    there = daemon.root / "file"
+    there.write_bytes(b"whole")
+    ways: list[Callable[[], Any]] = [
+        lambda: fs.open("data/file", "wb"),
+        lambda: fs.open("data/file", "ab"),
+        lambda: fs.open("data/file", "w"),
+        lambda: fs.open("data/file", "a", encoding="utf-8"),
+    ]
+    for mode in ("wb", "ab", "w", "wt", "at"):
+        ways.append(lambda mode=mode: fsspec.open(daemon.url("file"), mode, **options(daemon)))
+    ways.append(lambda: fsspec.open(daemon.url("file"), "wt", compression="gzip", **options(daemon)))
+    for number, way in enumerate(ways):
+        with pytest.raises(RuntimeError), way() as file:
+            file.write("half" if isinstance(file, io.TextIOBase) else b"half")
+            raise RuntimeError
+        assert there.read_bytes() == b"whole", number
+
+    def by_hand() -> None:
+        file = fs.open("data/file", "wb")
+        try:
+            file.write(b"half")
+            raise RuntimeError
+        finally:
+            file.close()
+
+    with pytest.raises(RuntimeError):
+        by_hand()
+    with fs.transaction, pytest.raises(RuntimeError), fs.open("data/file", "wb") as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert there.read_bytes() == b"whole"
+    # What stands there could not be fetched to go on with it.
+    with monkeypatch.context() as patched, pytest.raises(ConnectionError):
+        patched.setattr(fs, "get_file", refuse)
+        fs.open("data/file", "ab")
+    gc.collect()
+    assert there.read_bytes() == b"whole"
+    # An exception that was handled before the file was opened, or within, is none of its own.
+    try:
+        raise RuntimeError
+    except RuntimeError:
+        with fsspec.open(daemon.url("file"), "w", **options(daemon)) as file:
+            file.write("new")
+            with pytest.raises(KeyError):
+                raise KeyError
+    assert there.read_bytes() == b"new"
+
+
+def test_text_is_written_and_read_and_walked_to(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    with fs.open("data/d/text", "w", encoding="latin-1", newline="\r\n") as file:
+        file.write("one\nzw\u00f6lf\n")
+    assert (daemon.root / "d/text").read_bytes() == b"one\r\nzw\xf6lf\r\n"
+    with fs.open("data/d/text", "a", encoding="latin-1") as file:
+        file.write("more")
+    with fsspec.open(daemon.url("d/text"), "rt", encoding="latin-1", **options(daemon)) as file:
+        assert file.read() == "one\nzw\u00f6lf\nmore"
+    assert fs.read_text("data/d/text", encoding="latin-1").splitlines()[1] == "zw\u00f6lf"
+    (daemon.root / "d/below/empty").mkdir(parents=True)
+    (daemon.root / "d/below/file").write_bytes(b"")
+    (daemon.root / "d/link").symlink_to("below")
+    walked = [(path, sorted(directories), sorted(files)) for path, directories, files in fs.walk("data/d")]
+    assert walked == [
+        ("data/d", ["below"], ["link", "text"]),
+        ("data/d/below", ["empty"], ["file"]),
+        ("data/d/below/empty", [], []),
+    ]
+    upwards = [path for path, _, _ in fs.walk("data/d", topdown=False)]
+    assert sorted(upwards) == sorted(path for path, _, _ in walked) and upwards[-1] == "data/d"
+    assert [path for path, _, _ in fs.walk("data/d", maxdepth=1)] == ["data/d"]
 
 
 def test_what_is_moved_to_itself_or_into_itself_stays(daemon: Daemon, fs: ThalwegFileSystem) -> None:

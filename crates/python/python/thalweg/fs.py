@@ -15,6 +15,7 @@ import datetime
 import io
 import json
 import os
+import sys
 import tempfile
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -442,10 +443,17 @@ class _Read(AbstractBufferedFile):
 
 
 class _Written(io.BufferedIOBase):
-    """A file that is written here and copied when it is closed; within a transaction, when that is committed."""
+    """A file that is written here and copied when it is closed; within a transaction, when that is committed.
+
+    One that an exception closes is not whole, and is thrown away. Wrappers (text, compression, ``fsspec.open``) do not say
+    why they close it: an exception counts that is being handled then, and was not when the file was opened.
+    """
 
     def __init__(self, fs: ThalwegFileSystem, path: str, autocommit: bool, goes_on: bool = False) -> None:
         self.fs, self.path, self.autocommit = fs, fs._strip_protocol(path), autocommit
+        self._handled = sys.exc_info()[1]
+        # Until all is there: Python closes also what was only half made.
+        self._is_broken = True
         self._directory = tempfile.TemporaryDirectory(prefix="thalweg-")
         self._here = os.path.join(self._directory.name, "content")
         # As any program makes files: by the umask.
@@ -455,6 +463,7 @@ class _Written(io.BufferedIOBase):
             self.fs.get_file(self.path, self._here)
             self._file = open(self._here, "r+b")
             self._file.seek(0, os.SEEK_END)
+        self._is_broken = False
 
     @property
     def full_name(self) -> str:
@@ -488,19 +497,20 @@ class _Written(io.BufferedIOBase):
     def close(self) -> None:
         if self.closed:
             return
+        (handled, self._handled), now = (self._handled, None), sys.exc_info()[1]
+        self._is_broken |= now is not None and now is not handled
         self._file.close()
         try:
             if self.autocommit:
                 self.commit()
         finally:
             super().close()
-            if self.autocommit:
-                self._directory.cleanup()
 
     def commit(self) -> None:
-        """Copies it."""
+        """Copies it, unless it is not whole."""
         try:
-            self.fs._put(self._here, self.path)
+            if not self._is_broken:
+                self.fs._put(self._here, self.path)
         finally:
             self._directory.cleanup()
 
@@ -510,12 +520,8 @@ class _Written(io.BufferedIOBase):
         self._directory.cleanup()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        # What was interrupted is not whole, so it is not put anywhere.
-        if kind is not None and self.autocommit and not self.closed:
-            self.discard()
-            super().close()
-        else:
-            self.close()
+        self._is_broken |= kind is not None
+        self.close()
 
 
 def _same(path: str) -> str:
