@@ -1,7 +1,7 @@
 //! Decides what is done with each item, and when. Pure: looks, ends and the time go in, records and actions come out.
 //!
 //! The way of an item: *growing* until it is complete, *moved*, *run*, its results *returned*, *done*. A later version of
-//! it goes the same way once the earlier one is done.
+//! it goes the same way once the earlier one is done, or in its place once the command failed for the earlier one.
 //!
 //! Who drives it makes records durable before he does the actions that came with or after them. [`Machine::replay`] of the
 //! records and [`Machine::begin`] then go on wherever it was killed.
@@ -112,6 +112,9 @@ pub struct Known {
     pub attempt: u32,
     /// How far it is.
     pub stage: Stage,
+    /// Whether the command failed for what arrived.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_failed: bool,
 }
 
 /// How far what arrived is.
@@ -364,11 +367,16 @@ impl Machine {
                 // Another version of it may do better.
                 Work::GivenUp => continue,
             }
+            let is_complete = item.seen.is_some_and(|look| match self.rules.complete {
+                Complete::Stable(time) => now.saturating_sub(look.since) >= time,
+                Complete::Marker(_) => look.is_marked,
+            });
+            let is_replaced = item.is_replaced();
             match item.known.as_ref().map(|known| (known.stage, known.attempt)) {
-                Some((Stage::Arrived, _)) if !self.rules.runs_command => {
+                Some((Stage::Arrived, _)) if !is_replaced && !self.rules.runs_command => {
                     records.push(Record::Done(line.name.clone()));
                 }
-                Some((Stage::Arrived, attempt)) => {
+                Some((Stage::Arrived, attempt)) if !is_replaced => {
                     if is_turn && self.runs < runs_max {
                         item.work = Work::Busy;
                         self.runs += 1;
@@ -386,12 +394,9 @@ impl Machine {
                     actions.push(Action::Return(line.name.clone()));
                 }
                 Some((Stage::Running, _)) => {}
-                Some((Stage::Done, _)) | None => {
+                // What the command failed for waits until what somebody put in its place is complete.
+                Some((Stage::Done | Stage::Arrived, _)) | None => {
                     let Some(look) = item.seen else { continue };
-                    let is_complete = match self.rules.complete {
-                        Complete::Stable(time) => now.saturating_sub(look.since) >= time,
-                        Complete::Marker(_) => look.is_marked,
-                    };
                     if is_complete && self.moves < self.rules.moves_max {
                         item.work = Work::Busy;
                         self.moves += 1;
@@ -422,7 +427,8 @@ impl Machine {
                         item.line.first = version.changed_ns;
                     }
                     // What failed was another version.
-                    if item.work == Work::GivenUp {
+                    let waits = matches!(item.work, Work::Later(_)) && item.is_replaced();
+                    if item.work == Work::GivenUp || waits {
                         item.work = Work::Rest;
                         item.tries = 0;
                     }
@@ -453,7 +459,10 @@ impl Machine {
                 vec![match (is_done, self.past.contains(&arrived.key)) {
                     (true, _) => Record::Same(name, arrived.version),
                     // It was here before, and is done since then.
-                    (false, true) => Record::Known(name, Known { arrived, attempt, stage: Stage::Done }),
+                    (false, true) => {
+                        let known = Known { arrived, attempt, stage: Stage::Done, has_failed: false };
+                        Record::Known(name, known)
+                    }
                     (false, false) => Record::Arrived(name, arrived),
                 }]
             }
@@ -531,7 +540,8 @@ impl Machine {
             Record::Arrived(name, arrived) => {
                 let before = self.items.get(name).and_then(|item| item.known.as_ref());
                 let attempt = before.map_or(0, |known| known.attempt);
-                (name, Some(Known { arrived: arrived.clone(), attempt, stage: Stage::Arrived }))
+                let arrived = arrived.clone();
+                (name, Some(Known { arrived, attempt, stage: Stage::Arrived, has_failed: false }))
             }
             Record::Known(name, known) => (name, Some(known.clone())),
             Record::Same(name, _)
@@ -551,8 +561,10 @@ impl Machine {
             match record {
                 Record::Same(_, version) => known.arrived.version = *version,
                 Record::Started(_, attempt) => (known.attempt, known.stage) = (*attempt, Stage::Running),
-                Record::Ended(_, _, Outcome::Succeeded) => known.stage = Stage::Succeeded,
-                Record::Ended(..) => known.stage = Stage::Arrived,
+                Record::Ended(_, _, Outcome::Succeeded) => {
+                    (known.stage, known.has_failed) = (Stage::Succeeded, false);
+                }
+                Record::Ended(..) => (known.stage, known.has_failed) = (Stage::Arrived, true),
                 Record::Done(_) => known.stage = Stage::Done,
                 Record::Arrived(..) | Record::Known(..) | Record::Past(_) => {}
             }
@@ -586,6 +598,12 @@ impl Machine {
 impl Item {
     fn new(line: Line) -> Item {
         Item { seen: None, known: None, work: Work::Rest, tries: 0, line }
+    }
+
+    /// Whether the source has another version of what the command failed for.
+    fn is_replaced(&self) -> bool {
+        let Some((look, known)) = self.seen.zip(self.known.as_ref()) else { return false };
+        known.stage == Stage::Arrived && known.has_failed && look.version != known.arrived.version
     }
 }
 

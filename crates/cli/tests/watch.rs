@@ -269,6 +269,30 @@ fn an_item_that_always_fails_is_given_up_told_and_tried_again_by_the_next_start(
 }
 
 #[test]
+fn a_file_that_is_corrected_replaces_the_one_for_which_the_command_fails() {
+    let bench = Bench::new();
+    // What it saw each time, then whether that is good.
+    let body = r#"cat "$THALWEG_ITEM_PATH" >> "$LOG.saw"
+        if grep -q bad "$THALWEG_ITEM_PATH"; then exit 1; fi"#;
+    let body = format!("{body}\n{LOG}");
+    let script = analysis(&bench.scratch, &body);
+    let saw = || std::fs::read_to_string(bench.scratch.path("log.saw")).unwrap_or_default();
+    bench.put("a", b"bad\n");
+    bench.put("b", b"b\n");
+    let more = ["--idle-exit", "300ms", "--in-order", "name", "--attempts", "20", "--on-arrival"];
+    let watch = start(bench.local(&[&more[..], &[script.to_str().unwrap()]].concat()));
+    assert!(wait_until(LIMIT, || saw().lines().count() == 2), "{}", saw());
+    bench.put("a", b"good\n");
+    let ended = support::finish(watch);
+    assert_eq!(ended.status.code(), Some(0));
+    // One run may have begun before the correction was seen.
+    let lines = saw();
+    let bad = lines.lines().filter(|line| *line == "bad").count();
+    assert!((2..=3).contains(&bad) && lines.ends_with("bad\ngood\nb\n"), "{lines}");
+    assert_eq!(bench.log().len(), 2);
+}
+
+#[test]
 fn a_directory_arrives_when_its_marker_is_there_and_a_pull_analyses_where_data_arrive() {
     let bench = Bench::new();
     let script = analysis(

@@ -327,6 +327,41 @@ fn an_item_that_fails_again_and_again_is_given_up_and_in_order_holds_the_others(
 }
 
 #[test]
+fn what_the_command_failed_for_is_replaced_by_what_somebody_corrected() {
+    let look = |content| Input::Looked(seen(&BTreeMap::from([("a".to_owned(), content)])));
+    // Once; until it is given up; and in an earlier life.
+    for (failures, is_restarted) in [(1, false), (3, false), (1, true), (3, true)] {
+        let rules = rules([Order::Arrival, Order::Name][failures as usize % 2]);
+        let mut machine = Machine::new(rules.clone());
+        let mut now = Duration::ZERO;
+        let _ = machine.take(now, look(1));
+        now += Duration::from_secs(2);
+        let _ = machine.take(now, look(1));
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(1))]);
+        let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(1)))));
+        for attempt in 1..=failures {
+            now += BACKOFF_MAX;
+            assert_eq!(machine.decide(now).1, [Action::Run(path("a"), attempt)]);
+            let _ = machine.take(now, Input::Ended(path("a"), attempt, Outcome::Failed(1)));
+        }
+        if is_restarted {
+            let journal = machine.snapshot();
+            machine = Machine::new(rules);
+            journal.into_iter().for_each(|record| machine.replay(record));
+            machine.begin();
+        }
+        let _ = machine.take(now, look(7));
+        assert_eq!(machine.decide(now).1, [], "neither is what was corrected run, nor is the other complete");
+        now += Duration::from_secs(2);
+        let _ = machine.take(now, look(7));
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(7))], "after {failures}");
+        let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(7)))));
+        assert_eq!(machine.decide(now).1, [Action::Run(path("a"), failures + 1)]);
+        assert_eq!(machine.arrived(&path("a")).unwrap().bytes, 7);
+    }
+}
+
+#[test]
 fn what_is_done_and_gone_is_forgotten_but_for_its_key_and_never_analysed_again() {
     let rules = || Rules { returns_results: false, ..rules(Order::Arrival) };
     let mut machine = Machine::new(rules());
