@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::chance::{Random, quick_or_torture, strikes, strikes_asked};
+use support::chance::{Random, in_time, quick_or_torture, strikes, strikes_asked};
 use support::count::Count;
 use support::job::Running;
 use support::proxy::Proxy;
@@ -422,6 +422,31 @@ fn a_command_outlives_its_watch_and_its_end_is_found() {
     assert_eq!(watch.wait().unwrap().code(), Some(0));
     assert_eq!(bench.log().len(), 1);
     assert!(!bench.scratch.path("log.began").exists());
+}
+
+#[test]
+fn what_a_command_left_behind_holds_up_nothing() {
+    let bench = Bench::new();
+    let left = bench.scratch.path("left");
+    let script = analysis(
+        &bench.scratch,
+        &format!("{LOG}\nexec 3<&0\nsleep 600 <&3 &\necho $! >> '{}'\nexit 0", left.display()),
+    );
+    bench.put("a", b"a");
+    bench.put("b", b"b");
+    let begun = Instant::now();
+    let more = ["--idle-exit", "300ms", "--in-order", "name", "--on-arrival", script.to_str().unwrap()];
+    let ended = start(bench.local(&more));
+    let ended = support::finish(ended);
+    let took = begun.elapsed();
+    let pids: Vec<i32> =
+        std::fs::read_to_string(&left).unwrap().lines().map(|pid| pid.parse().unwrap()).collect();
+    for pid in &pids {
+        let pid = nix::unistd::Pid::from_raw(*pid);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    }
+    assert_eq!((ended.status.code(), bench.log().len(), pids.len()), (Some(0), 2, 2));
+    assert!(in_time("two runs that leave something behind", took, Duration::from_secs(5)));
 }
 
 #[test]
