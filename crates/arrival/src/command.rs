@@ -415,8 +415,7 @@ mod tests {
         let place = RunPlace::new(directory.path(), "1");
         let behind = directory.path().join("behind");
         // As a program does that starts a server: it has the standard input of who started it.
-        let leaves =
-            words(&["-c", "exec 3<&0; sleep 60 <&3 & echo $! > \"$0\"", behind.to_str().unwrap()]);
+        let leaves = words(&["-c", "exec 3<&0; sleep 60 <&3 & echo $! > \"$0\"", behind.to_str().unwrap()]);
         keep(&directory.path().join("1"), OsStr::new("/bin/sh"), &leaves).unwrap();
         assert_eq!(place.wait(&|| true).unwrap(), Some(Outcome::Succeeded));
         let pid: i32 = std::fs::read_to_string(&behind).unwrap().trim().parse().unwrap();

@@ -478,6 +478,117 @@ fn a_command_that_succeeds_while_the_disk_of_the_state_is_full_is_not_run_again(
 }
 
 #[test]
+fn a_command_that_succeeded_is_not_run_again_though_its_lock_cannot_be_opened() {
+    let bench = Bench::new();
+    let body = r#"for lock in "$(dirname "$THALWEG_ITEM_RECEIPT")"/../runs/*.lock; do
+            rm "$lock"; mkdir "$lock"
+        done"#;
+    let script = analysis(&bench.scratch, &format!("{LOG}\n{body}"));
+    bench.put("a", b"a");
+    let (code, text) = ends(bench.local(&["--idle-exit", "300ms", "--on-arrival", script.to_str().unwrap()]));
+    assert_eq!((code, bench.log().len()), (Some(0), 1), "{text}");
+}
+
+#[test]
+fn results_that_cannot_be_read_are_told_and_sent_back_once_they_can() {
+    let bench = Bench::new();
+    let results = bench.scratch.path("results");
+    let body = r#"rmdir "$THALWEG_ITEM_RESULTS"
+        echo no directory > "$THALWEG_ITEM_RESULTS"
+        printf '%s' "$THALWEG_ITEM_RESULTS" > "$LOG.where""#;
+    let script = analysis(&bench.scratch, &format!("{body}\n{LOG}"));
+    bench.put("a", b"a");
+    let more =
+        ["--json", "--results-back", results.to_str().unwrap(), "--on-arrival", script.to_str().unwrap()];
+    let watch = Running::start(bench.local(&more));
+    let said = || watch.said().iter().map(|(_, line)| format!("{line}\n")).collect::<String>();
+    assert!(wait_until(LIMIT, || said().contains("read the results")), "{}", said());
+    assert!(!said().contains("item-done"), "{}", said());
+    let kept = PathBuf::from(std::fs::read_to_string(bench.scratch.path("log.where")).unwrap());
+    std::fs::remove_file(&kept).unwrap();
+    let ready = bench.scratch.path("ready");
+    std::fs::create_dir(&ready).unwrap();
+    std::fs::write(ready.join("seen"), b"seen").unwrap();
+    std::fs::rename(&ready, &kept).unwrap();
+    assert!(wait_until(LIMIT, || said().contains("item-done")), "{}", said());
+    assert_eq!(std::fs::read(results.join("a/seen")).unwrap(), b"seen");
+    assert_eq!(bench.log().len(), 1);
+    watch.kill();
+}
+
+#[test]
+fn a_destination_that_is_not_there_is_told_and_no_success() {
+    let bench = Bench::new();
+    let out = bench.scratch.path("out");
+    std::fs::create_dir(&out).unwrap();
+    let daemon = bench.scratch.daemon(&[("data", &out)]);
+    bench.put("a", b"a");
+    let place = daemon.place("misspelt", "");
+    let source = bench.source.to_str().unwrap();
+    let ticket = daemon.ticket.to_str().unwrap();
+    let more = ["--ticket", ticket, "--idle-exit", "500ms", "--attempts", "2"];
+    let (code, text) = ends(bench.watch(source, &place, &more));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("there is no export `misspelt`") && text.contains("a: given up"), "{text}");
+    // What goes before it arrived is no success either.
+    let more = ["--ticket", ticket, "--idle-exit", "500ms", "--attempts", "20", "--json"];
+    let watch = Running::start(bench.watch(source, &place, &more));
+    // By the second time a look has seen that it is not the item that is not there.
+    let failures = || watch.said().iter().filter(|(_, line)| line.contains("misspelt")).count();
+    assert!(wait_until(LIMIT, || failures() >= 4), "each is told to people and to programs");
+    std::fs::remove_file(bench.source.join("a")).unwrap();
+    let ran = watch.end(LIMIT).expect(2);
+    assert!(ran.stdout.contains(r#""lost":["a"]"#), "{}", ran.stdout);
+}
+
+#[test]
+fn while_a_far_directory_does_not_answer_the_watch_can_end_and_afterwards_sees_at_once() {
+    let bench = Bench::new();
+    let daemon = bench.scratch.daemon(&[("data", &bench.source)]);
+    let proxy = Proxy::new(&daemon.address());
+    let ticket = daemon.ticket.to_str().unwrap();
+    let destination = bench.destination.to_str().unwrap();
+    let more = ["--ticket", ticket, "--json"];
+    let watch = Running::start(bench.watch(&proxy.place("data", ""), destination, &more));
+    let is_done = |name: &str| items_done(&watch.said()).iter().any(|(_, done)| done == name);
+    bench.put("a", b"a");
+    assert!(wait_until(LIMIT, || is_done("a")));
+    proxy.stall(true);
+    bench.put("b", b"b");
+    std::thread::sleep(Duration::from_secs(15));
+    proxy.stall(false);
+    let begun = Instant::now();
+    assert!(wait_until(LIMIT, || is_done("b")));
+    assert!(in_time("an item after an outage", begun.elapsed(), Duration::from_secs(5)));
+    proxy.stall(true);
+    std::thread::sleep(Duration::from_secs(1));
+    let begun = Instant::now();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(watch.pid() as i32), nix::sys::signal::Signal::SIGTERM)
+        .unwrap();
+    let ran = watch.end(LIMIT);
+    assert!(in_time("the end during an outage", begun.elapsed(), Duration::from_secs(2)));
+    ran.expect(143);
+}
+
+#[test]
+fn by_time_the_one_that_changed_first_is_first_whatever_its_name() {
+    let bench = Bench::new();
+    let script = analysis(&bench.scratch, LOG);
+    let names = ["c", "a", "d", "b"];
+    for (name, hours) in names.iter().zip([40, 30, 20, 10]) {
+        bench.put(name, name.as_bytes());
+        let file = std::fs::File::options().write(true).open(bench.source.join(name)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600 * hours)).unwrap();
+    }
+    let more = ["--idle-exit", "500ms", "--in-order", "time", "--on-arrival", script.to_str().unwrap()];
+    let (code, text) = ends(bench.local(&more));
+    assert_eq!(code, Some(0), "{text}");
+    let order: Vec<String> =
+        bench.log().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(order, names);
+}
+
+#[test]
 fn a_destination_that_is_full_delays_an_item_until_there_is_room() {
     if !volume::can_mount("watch") {
         return;
