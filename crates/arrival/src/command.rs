@@ -56,8 +56,20 @@ impl RunPlace {
     }
 
     /// How it ended. `None` if that is not recorded.
-    fn ended(&self) -> Option<Outcome> {
-        serde_json::from_slice(&std::fs::read(&self.end).ok()?).ok()
+    ///
+    /// # Errors
+    /// If nobody can say whether it is: then nothing may be recorded in its place.
+    fn ended(&self) -> io::Result<Option<Outcome>> {
+        match std::fs::read(&self.end) {
+            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether nobody needs a record any more: what its command left behind may live on.
+    fn is_forgotten(&self) -> bool {
+        !self.lock.exists()
     }
 
     /// Room for the record of the end, so that a disk that is full by then loses nothing: of a success nobody would know.
@@ -93,20 +105,27 @@ impl RunPlace {
     fn claim(&self) -> io::Result<Option<File>> {
         let lock = self.open_lock()?;
         match lock.try_lock() {
-            Ok(()) => Ok(Some(lock).filter(|_| self.ended().is_none())),
+            Ok(()) => Ok(self.ended()?.is_none().then_some(lock)),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
 
     /// Waits until the run has ended, whoever began it; `None` when `stops` says so first. A run that has not begun now
-    /// never will.
+    /// never will. What the command leaves behind, which has the lock as it had, is not waited for.
     ///
     /// # Errors
-    /// What the kernel says about the record.
+    /// What the kernel says about the record: how it ended is not known then, and may be asked again.
     pub fn wait(&self, stops: &dyn Fn() -> bool) -> io::Result<Option<Outcome>> {
-        let lock = self.open_lock()?;
+        let mut opened = None;
         loop {
+            if let Some(outcome) = self.ended()? {
+                return Ok(Some(outcome));
+            }
+            let lock = match &opened {
+                Some(lock) => lock,
+                None => opened.insert(self.open_lock()?),
+            };
             match lock.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) if stops() => return Ok(None),
@@ -114,7 +133,8 @@ impl RunPlace {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
-        if let Some(outcome) = self.ended() {
+        // It may have been recorded just before the lock was free.
+        if let Some(outcome) = self.ended()? {
             return Ok(Some(outcome));
         }
         // A keeper that comes late finds this, and begins nothing.
@@ -129,15 +149,17 @@ impl RunPlace {
     }
 
     fn record_unless_ended(&self, status: WaitStatus) -> io::Result<()> {
-        match self.ended() {
+        match self.ended()? {
             Some(_) => Ok(()),
+            None if self.is_forgotten() => Ok(()),
             None => self.record(&outcome(status.exit_status(), status.terminating_signal())),
         }
     }
 
     /// Removes what is recorded.
     pub fn forget(&self) {
-        for path in [&self.end, &self.lock, &self.pid, &self.fresh()] {
+        // Without the lock a guard that comes late records nothing: the number of a run may be used again.
+        for path in [&self.lock, &self.end, &self.pid, &self.fresh()] {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -190,7 +212,7 @@ pub fn reap(keeper: &mut Child, stops: &dyn Fn() -> bool) -> io::Result<bool> {
 /// If that cannot be recorded.
 pub fn guard(record: &Path, keeper: &mut Command) -> io::Result<()> {
     let place = place_of(record)?;
-    if place.ended().is_some() {
+    if place.ended()?.is_some() {
         return Ok(());
     }
     // Where it cannot be had the keeper has no guard, and all else is the same.
@@ -216,7 +238,8 @@ pub fn guard(record: &Path, keeper: &mut Command) -> io::Result<()> {
             }
             continue;
         }
-        if place.ended().is_some() {
+        // A keeper that succeeded has recorded it. Nobody is asked what the command left behind.
+        if status.exit_status() == Some(0) || place.ended()?.is_some() || place.is_forgotten() {
             return Ok(());
         }
         // What it began is ours since it is gone; so is what the command left behind, which would be others.
@@ -331,7 +354,7 @@ mod tests {
         let ended = RunPlace::new(directory.path(), "2").wait(&|| false).unwrap();
         assert!(matches!(ended, Some(Outcome::NotStarted(_))), "{ended:?}");
         place.forget();
-        assert_eq!(place.ended(), None);
+        assert_eq!(place.ended().unwrap(), None);
     }
 
     #[test]
@@ -382,8 +405,34 @@ mod tests {
             place.record(&outcome).unwrap();
             let recorded = std::fs::metadata(&place.end).unwrap();
             assert_eq!((recorded.ino(), recorded.len()), (reserved.ino(), reserved.len()), "{outcome:?}");
-            assert_eq!(place.ended(), Some(outcome));
+            assert_eq!(place.ended().unwrap(), Some(outcome));
         }
+    }
+
+    #[test]
+    fn what_a_command_left_behind_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = RunPlace::new(directory.path(), "1");
+        let behind = directory.path().join("behind");
+        // As a program does that starts a server: it has the standard input of who started it.
+        let leaves = words(&["-c", "exec 3<&0; sleep 60 <&3 & echo $! > \"$0\"", behind.to_str().unwrap()]);
+        keep(&directory.path().join("1"), OsStr::new("/bin/sh"), &leaves).unwrap();
+        assert_eq!(place.wait(&|| true).unwrap(), Some(Outcome::Succeeded));
+        let pid: i32 = std::fs::read_to_string(&behind).unwrap().trim().parse().unwrap();
+        let is_held = place.open_lock().unwrap().try_lock().is_err();
+        rustix::process::kill_process(Pid::from_raw(pid).unwrap(), rustix::process::Signal::KILL).unwrap();
+        assert!(is_held, "what it left behind has the lock");
+    }
+
+    #[test]
+    fn an_end_that_cannot_be_read_is_not_recorded_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = RunPlace::new(directory.path(), "1");
+        std::fs::create_dir(&place.end).unwrap();
+        assert!(place.wait(&|| false).is_err());
+        std::fs::remove_dir(&place.end).unwrap();
+        place.record(&Outcome::Succeeded).unwrap();
+        assert_eq!(place.wait(&|| false).unwrap(), Some(Outcome::Succeeded));
     }
 
     #[test]

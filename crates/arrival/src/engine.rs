@@ -1,6 +1,7 @@
 //! Does what the [`machine`](crate::machine) decides: looks, copies, runs, sends back, and keeps the journal ahead of all of it.
 //!
-//! One thread looks and decides; each copy and each run has a thread of its own, as many as the rules let there be. A
+//! One thread decides; each look, each copy and each run has a thread of its own, as many as the rules let there be. A look
+//! that waits for an answer holds up nothing else, and at the end it is left behind. A
 //! journal that cannot be written ends the watch: what cannot be remembered is not done.
 
 use crate::command::{self, Analysis, RunPlace};
@@ -12,17 +13,19 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use thalweg_client::fars::{Fars, How};
+use thalweg_client::fars::{self, Fars, How, Whom};
 use thalweg_client::job::Asked;
 use thalweg_client::place::Named;
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_mover::event::{Event, Events};
+use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Stop, Watch as CopyWatch, Wishes};
 use thalweg_sys::{Dir, Watch as Changes};
 use thalweg_wire::message::{self, Check};
@@ -37,6 +40,10 @@ pub const POLL_EVERY: Duration = Duration::from_secs(1);
 const GATHER: Duration = Duration::from_millis(100);
 /// A look takes at most this share of the time: the next comes so many times as late as it took.
 const LOOK_SHARE: u32 = 10;
+/// What is waited for goodbyes to far movers.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// Before what cannot be read of a run is looked at once more.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks whether somebody asked to stop.
 const NOTICE: Duration = Duration::from_millis(100);
 
@@ -47,7 +54,7 @@ pub struct Watch {
     /// Where its items go, under their names.
     pub destination: Named,
     /// Which items.
-    pub eye: Eye,
+    pub eye: Arc<Eye>,
     /// What is decided by.
     pub rules: Rules,
     /// What is run for each that arrived.
@@ -91,8 +98,10 @@ pub type Tell = Arc<dyn Fn(Told<'_>) + Send + Sync>;
 pub struct Ended {
     /// Items done in this life.
     pub done: u64,
-    /// Items given up.
+    /// Items given up; of them the next start tries those that are still there.
     pub given_up: Vec<RelativePath>,
+    /// Items that went from the source after copies of them failed, and did not arrive.
+    pub lost: Vec<RelativePath>,
     /// Whether somebody asked to stop.
     pub is_stopped: bool,
 }
@@ -118,19 +127,39 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
     let driver = Driver {
         watch,
         directory,
-        fars: Mutex::new(Fars::new(watch.how.clone())),
+        fars: Arc::new(Mutex::new(Fars::new(watch.how.clone()))),
         tell,
         stop,
         changed: AtomicBool::new(false),
-        is_over: AtomicBool::new(false),
+        is_over: Arc::default(),
     };
-    std::thread::scope(|scope| {
-        let result = Life { driver: &driver, machine, journal, done: 0 }.live(scope, inputs, hears);
+    let mut looks = Looks::new(watch.look_every);
+    let result = std::thread::scope(|scope| {
+        let life = Life { driver: &driver, machine, journal, done: 0 };
+        let result = life.live(scope, &mut looks, inputs, hears);
         driver.is_over.store(true, Ordering::Release);
         // Copies under way end in order: what is durable stays for the next life.
         stop.stop();
         result
-    })
+    });
+    say_goodbye(looks.reach.take(), driver.fars.clone(), watch.how.clone());
+    result
+}
+
+/// Ends sessions with far movers; for so long at most, for who does not answer now may not for long.
+fn say_goodbye(reach: Option<Reach>, fars: Arc<Mutex<Fars>>, how: How) {
+    let (tells, hears) = mpsc::channel::<()>();
+    let goodbye = move || {
+        drop(reach);
+        // A look that is left behind has them as well, and they are closed when they are dropped.
+        if let Ok(mut fars) = fars.try_lock() {
+            *fars = Fars::new(how);
+        }
+        drop(tells);
+    };
+    if std::thread::Builder::new().name("goodbye".into()).spawn(goodbye).is_ok() {
+        let _ = hears.recv_timeout(GOODBYE);
+    }
 }
 
 impl Watch {
@@ -190,15 +219,136 @@ fn nearest(path: &Path) -> PathBuf {
 struct Driver<'a> {
     watch: &'a Watch,
     directory: PathBuf,
-    fars: Mutex<Fars>,
+    fars: Arc<Mutex<Fars>>,
     tell: &'a Tell,
     stop: &'a Stop,
     /// The kernel told of a change.
     changed: AtomicBool,
-    is_over: AtomicBool,
+    is_over: Arc<AtomicBool>,
 }
 
-/// The thread that looks and decides.
+/// What the thread that decides hears.
+enum Heard {
+    /// What came of an action.
+    Came(Input),
+    /// What came of a look.
+    Looked(Looked),
+}
+
+struct Looked {
+    /// When it began: what it saw is as old as that.
+    began: Duration,
+    /// How long it took to list what is there, without the way to it.
+    took: Duration,
+    view: Result<View>,
+    /// For the next; a session that failed is not kept.
+    reach: Option<Reach>,
+}
+
+/// When looks are made: one at a time.
+struct Looks {
+    every: Duration,
+    due_at: Duration,
+    not_before: Duration,
+    is_under_way: bool,
+    has_seen: bool,
+    /// How long the last one took.
+    took: Option<Duration>,
+    reach: Option<Reach>,
+}
+
+impl Looks {
+    fn new(every: Option<Duration>) -> Looks {
+        Looks {
+            every: every.unwrap_or(POLL_EVERY),
+            due_at: Duration::ZERO,
+            not_before: Duration::ZERO,
+            is_under_way: false,
+            has_seen: false,
+            took: None,
+            reach: None,
+        }
+    }
+
+    /// `wakes_at`: when something may be seen to be complete.
+    fn is_due(&self, now: Duration, has_changed: bool, wakes_at: Option<Duration>) -> bool {
+        let is_wanted = has_changed || now >= self.due_at || wakes_at.is_some_and(|at| now >= at);
+        is_wanted && now >= self.not_before && !self.is_under_way
+    }
+
+    /// One is over that took so long; `None`: it saw nothing.
+    fn end(&mut self, now: Duration, took: Option<Duration>) {
+        self.is_under_way = false;
+        let (pause, every) = match took {
+            Some(took) => {
+                // One that took longer than the one before it waited for an answer, and that is no work: after an outage
+                // nobody is to be blind for ten times as long.
+                let work = took.min(self.took.replace(took).unwrap_or(took));
+                (work.saturating_mul(LOOK_SHARE), self.every)
+            }
+            None => (self.every.min(POLL_EVERY), self.every.min(POLL_EVERY)),
+        };
+        self.due_at = now + every;
+        self.not_before = now + GATHER.max(pause);
+    }
+}
+
+/// Looks.
+#[derive(Clone)]
+struct Looker {
+    source: Named,
+    eye: Arc<Eye>,
+    fars: Arc<Mutex<Fars>>,
+    tell: Tell,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Looker {
+    /// Begins a look on a thread that nobody waits for.
+    fn begin(&self, began: Duration, reach: Option<Reach>, tells: Sender<Heard>) -> Result<()> {
+        let looker = self.clone();
+        let look = move || {
+            let looked = looker.look(began, reach);
+            // Nobody hears it when the watch is over.
+            let _ = tells.send(Heard::Looked(looked));
+        };
+        std::thread::Builder::new()
+            .name("look".into())
+            .spawn(look)
+            .map(drop)
+            .map_err(|error| failure::of_io("start a thread", &error))
+    }
+
+    fn look(&self, began: Duration, reach: Option<Reach>) -> Looked {
+        let looked = |took, view, reach| Looked { began, took, view, reach };
+        let reach = match reach.map_or_else(|| self.reach(), Ok) {
+            Ok(reach) => reach,
+            Err(failure) => return looked(Duration::ZERO, Err(failure), None),
+        };
+        let begun = Instant::now();
+        let mut trouble = |failure: &Failure| {
+            if !self.is_over.load(Ordering::Acquire) {
+                (self.tell)(Told::Trouble(None, failure));
+            }
+        };
+        match self.eye.look(&reach, &mut trouble) {
+            Ok(view) => looked(begun.elapsed(), Ok(view), Some(reach)),
+            Err(failure) => looked(begun.elapsed(), Err(failure), None),
+        }
+    }
+
+    /// As [`Reach::of`], but copies need not wait until it is dialled.
+    fn reach(&self) -> Result<Reach> {
+        let Some((whom, place)) = Whom::of(&self.source).zip(fars::place_there(&self.source)) else {
+            return Reach::of(self.source.clone(), &mut lock(&self.fars));
+        };
+        let reached = lock(&self.fars).reach(&whom)?;
+        let client = reached.far.dial(LinkSettings::default(), event::nobody())?;
+        Ok(Reach::Far(Arc::new(client), place))
+    }
+}
+
+/// The thread that decides.
 struct Life<'a> {
     driver: &'a Driver<'a>,
     machine: Machine,
@@ -212,8 +362,9 @@ impl<'a> Life<'a> {
     fn live<'scope>(
         mut self,
         scope: Scope<'scope, '_>,
-        inputs: Sender<Input>,
-        hears: mpsc::Receiver<Input>,
+        looks: &mut Looks,
+        inputs: Sender<Heard>,
+        hears: mpsc::Receiver<Heard>,
     ) -> Result<Ended>
     where
         'a: 'scope,
@@ -222,37 +373,19 @@ impl<'a> Life<'a> {
         self.journal.rewrite(&self.machine.snapshot())?;
         let started = Instant::now();
         let changes = driver.changes(scope);
-        let usual = if changes.is_some() { RECONCILE_EVERY } else { POLL_EVERY };
-        let every = driver.watch.look_every.unwrap_or(usual);
-        let mut reach: Option<Reach> = None;
-        let (mut look_at, mut not_before) = (Duration::ZERO, Duration::ZERO);
-        let (mut has_looked, mut idle_since) = (false, Duration::ZERO);
+        if changes.is_some() && driver.watch.look_every.is_none() {
+            looks.every = RECONCILE_EVERY;
+        }
+        let looker = driver.looker();
+        let mut idle_since = Duration::ZERO;
         loop {
             let now = started.elapsed();
-            let is_due = driver.changed.load(Ordering::Acquire)
-                || now >= look_at
-                || self.machine.wakes_at().is_some_and(|at| now >= at);
-            if is_due && now >= not_before {
+            if looks.is_due(now, driver.changed.load(Ordering::Acquire), self.machine.wakes_at()) {
                 driver.changed.store(false, Ordering::Release);
-                match driver.look(&mut reach) {
-                    Ok(view) => {
-                        has_looked = true;
-                        if let Some(changes) = &changes {
-                            driver.hear_below(changes, &view.directories);
-                        }
-                        // What is looked at is as old as the look's beginning.
-                        let records = self.machine.take(now, Input::Looked(view.items));
-                        self.keep(&records)?;
-                    }
-                    // At the beginning it is a mistake in the command; later it is an outage.
-                    Err(failure) if !has_looked => return Err(failure),
-                    Err(failure) => (driver.tell)(Told::Trouble(None, &failure)),
-                }
-                let took = started.elapsed().saturating_sub(now);
-                look_at = started.elapsed() + every;
-                not_before = started.elapsed() + GATHER.max(took * LOOK_SHARE);
+                looks.is_under_way = true;
+                looker.begin(now, looks.reach.take(), inputs.clone())?;
             }
-            if has_looked {
+            if looks.has_seen {
                 self.act(scope, started.elapsed(), &inputs)?;
             }
             if driver.stop.is_asked() {
@@ -262,23 +395,43 @@ impl<'a> Life<'a> {
                 return Ok(self.ended(false));
             }
             let now = started.elapsed();
-            if !self.machine.is_idle() || !has_looked {
+            if !self.machine.is_idle() || !looks.has_seen {
                 idle_since = now;
             }
-            if driver.watch.idle_exit.is_some_and(|idle| now.saturating_sub(idle_since) >= idle) {
+            // Nobody knows what a look that is under way will see.
+            let idle = driver.watch.idle_exit.filter(|_| !looks.is_under_way);
+            if idle.is_some_and(|idle| now.saturating_sub(idle_since) >= idle) {
                 return Ok(self.ended(false));
             }
-            match hears.recv_timeout(NOTICE) {
-                Ok(input) => {
-                    let now = started.elapsed();
-                    let more: Vec<Input> = std::iter::once(input).chain(hears.try_iter()).collect();
-                    for input in more {
-                        self.hear(now, input)?;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+            let heard = match hears.recv_timeout(NOTICE) {
+                Ok(heard) => std::iter::once(heard).chain(hears.try_iter()).collect(),
+                Err(RecvTimeoutError::Timeout) => Vec::new(),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Failure::new(FailureKind::Internal, "watch", "nobody is left to hear from"));
+                }
+            };
+            let now = started.elapsed();
+            for heard in heard {
+                let looked = match heard {
+                    Heard::Came(input) => {
+                        self.hear(now, input)?;
+                        continue;
+                    }
+                    Heard::Looked(looked) => looked,
+                };
+                looks.reach = looked.reach;
+                looks.end(now, looked.view.is_ok().then_some(looked.took));
+                match looked.view {
+                    Ok(view) => {
+                        looks.has_seen = true;
+                        if let Some(changes) = &changes {
+                            driver.hear_below(changes, &view.directories);
+                        }
+                        self.hear(looked.began, Input::Looked(view.items))?;
+                    }
+                    // At the beginning it is a mistake in the command; later it is an outage.
+                    Err(failure) if !looks.has_seen => return Err(failure),
+                    Err(failure) => (driver.tell)(Told::Trouble(None, &failure)),
                 }
             }
         }
@@ -286,10 +439,15 @@ impl<'a> Life<'a> {
 
     fn ended(&self, is_stopped: bool) -> Ended {
         let given_up = self.machine.given_up().into_iter().cloned().collect();
-        Ended { done: self.done, given_up, is_stopped }
+        let lost = self.machine.lost().cloned().collect();
+        Ended { done: self.done, given_up, lost, is_stopped }
     }
 
     fn hear(&mut self, now: Duration, input: Input) -> Result<()> {
+        if let Input::Moved(_, Err(Trouble::Missing)) = &input {
+            // Maybe the item is gone.
+            self.driver.changed.store(true, Ordering::Release);
+        }
         let records = self.machine.take(now, input);
         self.keep(&records)
     }
@@ -319,7 +477,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    fn act<'scope>(&mut self, scope: Scope<'scope, '_>, now: Duration, inputs: &Sender<Input>) -> Result<()>
+    fn act<'scope>(&mut self, scope: Scope<'scope, '_>, now: Duration, inputs: &Sender<Heard>) -> Result<()>
     where
         'a: 'scope,
     {
@@ -339,7 +497,7 @@ impl<'a> Life<'a> {
                 let work = move || {
                     // Nobody hears it when the watch is over.
                     if let Some(input) = driver.perform(action, arrived) {
-                        let _ = inputs.send(input);
+                        let _ = inputs.send(Heard::Came(input));
                     }
                 };
                 std::thread::Builder::new()
@@ -381,15 +539,14 @@ impl Driver<'_> {
         }
     }
 
-    fn look(&self, held: &mut Option<Reach>) -> Result<View> {
-        let reach = match held.take() {
-            Some(reach) => reach,
-            None => Reach::of(self.watch.source.clone(), &mut lock(&self.fars))?,
-        };
-        let view = self.watch.eye.look(&reach, &mut |failure| (self.tell)(Told::Trouble(None, failure)))?;
-        // A session that failed is not kept.
-        *held = Some(reach);
-        Ok(view)
+    fn looker(&self) -> Looker {
+        Looker {
+            source: self.watch.source.clone(),
+            eye: self.watch.eye.clone(),
+            fars: self.fars.clone(),
+            tell: self.tell.clone(),
+            is_over: self.is_over.clone(),
+        }
     }
 
     /// Does one thing to its end. `None` if the watch ended first.
@@ -406,21 +563,19 @@ impl Driver<'_> {
                 Some(Input::Moved(name, result))
             }
             Action::Run(name, attempt) => {
-                let outcome = match self.run(&name, attempt, arrived.as_ref()?) {
-                    Ok(outcome) => outcome?,
+                let outcome = match self.begin_run(&name, attempt, arrived.as_ref()?) {
+                    Ok(None) => Outcome::Succeeded,
+                    Ok(Some(mut keeper)) => match command::reap(&mut keeper, &|| self.ends()) {
+                        Ok(false) => return None,
+                        // However that went: what is recorded counts.
+                        Ok(true) | Err(_) => self.end_of_run(&name, attempt)?,
+                    },
                     Err(error) => Outcome::NotStarted(error.to_string()),
                 };
                 Some(Input::Ended(name, attempt, outcome))
             }
             Action::Recover(name, attempt) => {
-                let outcome = match self.run_place(&name, attempt).wait(&|| self.ends()) {
-                    Ok(outcome) => outcome?,
-                    Err(error) => {
-                        let failure = failure::of_io("find out how the command ended", &error);
-                        (self.tell)(Told::Trouble(Some(&name), &failure));
-                        Outcome::Unknown
-                    }
-                };
+                let outcome = self.end_of_run(&name, attempt)?;
                 Some(Input::Ended(name, attempt, outcome))
             }
             Action::Return(name) => {
@@ -435,7 +590,7 @@ impl Driver<'_> {
             (self.tell)(Told::Trouble(Some(name), failure));
         }
         match failure.kind {
-            FailureKind::NotFound => Trouble::Gone,
+            FailureKind::NotFound => Trouble::Missing,
             FailureKind::Usage | FailureKind::Unsupported | FailureKind::Conflict => Trouble::Lasting,
             _ => Trouble::Passing,
         }
@@ -476,7 +631,12 @@ impl Driver<'_> {
 
     fn send_back(&self, name: &RelativePath) -> Result<()> {
         let directory = self.results(name);
-        let is_empty = std::fs::read_dir(&directory).map_or(true, |mut entries| entries.next().is_none());
+        let is_empty = match std::fs::read_dir(&directory) {
+            Ok(mut entries) => entries.next().is_none(),
+            // They are back, and we were killed before that was in the journal.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) => return Err(failure::of_io("read the results", &error)),
+        };
         if let (Some(place), false) = (&self.watch.results, is_empty) {
             let mut from = Named::Local(directory.clone());
             from.mean_contents();
@@ -509,9 +669,14 @@ impl Driver<'_> {
         job.run(wishes, &self.watch.state, &watch, self.stop)
     }
 
-    /// Runs the command to its end. `None` if the watch ended first.
-    fn run(&self, name: &RelativePath, attempt: u32, arrived: &Arrived) -> std::io::Result<Option<Outcome>> {
-        let Some(analysis) = &self.watch.analysis else { return Ok(Some(Outcome::Succeeded)) };
+    /// Starts the command below its keeper; `None` if there is none to run. What fails here has begun nothing.
+    fn begin_run(
+        &self,
+        name: &RelativePath,
+        attempt: u32,
+        arrived: &Arrived,
+    ) -> std::io::Result<Option<Child>> {
+        let Some(analysis) = &self.watch.analysis else { return Ok(None) };
         let results = self.results(name);
         // What an attempt that failed left is no result.
         match std::fs::remove_dir_all(&results) {
@@ -519,11 +684,31 @@ impl Driver<'_> {
             _ => std::fs::create_dir_all(&results)?,
         }
         let place = self.run_place(name, attempt);
-        let mut keeper = command::start(analysis, &place, &self.environment(name, attempt, arrived))?;
-        if !command::reap(&mut keeper, &|| self.ends())? {
-            return Ok(None);
+        command::start(analysis, &place, &self.environment(name, attempt, arrived)).map(Some)
+    }
+
+    /// How a run ended, once it has; `None` if the watch ended first. What keeps us from seeing it says nothing of it: it is
+    /// told once, and looked for again.
+    fn end_of_run(&self, name: &RelativePath, attempt: u32) -> Option<Outcome> {
+        let place = self.run_place(name, attempt);
+        let mut is_told = false;
+        loop {
+            let error = match place.wait(&|| self.ends()) {
+                Ok(outcome) => return outcome,
+                Err(error) => error,
+            };
+            if !std::mem::replace(&mut is_told, true) {
+                let failure = failure::of_io("find out how the command ended", &error);
+                (self.tell)(Told::Trouble(Some(name), &failure));
+            }
+            let again = Instant::now() + READ_AGAIN;
+            while Instant::now() < again {
+                if self.ends() {
+                    return None;
+                }
+                std::thread::sleep(NOTICE);
+            }
         }
-        place.wait(&|| self.ends())
     }
 
     /// What the command is told; documented in docs/guide/watch.md.

@@ -1,7 +1,7 @@
 //! Decides what is done with each item, and when. Pure: looks, ends and the time go in, records and actions come out.
 //!
 //! The way of an item: *growing* until it is complete, *moved*, *run*, its results *returned*, *done*. A later version of
-//! it goes the same way once the earlier one is done.
+//! it goes the same way once the earlier one is done, or in its place once the command failed for the earlier one.
 //!
 //! Who drives it makes records durable before he does the actions that came with or after them. [`Machine::replay`] of the
 //! records and [`Machine::begin`] then go on wherever it was killed.
@@ -21,6 +21,9 @@ use thalweg_wire::RelativePath;
 pub const BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// The longest that is waited between two attempts.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// Names of what was lost that are kept.
+const LOST_MAX: usize = 1024;
 
 /// Keys of the past in one record: a line of the journal has some tens of KiB.
 const KEYS_IN_A_RECORD: usize = 1024;
@@ -112,6 +115,9 @@ pub struct Known {
     pub attempt: u32,
     /// How far it is.
     pub stage: Stage,
+    /// Whether the command failed for what arrived.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_failed: bool,
 }
 
 /// How far what arrived is.
@@ -147,8 +153,8 @@ pub enum Trouble {
     Passing,
     /// It will not.
     Lasting,
-    /// The item is gone.
-    Gone,
+    /// Something is not there. Whether that is the item only a look can say.
+    Missing,
 }
 
 /// What to do.
@@ -185,6 +191,10 @@ struct Item {
     work: Work,
     /// Failures since the last success of anything.
     tries: u32,
+    /// When the last copy failed because something is not there.
+    missing: Option<Duration>,
+    /// A copy failed though the item was there: should it go, it is lost.
+    is_missed: bool,
     line: Line,
 }
 
@@ -225,8 +235,10 @@ pub struct Machine {
     moves: usize,
     runs: usize,
     met: i64,
-    /// Before that nobody knows whose turn it is.
-    has_looked: bool,
+    /// When the last look began. Before there was one nobody knows whose turn it is.
+    looked_at: Option<Duration>,
+    /// What went before it arrived, though copies of it were tried.
+    lost: BTreeSet<RelativePath>,
 }
 
 impl Machine {
@@ -240,7 +252,8 @@ impl Machine {
             moves: 0,
             runs: 0,
             met: 0,
-            has_looked: false,
+            looked_at: None,
+            lost: BTreeSet::new(),
         }
     }
 
@@ -262,7 +275,7 @@ impl Machine {
     /// before the next [`Machine::snapshot`] is durable: runs of these names begin with 1 again.
     #[must_use]
     pub fn forget(&mut self) -> Vec<RelativePath> {
-        if !self.has_looked {
+        if self.looked_at.is_none() {
             return Vec::new();
         }
         let is_past = |item: &Item| {
@@ -295,10 +308,15 @@ impl Machine {
         self.items.get(name)?.known.as_ref().map(|known| &known.arrived)
     }
 
-    /// Items that were given up.
+    /// Items that were given up; also those that are tried on, and fail again and again because something is not there.
     pub fn given_up(&self) -> Vec<&RelativePath> {
-        let all = self.open.iter().filter(|line| self.work_of(&line.name) == Some(Work::GivenUp));
-        all.map(|line| &line.name).collect()
+        let is_stuck = |line: &&Line| self.items.get(&line.name).is_some_and(|item| self.is_stuck(item));
+        self.open.iter().filter(is_stuck).map(|line| &line.name).collect()
+    }
+
+    /// Items whose copies failed, and that went from the source before one succeeded; the first so many by name.
+    pub fn lost(&self) -> impl Iterator<Item = &RelativePath> {
+        self.lost.iter()
     }
 
     /// The item that was given up, and for which all others would wait for ever.
@@ -307,31 +325,36 @@ impl Machine {
         (self.work_of(&first.name) == Some(Work::GivenUp)).then_some(&first.name)
     }
 
-    /// Whether nothing is left to do but what was given up.
+    /// Whether nothing is left to do but what was given up, or waits for that in order.
     pub fn is_idle(&self) -> bool {
-        self.open.iter().all(|line| self.work_of(&line.name) == Some(Work::GivenUp))
+        let mut is_held = false;
+        self.open.iter().filter_map(|line| self.items.get(&line.name)).all(|item| {
+            let is_stuck = self.is_stuck(item);
+            let has_arrived = item.known.as_ref().is_some_and(|known| known.stage == Stage::Arrived);
+            is_held |= is_stuck && self.is_ordered();
+            is_stuck || is_held && has_arrived && item.work == Work::Rest
+        })
     }
 
-    /// When there may be something to do that no input tells of.
+    /// When an item will be complete if another look still sees it as it is.
     pub fn wakes_at(&self) -> Option<Duration> {
+        let Complete::Stable(time) = self.rules.complete else { return None };
         let at = |line: &Line| {
             let item = self.items.get(&line.name)?;
-            match (item.work, &self.rules.complete, item.seen) {
-                (Work::Later(at), ..) => Some(at),
-                (Work::Rest, Complete::Stable(time), Some(look)) => Some(look.since.saturating_add(*time)),
-                _ => None,
-            }
+            let waits = matches!(item.work, Work::Rest | Work::Later(_)) && item.waits_for_source();
+            let at = item.seen.filter(|_| waits)?.since.saturating_add(time);
+            self.looked_at.is_none_or(|looked_at| at > looked_at).then_some(at)
         };
         self.open.iter().filter_map(at).min()
     }
 
-    /// Takes what happened. The records come first, then whatever [`Machine::decide`] says.
+    /// Takes what happened, and when; of a look when it began. The records come first, then whatever [`Machine::decide`] says.
     #[must_use]
     pub fn take(&mut self, now: Duration, input: Input) -> Vec<Record> {
         let records = match input {
             Input::Looked(all) => {
                 self.looked(now, all);
-                self.has_looked = true;
+                self.looked_at = Some(now);
                 Vec::new()
             }
             Input::Moved(name, result) => self.moved(now, name, result),
@@ -347,7 +370,7 @@ impl Machine {
     pub fn decide(&mut self, now: Duration) -> (Vec<Record>, Vec<Action>) {
         let (mut records, mut actions) = (Vec::new(), Vec::new());
         for (place, line) in self.open.iter().enumerate() {
-            let is_turn = !self.is_ordered() || (place == 0 && self.has_looked);
+            let is_turn = !self.is_ordered() || (place == 0 && self.looked_at.is_some());
             let runs_max = if self.is_ordered() { 1 } else { self.rules.runs_max };
             let Some(item) = self.items.get_mut(&line.name) else { continue };
             match item.work {
@@ -364,11 +387,19 @@ impl Machine {
                 // Another version of it may do better.
                 Work::GivenUp => continue,
             }
+            let is_complete = item.seen.is_some_and(|look| match self.rules.complete {
+                // By looks alone: nobody knows what changed after the last.
+                Complete::Stable(time) => {
+                    self.looked_at.is_some_and(|at| at.saturating_sub(look.since) >= time)
+                }
+                Complete::Marker(_) => look.is_marked,
+            });
+            let is_replaced = item.is_replaced();
             match item.known.as_ref().map(|known| (known.stage, known.attempt)) {
-                Some((Stage::Arrived, _)) if !self.rules.runs_command => {
+                Some((Stage::Arrived, _)) if !is_replaced && !self.rules.runs_command => {
                     records.push(Record::Done(line.name.clone()));
                 }
-                Some((Stage::Arrived, attempt)) => {
+                Some((Stage::Arrived, attempt)) if !is_replaced => {
                     if is_turn && self.runs < runs_max {
                         item.work = Work::Busy;
                         self.runs += 1;
@@ -386,12 +417,9 @@ impl Machine {
                     actions.push(Action::Return(line.name.clone()));
                 }
                 Some((Stage::Running, _)) => {}
-                Some((Stage::Done, _)) | None => {
+                // What the command failed for waits until what somebody put in its place is complete.
+                Some((Stage::Done | Stage::Arrived, _)) | None => {
                     let Some(look) = item.seen else { continue };
-                    let is_complete = match self.rules.complete {
-                        Complete::Stable(time) => now.saturating_sub(look.since) >= time,
-                        Complete::Marker(_) => look.is_marked,
-                    };
                     if is_complete && self.moves < self.rules.moves_max {
                         item.work = Work::Busy;
                         self.moves += 1;
@@ -422,12 +450,15 @@ impl Machine {
                         item.line.first = version.changed_ns;
                     }
                     // What failed was another version.
-                    if item.work == Work::GivenUp {
+                    let waits = matches!(item.work, Work::Later(_)) && item.is_replaced();
+                    if item.work == Work::GivenUp || waits {
                         item.work = Work::Rest;
                         item.tries = 0;
                     }
                 }
             }
+            // It was something else that is not there.
+            item.is_missed |= item.missing.is_some_and(|at| at <= now);
             self.settle(&name);
             there.insert(name);
         }
@@ -447,22 +478,25 @@ impl Machine {
         match result {
             Ok(arrived) => {
                 self.rest(&name);
+                self.lost.remove(&name);
                 let known = self.items.get(&name).and_then(|item| item.known.as_ref());
                 let is_done = known.is_some_and(|k| k.stage == Stage::Done && k.arrived.key == arrived.key);
                 let attempt = known.map_or(0, |known| known.attempt);
                 vec![match (is_done, self.past.contains(&arrived.key)) {
                     (true, _) => Record::Same(name, arrived.version),
                     // It was here before, and is done since then.
-                    (false, true) => Record::Known(name, Known { arrived, attempt, stage: Stage::Done }),
+                    (false, true) => {
+                        let known = Known { arrived, attempt, stage: Stage::Done, has_failed: false };
+                        Record::Known(name, known)
+                    }
                     (false, false) => Record::Arrived(name, arrived),
                 }]
             }
-            Err(Trouble::Gone) => {
-                self.rest(&name);
-                self.gone(&name);
-                Vec::new()
-            }
             Err(trouble) => {
+                if let Some(item) = self.items.get_mut(&name) {
+                    item.missing = (trouble == Trouble::Missing).then_some(now);
+                    item.is_missed |= item.missing.is_none();
+                }
                 self.failed(now, &name, if trouble == Trouble::Lasting { 1 } else { u32::MAX });
                 Vec::new()
             }
@@ -509,6 +543,7 @@ impl Machine {
     fn rest(&mut self, name: &RelativePath) {
         if let Some(item) = self.items.get_mut(name) {
             (item.tries, item.work) = (0, Work::Rest);
+            (item.missing, item.is_missed) = (None, false);
         }
     }
 
@@ -516,6 +551,15 @@ impl Machine {
     fn gone(&mut self, name: &RelativePath) {
         let Some(item) = self.items.get_mut(name) else { return };
         item.seen = None;
+        if item.is_missed && item.work != Work::Busy && self.lost.len() < LOST_MAX {
+            self.lost.insert(name.clone());
+        }
+        // There is no copy to be tried again.
+        if item.known.as_ref().is_some_and(|known| known.stage == Stage::Done)
+            && matches!(item.work, Work::Later(_) | Work::GivenUp)
+        {
+            (item.tries, item.work) = (0, Work::Rest);
+        }
         if item.known.is_none() && item.work != Work::Busy {
             self.open.remove(&item.line);
             self.items.remove(name);
@@ -531,7 +575,8 @@ impl Machine {
             Record::Arrived(name, arrived) => {
                 let before = self.items.get(name).and_then(|item| item.known.as_ref());
                 let attempt = before.map_or(0, |known| known.attempt);
-                (name, Some(Known { arrived: arrived.clone(), attempt, stage: Stage::Arrived }))
+                let arrived = arrived.clone();
+                (name, Some(Known { arrived, attempt, stage: Stage::Arrived, has_failed: false }))
             }
             Record::Known(name, known) => (name, Some(known.clone())),
             Record::Same(name, _)
@@ -551,8 +596,10 @@ impl Machine {
             match record {
                 Record::Same(_, version) => known.arrived.version = *version,
                 Record::Started(_, attempt) => (known.attempt, known.stage) = (*attempt, Stage::Running),
-                Record::Ended(_, _, Outcome::Succeeded) => known.stage = Stage::Succeeded,
-                Record::Ended(..) => known.stage = Stage::Arrived,
+                Record::Ended(_, _, Outcome::Succeeded) => {
+                    (known.stage, known.has_failed) = (Stage::Succeeded, false);
+                }
+                Record::Ended(..) => (known.stage, known.has_failed) = (Stage::Arrived, true),
                 Record::Done(_) => known.stage = Stage::Done,
                 Record::Arrived(..) | Record::Known(..) | Record::Past(_) => {}
             }
@@ -574,6 +621,11 @@ impl Machine {
         };
     }
 
+    /// Whether it was given up, or waits for something that is not there.
+    fn is_stuck(&self, item: &Item) -> bool {
+        item.work == Work::GivenUp || item.missing.is_some() && item.tries >= self.rules.attempts_max
+    }
+
     fn work_of(&self, name: &RelativePath) -> Option<Work> {
         self.items.get(name).map(|item| item.work)
     }
@@ -585,7 +637,19 @@ impl Machine {
 
 impl Item {
     fn new(line: Line) -> Item {
-        Item { seen: None, known: None, work: Work::Rest, tries: 0, line }
+        Item { seen: None, known: None, work: Work::Rest, tries: 0, missing: None, is_missed: false, line }
+    }
+
+    /// Whether what is to be done with it next is to copy it.
+    fn waits_for_source(&self) -> bool {
+        let stage = self.known.as_ref().map(|known| known.stage);
+        self.is_replaced() || matches!(stage, None | Some(Stage::Done))
+    }
+
+    /// Whether the source has another version of what the command failed for.
+    fn is_replaced(&self) -> bool {
+        let Some((look, known)) = self.seen.zip(self.known.as_ref()) else { return false };
+        known.stage == Stage::Arrived && known.has_failed && look.version != known.arrived.version
     }
 }
 

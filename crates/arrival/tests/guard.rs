@@ -10,6 +10,8 @@ fn a_command_whose_keeper_was_killed_before_it_told_its_number_is_known_and_its_
     // It lives on for a while, or ends as soon as its keeper, before or after it.
     for (number, rest, code) in [("1", "0.3", 3), ("2", "0", 0)] {
         let place = RunPlace::new(directory.path(), number);
+        // As who starts a guard leaves it.
+        std::fs::write(directory.path().join(format!("{number}.lock")), "").unwrap();
         let mut keeper = Command::new("sh");
         keeper.args(["-c", "sh -c \"sleep $0; exit $1\" & kill -KILL $$", rest, &code.to_string()]);
         guard(&directory.path().join(number), &mut keeper).unwrap();

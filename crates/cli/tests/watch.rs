@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::chance::{Random, quick_or_torture, strikes, strikes_asked};
+use support::chance::{Random, in_time, quick_or_torture, strikes, strikes_asked};
 use support::count::Count;
 use support::job::Running;
 use support::proxy::Proxy;
@@ -269,6 +269,30 @@ fn an_item_that_always_fails_is_given_up_told_and_tried_again_by_the_next_start(
 }
 
 #[test]
+fn a_file_that_is_corrected_replaces_the_one_for_which_the_command_fails() {
+    let bench = Bench::new();
+    // What it saw each time, then whether that is good.
+    let body = r#"cat "$THALWEG_ITEM_PATH" >> "$LOG.saw"
+        if grep -q bad "$THALWEG_ITEM_PATH"; then exit 1; fi"#;
+    let body = format!("{body}\n{LOG}");
+    let script = analysis(&bench.scratch, &body);
+    let saw = || std::fs::read_to_string(bench.scratch.path("log.saw")).unwrap_or_default();
+    bench.put("a", b"bad\n");
+    bench.put("b", b"b\n");
+    let more = ["--idle-exit", "300ms", "--in-order", "name", "--attempts", "20", "--on-arrival"];
+    let watch = start(bench.local(&[&more[..], &[script.to_str().unwrap()]].concat()));
+    assert!(wait_until(LIMIT, || saw().lines().count() == 2), "{}", saw());
+    bench.put("a", b"good\n");
+    let ended = support::finish(watch);
+    assert_eq!(ended.status.code(), Some(0));
+    // One run may have begun before the correction was seen.
+    let lines = saw();
+    let bad = lines.lines().filter(|line| *line == "bad").count();
+    assert!((2..=3).contains(&bad) && lines.ends_with("bad\ngood\nb\n"), "{lines}");
+    assert_eq!(bench.log().len(), 2);
+}
+
+#[test]
 fn a_directory_arrives_when_its_marker_is_there_and_a_pull_analyses_where_data_arrive() {
     let bench = Bench::new();
     let script = analysis(
@@ -401,6 +425,31 @@ fn a_command_outlives_its_watch_and_its_end_is_found() {
 }
 
 #[test]
+fn what_a_command_left_behind_holds_up_nothing() {
+    let bench = Bench::new();
+    let left = bench.scratch.path("left");
+    let script = analysis(
+        &bench.scratch,
+        &format!("{LOG}\nexec 3<&0\nsleep 600 <&3 &\necho $! >> '{}'\nexit 0", left.display()),
+    );
+    bench.put("a", b"a");
+    bench.put("b", b"b");
+    let begun = Instant::now();
+    let more = ["--idle-exit", "300ms", "--in-order", "name", "--on-arrival", script.to_str().unwrap()];
+    let ended = start(bench.local(&more));
+    let ended = support::finish(ended);
+    let took = begun.elapsed();
+    let pids: Vec<i32> =
+        std::fs::read_to_string(&left).unwrap().lines().map(|pid| pid.parse().unwrap()).collect();
+    for pid in &pids {
+        let pid = nix::unistd::Pid::from_raw(*pid);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    }
+    assert_eq!((ended.status.code(), bench.log().len(), pids.len()), (Some(0), 2, 2));
+    assert!(in_time("two runs that leave something behind", took, Duration::from_secs(5)));
+}
+
+#[test]
 fn a_command_that_succeeds_while_the_disk_of_the_state_is_full_is_not_run_again() {
     if !volume::can_mount("watch full state") {
         return;
@@ -426,6 +475,117 @@ fn a_command_that_succeeds_while_the_disk_of_the_state_is_full_is_not_run_again(
     std::fs::remove_file(&ballast).unwrap();
     let (code, text) = ends(local(&["--idle-exit", "300ms"]));
     assert_eq!((code, bench.log().len()), (Some(0), 1), "{text}");
+}
+
+#[test]
+fn a_command_that_succeeded_is_not_run_again_though_its_lock_cannot_be_opened() {
+    let bench = Bench::new();
+    let body = r#"for lock in "$(dirname "$THALWEG_ITEM_RECEIPT")"/../runs/*.lock; do
+            rm "$lock"; mkdir "$lock"
+        done"#;
+    let script = analysis(&bench.scratch, &format!("{LOG}\n{body}"));
+    bench.put("a", b"a");
+    let (code, text) = ends(bench.local(&["--idle-exit", "300ms", "--on-arrival", script.to_str().unwrap()]));
+    assert_eq!((code, bench.log().len()), (Some(0), 1), "{text}");
+}
+
+#[test]
+fn results_that_cannot_be_read_are_told_and_sent_back_once_they_can() {
+    let bench = Bench::new();
+    let results = bench.scratch.path("results");
+    let body = r#"rmdir "$THALWEG_ITEM_RESULTS"
+        echo no directory > "$THALWEG_ITEM_RESULTS"
+        printf '%s' "$THALWEG_ITEM_RESULTS" > "$LOG.where""#;
+    let script = analysis(&bench.scratch, &format!("{body}\n{LOG}"));
+    bench.put("a", b"a");
+    let more =
+        ["--json", "--results-back", results.to_str().unwrap(), "--on-arrival", script.to_str().unwrap()];
+    let watch = Running::start(bench.local(&more));
+    let said = || watch.said().iter().map(|(_, line)| format!("{line}\n")).collect::<String>();
+    assert!(wait_until(LIMIT, || said().contains("read the results")), "{}", said());
+    assert!(!said().contains("item-done"), "{}", said());
+    let kept = PathBuf::from(std::fs::read_to_string(bench.scratch.path("log.where")).unwrap());
+    std::fs::remove_file(&kept).unwrap();
+    let ready = bench.scratch.path("ready");
+    std::fs::create_dir(&ready).unwrap();
+    std::fs::write(ready.join("seen"), b"seen").unwrap();
+    std::fs::rename(&ready, &kept).unwrap();
+    assert!(wait_until(LIMIT, || said().contains("item-done")), "{}", said());
+    assert_eq!(std::fs::read(results.join("a/seen")).unwrap(), b"seen");
+    assert_eq!(bench.log().len(), 1);
+    watch.kill();
+}
+
+#[test]
+fn a_destination_that_is_not_there_is_told_and_no_success() {
+    let bench = Bench::new();
+    let out = bench.scratch.path("out");
+    std::fs::create_dir(&out).unwrap();
+    let daemon = bench.scratch.daemon(&[("data", &out)]);
+    bench.put("a", b"a");
+    let place = daemon.place("misspelt", "");
+    let source = bench.source.to_str().unwrap();
+    let ticket = daemon.ticket.to_str().unwrap();
+    let more = ["--ticket", ticket, "--idle-exit", "500ms", "--attempts", "2"];
+    let (code, text) = ends(bench.watch(source, &place, &more));
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("there is no export `misspelt`") && text.contains("a: given up"), "{text}");
+    // What goes before it arrived is no success either.
+    let more = ["--ticket", ticket, "--idle-exit", "500ms", "--attempts", "20", "--json"];
+    let watch = Running::start(bench.watch(source, &place, &more));
+    // By the second time a look has seen that it is not the item that is not there.
+    let failures = || watch.said().iter().filter(|(_, line)| line.contains("misspelt")).count();
+    assert!(wait_until(LIMIT, || failures() >= 4), "each is told to people and to programs");
+    std::fs::remove_file(bench.source.join("a")).unwrap();
+    let ran = watch.end(LIMIT).expect(2);
+    assert!(ran.stdout.contains(r#""lost":["a"]"#), "{}", ran.stdout);
+}
+
+#[test]
+fn while_a_far_directory_does_not_answer_the_watch_can_end_and_afterwards_sees_at_once() {
+    let bench = Bench::new();
+    let daemon = bench.scratch.daemon(&[("data", &bench.source)]);
+    let proxy = Proxy::new(&daemon.address());
+    let ticket = daemon.ticket.to_str().unwrap();
+    let destination = bench.destination.to_str().unwrap();
+    let more = ["--ticket", ticket, "--json"];
+    let watch = Running::start(bench.watch(&proxy.place("data", ""), destination, &more));
+    let is_done = |name: &str| items_done(&watch.said()).iter().any(|(_, done)| done == name);
+    bench.put("a", b"a");
+    assert!(wait_until(LIMIT, || is_done("a")));
+    proxy.stall(true);
+    bench.put("b", b"b");
+    std::thread::sleep(Duration::from_secs(15));
+    proxy.stall(false);
+    let begun = Instant::now();
+    assert!(wait_until(LIMIT, || is_done("b")));
+    assert!(in_time("an item after an outage", begun.elapsed(), Duration::from_secs(5)));
+    proxy.stall(true);
+    std::thread::sleep(Duration::from_secs(1));
+    let begun = Instant::now();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(watch.pid() as i32), nix::sys::signal::Signal::SIGTERM)
+        .unwrap();
+    let ran = watch.end(LIMIT);
+    assert!(in_time("the end during an outage", begun.elapsed(), Duration::from_secs(2)));
+    ran.expect(143);
+}
+
+#[test]
+fn by_time_the_one_that_changed_first_is_first_whatever_its_name() {
+    let bench = Bench::new();
+    let script = analysis(&bench.scratch, LOG);
+    let names = ["c", "a", "d", "b"];
+    for (name, hours) in names.iter().zip([40, 30, 20, 10]) {
+        bench.put(name, name.as_bytes());
+        let file = std::fs::File::options().write(true).open(bench.source.join(name)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(3600 * hours)).unwrap();
+    }
+    let more = ["--idle-exit", "500ms", "--in-order", "time", "--on-arrival", script.to_str().unwrap()];
+    let (code, text) = ends(bench.local(&more));
+    assert_eq!(code, Some(0), "{text}");
+    let order: Vec<String> =
+        bench.log().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(order, names);
 }
 
 #[test]

@@ -133,6 +133,12 @@ pub enum Data {
 #[pyclass(frozen)]
 pub struct Sender(frames::Sender);
 
+impl Drop for Sender {
+    fn drop(&mut self) {
+        crate::at_the_end(|| self.0.abort());
+    }
+}
+
 #[pymethods]
 impl Sender {
     /// Reaches the channel.
@@ -205,6 +211,12 @@ impl Sender {
 /// See [`frames::Receiver`].
 #[pyclass(frozen)]
 pub struct Receiver(frames::Receiver);
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        crate::at_the_end(|| drop(self.0.close()));
+    }
+}
 
 #[pymethods]
 impl Receiver {
@@ -332,6 +344,12 @@ impl Frame {
 /// See [`frames::Hub`].
 #[pyclass(frozen)]
 pub struct Hub(Mutex<Option<frames::Hub>>);
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        crate::at_the_end(|| drop(lock(&self.0).take()));
+    }
+}
 
 #[pymethods]
 impl Hub {

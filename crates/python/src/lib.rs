@@ -21,6 +21,16 @@ mod law;
 
 mod predicting;
 
+/// Ends what is dropped. Python drops what it owns with the interpreter's lock held; what waits here holds up no other thread.
+fn at_the_end(work: impl FnOnce() + Send) {
+    let mut left = Some(work);
+    let mut take = || left.take().into_iter().for_each(|work| work());
+    // `None`: there is no interpreter any more, or it is on its way out.
+    if Python::try_attach(|py| py.detach(&mut take)).is_none() {
+        take();
+    }
+}
+
 #[pymodule]
 #[pyo3(name = "_thalweg")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -21,7 +21,8 @@ pub struct Session {
 }
 
 struct Inner {
-    fars: Fars,
+    /// `None` once it is dropped.
+    fars: Option<Fars>,
     reach: Option<Arc<Reach>>,
 }
 
@@ -46,7 +47,8 @@ impl Session {
         if let Some(reach) = &inner.reach {
             return Ok((reach.clone(), false));
         }
-        let reach = Arc::new(Reach::open(&self.place, &mut inner.fars)?);
+        let over = || Failure::new(FailureKind::Internal, "ask", "the session was dropped");
+        let reach = Arc::new(Reach::open(&self.place, inner.fars.as_mut().ok_or_else(over)?)?);
         inner.reach = Some(reach.clone());
         Ok((reach, true))
     }
@@ -59,12 +61,23 @@ impl Session {
     }
 }
 
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Both say goodbye to whoever may not answer.
+        crate::at_the_end(|| {
+            let mut inner = lock(&self.inner);
+            drop(inner.reach.take());
+            inner.fars.take();
+        });
+    }
+}
+
 #[pymethods]
 impl Session {
     /// With the far mover of this place, which paths are relative to. Nothing is dialled yet.
     #[new]
     fn new(place: OsString, reaching: Reaching) -> Session {
-        Session { place, inner: Mutex::new(Inner { fars: reaching.to_ask(), reach: None }) }
+        Session { place, inner: Mutex::new(Inner { fars: Some(reaching.to_ask()), reach: None }) }
     }
 
     /// What is at a path, as JSON texts: first itself, then, of a directory, what is in it; all levels if `recursive`.

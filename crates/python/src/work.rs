@@ -148,7 +148,7 @@ impl Work {
 impl Drop for Work {
     fn drop(&mut self) {
         self.stop.stop();
-        self.finish();
+        crate::at_the_end(|| self.finish());
     }
 }
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import h5py
@@ -78,6 +82,140 @@ def test_what_is_written_stands_whole_when_it_is_closed(daemon: Daemon, fs: Thal
     assert fs.ls("data/empty") == []
     with pytest.raises(thalweg.Error):
         fs.rm("data/empty")
+
+
+def test_what_an_exception_closes_is_thrown_away_however_it_was_opened(
+    daemon: Daemon, fs: ThalwegFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ConnectionError
+
+    there = daemon.root / "file"
+    there.write_bytes(b"whole")
+    ways: list[Callable[[], Any]] = [
+        lambda: fs.open("data/file", "wb"),
+        lambda: fs.open("data/file", "ab"),
+        lambda: fs.open("data/file", "w"),
+        lambda: fs.open("data/file", "a", encoding="utf-8"),
+    ]
+    for mode in ("wb", "ab", "w", "wt", "at"):
+        ways.append(lambda mode=mode: fsspec.open(daemon.url("file"), mode, **options(daemon)))
+    ways.append(lambda: fsspec.open(daemon.url("file"), "wt", compression="gzip", **options(daemon)))
+    for number, way in enumerate(ways):
+        with pytest.raises(RuntimeError), way() as file:
+            file.write("half" if isinstance(file, io.TextIOBase) else b"half")
+            raise RuntimeError
+        assert there.read_bytes() == b"whole", number
+
+    def by_hand() -> None:
+        file = fs.open("data/file", "wb")
+        try:
+            file.write(b"half")
+            raise RuntimeError
+        finally:
+            file.close()
+
+    with pytest.raises(RuntimeError):
+        by_hand()
+    with fs.transaction, pytest.raises(RuntimeError), fs.open("data/file", "wb") as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert there.read_bytes() == b"whole"
+    # What stands there could not be fetched to go on with it.
+    with monkeypatch.context() as patched, pytest.raises(ConnectionError):
+        patched.setattr(fs, "get_file", refuse)
+        fs.open("data/file", "ab")
+    gc.collect()
+    assert there.read_bytes() == b"whole"
+    # An exception that was handled before the file was opened, or within, is none of its own.
+    try:
+        raise RuntimeError
+    except RuntimeError:
+        with fsspec.open(daemon.url("file"), "w", **options(daemon)) as file:
+            file.write("new")
+            with pytest.raises(KeyError):
+                raise KeyError
+    assert there.read_bytes() == b"new"
+
+
+def test_text_is_written_and_read_and_walked_to(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    with fs.open("data/d/text", "w", encoding="latin-1", newline="\r\n") as file:
+        file.write("one\nzw\u00f6lf\n")
+    assert (daemon.root / "d/text").read_bytes() == b"one\r\nzw\xf6lf\r\n"
+    with fs.open("data/d/text", "a", encoding="latin-1") as file:
+        file.write("more")
+    with fsspec.open(daemon.url("d/text"), "rt", encoding="latin-1", **options(daemon)) as file:
+        assert file.read() == "one\nzw\u00f6lf\nmore"
+    assert fs.read_text("data/d/text", encoding="latin-1").splitlines()[1] == "zw\u00f6lf"
+    (daemon.root / "d/below/empty").mkdir(parents=True)
+    (daemon.root / "d/below/file").write_bytes(b"")
+    (daemon.root / "d/link").symlink_to("below")
+    walked = [(path, sorted(directories), sorted(files)) for path, directories, files in fs.walk("data/d")]
+    assert walked == [
+        ("data/d", ["below"], ["link", "text"]),
+        ("data/d/below", ["empty"], ["file"]),
+        ("data/d/below/empty", [], []),
+    ]
+    upwards = [path for path, _, _ in fs.walk("data/d", topdown=False)]
+    assert sorted(upwards) == sorted(path for path, _, _ in walked) and upwards[-1] == "data/d"
+    assert [path for path, _, _ in fs.walk("data/d", maxdepth=1)] == ["data/d"]
+
+
+def test_what_is_moved_to_itself_or_into_itself_stays(daemon: Daemon, fs: ThalwegFileSystem) -> None:
+    content = make_tree(daemon.root / "run7", 9)
+    (daemon.root / "a").write_bytes(b"content")
+    for itself in (f"tw://{daemon.address}/data/a", "data/a/", "/data/a", "data//a", "data/./a"):
+        for move in (fs.mv, fs.move, fs.rename):
+            move("data/a", itself)
+            assert (daemon.root / "a").read_bytes() == b"content", itself
+    fs.cp_file("data/a", "data//a")
+    assert (daemon.root / "a").read_bytes() == b"content"
+    with pytest.raises(FileNotFoundError):
+        fs.cp_file("data/absent", "data/absent")
+    # Into the directory in which it is.
+    fs.mv("data/run7/d0/f0", "data/run7/d0")
+    fs.mv("data/run7/d0", "data/run7", recursive=True)
+    fs.mv("data/run7", daemon.url("run7/"), recursive=True)
+    assert tree_of(daemon.root / "run7") == content
+    with pytest.raises(thalweg.ConflictError):
+        fs.mv("data/run7", "data/run7/old", recursive=True)
+    (daemon.root / "run7/d0/old").mkdir()
+    with pytest.raises(thalweg.ConflictError):
+        fs.mv("data/run7/", "data/run7/d0/old", recursive=True)
+    with pytest.raises(thalweg.ConflictError):
+        fs.mv(["data/a", "data/run7/d1/f1"], ["data/run7/d1/f1", "data/b"])
+    with pytest.raises(thalweg.ConflictError):
+        fs.mv(["data/a", "data/run7/d0/old/a"], "data/run7/d1")
+    with pytest.raises(thalweg.UsageError):
+        fs.mv("data/run7/d0/old", "data/new")
+    assert (daemon.root / "run7/d0/old").is_dir() and tree_of(daemon.root / "run7") == content
+    # A copy into itself ends, and takes nothing away.
+    fs.copy("data/run7", "data/run7/old", recursive=True)
+    whole = tree_of(daemon.root / "run7")
+    assert {name: whole[name] for name in content} == content
+    assert {name: whole[f"old/{name}"] for name in content} == content
+    assert len(whole) == 2 * len(content)
+
+
+def test_a_tree_is_moved_and_what_came_meanwhile_stays(
+    daemon: Daemon, fs: ThalwegFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = make_tree(daemon.root / "run7", 9)
+    fs.mv("data/run7", "data/moved", recursive=True)
+    assert tree_of(daemon.root / "moved") == content and not (daemon.root / "run7").exists()
+    fs.mv("data/moved/d0/f*", "data/moved/d1")
+    assert sorted(path.name for path in (daemon.root / "moved/d1").iterdir()) == ["f0", "f1", "f3", "f4", "f6", "f7"]
+    usual = fs.cp_file
+
+    def and_another(source: str, there: str, **kwargs: object) -> None:
+        usual(source, there, **kwargs)
+        (daemon.root / "moved/d2/late").write_bytes(b"late")
+
+    monkeypatch.setattr(fs, "cp_file", and_another)
+    with pytest.raises(thalweg.ConflictError):
+        fs.mv("data/moved/d2", "data/d2", recursive=True)
+    assert tree_of(daemon.root / "moved/d2") == {"late": b"late"}
+    assert sorted(tree_of(daemon.root / "d2")) == ["f2", "f5", "f8"]
 
 
 def test_a_listing_that_is_old_hides_and_cuts_nothing(daemon: Daemon, fs: ThalwegFileSystem) -> None:

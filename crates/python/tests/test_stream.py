@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import itertools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,8 @@ from conftest import Daemon
 
 import thalweg
 import thalweg.aio
+from thalweg import _thalweg
+from thalweg._work import reaching_of
 
 #: Far more than anything here takes.
 LIMIT_S = 60.0
@@ -66,6 +72,62 @@ def test_a_far_file_comes_out_of_a_pipe(daemon: Daemon, tmp_path: Path) -> None:
         report = thalweg.stream(daemon.url("there"), file, ticket=daemon.ticket)
         assert not file.closed
     assert report.bytes == len(content) and (tmp_path / "here").read_bytes() == content
+
+
+def test_a_socket_is_a_pipe_both_ways(daemon: Daemon) -> None:
+    content = os.urandom(3 << 20)
+    ours, theirs = socket.socketpair()
+    with ThreadPoolExecutor(1) as others, ours, theirs:
+        moving = others.submit(thalweg.stream, theirs, daemon.url("shot"), ticket=daemon.ticket)
+        ours.sendall(content)
+        ours.shutdown(socket.SHUT_WR)
+        report = moving.result()
+    assert (report.files_complete, report.bytes) == (1, len(content))
+    assert (daemon.root / "shot").read_bytes() == content
+    ours, theirs = socket.socketpair()
+    with ThreadPoolExecutor(1) as others, ours:
+        with theirs:
+            reading = others.submit(lambda: ours.makefile("rb").read())
+            report = thalweg.stream(daemon.url("shot"), theirs, ticket=daemon.ticket)
+        assert reading.result() == content and report.bytes == len(content)
+
+
+def test_what_is_dropped_while_a_daemon_does_not_answer_holds_up_no_other_thread(daemon: Daemon) -> None:
+    reader, writer = os.pipe()
+    moving = thalweg.streaming(reader, daemon.url("shot"), ticket=daemon.ticket, stall_timeout_s=3.0, patience_s=3.0)
+    os.write(writer, b"first")
+    wait_until(lambda: size(daemon.root / "shot") == 5, "it does not arrive")
+    session = _thalweg.Session(daemon.url(), reaching_of({"ticket": str(daemon.ticket)}))
+    assert session.list(b"", False)
+    counted: list[float] = []
+    is_over = threading.Event()
+
+    def count() -> None:
+        while not is_over.wait(0.01):
+            counted.append(time.monotonic())
+
+    thread = threading.Thread(target=count, name="count")
+    thread.start()
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        for what in ("a stream", "a session"):
+            begun = time.monotonic()
+            if what == "a stream":
+                del moving
+            else:
+                del session
+            gc.collect()
+            ended = time.monotonic()
+            steps = [begun, *(at for at in counted if begun <= at <= ended), ended]
+            gap = max(after - before for before, after in itertools.pairwise(steps))
+            # A busy machine makes gaps as well; who holds the lock makes one of all the time that it takes.
+            assert gap < max(0.2, (ended - begun) / 2), f"{what}: {gap:.2f} s of {ended - begun:.2f} s"
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+        is_over.set()
+        thread.join()
+        os.close(writer)
+        os.close(reader)
 
 
 def test_a_directory_in_which_files_grow_ends_with_its_marker(daemon: Daemon, tmp_path: Path) -> None:

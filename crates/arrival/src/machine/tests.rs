@@ -168,7 +168,7 @@ impl World {
                 let (name, was) = self.moves.swap_remove(self.random.usize(0..self.moves.len()));
                 // What is copied is what is there now, whatever was seen.
                 let result = match self.files.get(&name.to_string()) {
-                    None => Err(Trouble::Gone),
+                    None => Err(Trouble::Missing),
                     Some(_) if fails => Err(Trouble::Passing),
                     Some(content) => Ok(Arrived { version: was, ..arrived(&name, version(*content)) }),
                 };
@@ -296,6 +296,9 @@ fn what_grows_is_left_alone_until_it_has_rested() {
         assert_eq!(machine.decide(at(second)), (Vec::new(), Vec::new()));
     }
     assert_eq!(machine.wakes_at(), Some(at(6)));
+    assert_eq!(machine.decide(at(6)).1, [], "nobody looked since");
+    assert!(machine.take(at(6), look(4)).is_empty());
+    assert_eq!(machine.wakes_at(), None);
     assert_eq!(machine.decide(at(6)).1, [Action::Move(path("a"), version(4))]);
 }
 
@@ -306,6 +309,7 @@ fn an_item_that_fails_again_and_again_is_given_up_and_in_order_holds_the_others(
     let mut now = Duration::ZERO;
     let _ = machine.take(now, Input::Looked(seen(&files)));
     now += Duration::from_secs(2);
+    let _ = machine.take(now, Input::Looked(seen(&files)));
     let (_, moves) = machine.decide(now);
     assert_eq!(moves.len(), 2);
     for name in ["b", "a"] {
@@ -327,6 +331,92 @@ fn an_item_that_fails_again_and_again_is_given_up_and_in_order_holds_the_others(
 }
 
 #[test]
+fn what_was_not_found_is_gone_only_if_a_look_says_so() {
+    let both = BTreeMap::from([("run1".to_owned(), 1), ("run2".to_owned(), 2)]);
+    let late = BTreeMap::from([("run2".to_owned(), 2)]);
+    let at = Duration::from_secs;
+    let begun = || {
+        let mut machine = Machine::new(rules(Order::Name));
+        let _ = machine.take(at(0), Input::Looked(seen(&both)));
+        let _ = machine.take(at(2), Input::Looked(seen(&both)));
+        assert_eq!(machine.decide(at(2)).1.len(), 2);
+        let moved = Input::Moved(path("run2"), Ok(arrived(&path("run2"), version(2))));
+        let _ = machine.take(at(2), moved);
+        // A temporary file in it was removed while it was copied.
+        let _ = machine.take(at(2), Input::Moved(path("run1"), Err(Trouble::Missing)));
+        assert_eq!(machine.decide(at(2)).1, [], "nothing overtakes it before a look");
+        machine
+    };
+    let mut machine = begun();
+    let _ = machine.take(at(3), Input::Looked(seen(&both)));
+    assert_eq!(machine.decide(at(3)).1, [Action::Move(path("run1"), version(1))]);
+    let _ = machine.take(at(3), Input::Moved(path("run1"), Ok(arrived(&path("run1"), version(1)))));
+    assert_eq!(machine.decide(at(3)).1, [Action::Run(path("run1"), 1)]);
+    let mut machine = begun();
+    let _ = machine.take(at(3), Input::Looked(seen(&late)));
+    assert_eq!(machine.decide(at(3)).1, [Action::Run(path("run2"), 1)]);
+    assert_eq!(machine.lost().count(), 0);
+}
+
+#[test]
+fn what_fails_because_something_else_is_not_there_is_tried_on_and_counts_when_it_goes() {
+    let files = BTreeMap::from([("a".to_owned(), 1)]);
+    let mut machine = Machine::new(rules(Order::Arrival));
+    let mut now = Duration::ZERO;
+    let _ = machine.take(now, Input::Looked(seen(&files)));
+    for attempt in 1..=5 {
+        now += BACKOFF_MAX;
+        let _ = machine.take(now, Input::Looked(seen(&files)));
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(1))], "attempt {attempt}");
+        let _ = machine.take(now, Input::Moved(path("a"), Err(Trouble::Missing)));
+        assert_eq!(machine.is_idle(), attempt >= 3, "attempt {attempt}");
+        assert_eq!(machine.given_up().len(), usize::from(attempt >= 3));
+    }
+    let _ = machine.take(now, Input::Looked(Vec::new()));
+    assert_eq!((machine.is_idle(), machine.given_up().len()), (true, 0));
+    assert_eq!(machine.lost().collect::<Vec<_>>(), [&path("a")]);
+    // It comes again, and arrives.
+    let _ = machine.take(now, Input::Looked(seen(&files)));
+    let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(1)))));
+    assert_eq!(machine.lost().count(), 0);
+}
+
+#[test]
+fn what_the_command_failed_for_is_replaced_by_what_somebody_corrected() {
+    let look = |content| Input::Looked(seen(&BTreeMap::from([("a".to_owned(), content)])));
+    // Once; until it is given up; and in an earlier life.
+    for (failures, is_restarted) in [(1, false), (3, false), (1, true), (3, true)] {
+        let rules = rules([Order::Arrival, Order::Name][failures as usize % 2]);
+        let mut machine = Machine::new(rules.clone());
+        let mut now = Duration::ZERO;
+        let _ = machine.take(now, look(1));
+        now += Duration::from_secs(2);
+        let _ = machine.take(now, look(1));
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(1))]);
+        let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(1)))));
+        for attempt in 1..=failures {
+            now += BACKOFF_MAX;
+            assert_eq!(machine.decide(now).1, [Action::Run(path("a"), attempt)]);
+            let _ = machine.take(now, Input::Ended(path("a"), attempt, Outcome::Failed(1)));
+        }
+        if is_restarted {
+            let journal = machine.snapshot();
+            machine = Machine::new(rules);
+            journal.into_iter().for_each(|record| machine.replay(record));
+            machine.begin();
+        }
+        let _ = machine.take(now, look(7));
+        assert_eq!(machine.decide(now).1, [], "neither is what was corrected run, nor is the other complete");
+        now += Duration::from_secs(2);
+        let _ = machine.take(now, look(7));
+        assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(7))], "after {failures}");
+        let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(7)))));
+        assert_eq!(machine.decide(now).1, [Action::Run(path("a"), failures + 1)]);
+        assert_eq!(machine.arrived(&path("a")).unwrap().bytes, 7);
+    }
+}
+
+#[test]
 fn what_is_done_and_gone_is_forgotten_but_for_its_key_and_never_analysed_again() {
     let rules = || Rules { returns_results: false, ..rules(Order::Arrival) };
     let mut machine = Machine::new(rules());
@@ -338,6 +428,7 @@ fn what_is_done_and_gone_is_forgotten_but_for_its_key_and_never_analysed_again()
     let mut go = |machine: &mut Machine, content: u64| -> Option<u32> {
         let _ = machine.take(now, look(Some(content)));
         now += Duration::from_secs(2);
+        let _ = machine.take(now, look(Some(content)));
         assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(content))]);
         let _ = machine.take(now, Input::Moved(path("a"), Ok(arrived(&path("a"), version(content)))));
         let attempt = match machine.decide(now).1[..] {
@@ -373,8 +464,9 @@ fn a_touch_without_new_content_runs_nothing_again() {
     let mut now = Duration::ZERO;
     for (touch, runs) in [(1, true), (2, false), (3, false)] {
         let all = vec![Seen { name: path("a"), version: version(touch), is_marked: false }];
-        let _ = machine.take(now, Input::Looked(all));
+        let _ = machine.take(now, Input::Looked(all.clone()));
         now += Duration::from_secs(2);
+        let _ = machine.take(now, Input::Looked(all));
         assert_eq!(machine.decide(now).1, [Action::Move(path("a"), version(touch))]);
         let same = Arrived { version: version(touch), ..arrived(&path("a"), version(1)) };
         let _ = machine.take(now, Input::Moved(path("a"), Ok(same)));

@@ -39,7 +39,7 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
     let (json, quiet) = (args.json, args.quiet);
     let tell: Tell = Arc::new(move |told| tell(&told, json, quiet));
     let ended = engine::watch(&watch, &tell, &stop)?;
-    let exit = match (ended.is_stopped, ended.given_up.is_empty()) {
+    let exit = match (ended.is_stopped, ended.given_up.is_empty() && ended.lost.is_empty()) {
         (true, _) => signal.exit(),
         (false, true) => Exit::Done,
         (false, false) => Exit::Partial,
@@ -90,14 +90,14 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
     Ok(engine::Watch {
         source: place(&args.source)?,
         destination: place(&args.destination)?,
-        eye: Eye {
+        eye: Arc::new(Eye {
             kind: match args.item {
                 ItemArg::File => ItemKind::File,
                 ItemArg::Directory => ItemKind::Directory,
             },
             complete: complete.clone(),
             filter: Filter::new(rules.clone())?,
-        },
+        }),
         rules: Rules {
             complete,
             order: match args.in_order {
@@ -238,15 +238,20 @@ fn object(told: &Told<'_>) -> serde_json::Value {
 }
 
 fn last_word(ended: &Ended, exit: Exit, json: bool, quiet: bool) {
-    let given_up: Vec<String> = ended.given_up.iter().map(ToString::to_string).collect();
+    let names = |names: &[RelativePath]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
+    let (given_up, lost) = (names(&ended.given_up), names(&ended.lost));
     if json {
         json::tell(&serde_json::json!({
             "event": "watched", "exit": exit.code(), "done": ended.done, "given_up": given_up,
+            "lost": lost,
         }));
     } else if !quiet {
         out::tell(&format!("{} done, {} given up", units::count(ended.done), given_up.len()));
     }
     for name in given_up {
         show::line(&format!("error: {name}: given up; the next start tries again"));
+    }
+    for name in lost {
+        show::line(&format!("error: {name}: it could not be copied, and is gone from the source"));
     }
 }

@@ -15,6 +15,7 @@ import datetime
 import io
 import json
 import os
+import sys
 import tempfile
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -274,15 +275,66 @@ class ThalwegFileSystem(AbstractFileSystem):
         self._copy(here, self._place(path), callback)
         self.invalidate_cache(path)
 
-    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
-        """By way of this machine: a daemon copies nothing within itself."""
+    def cp_file(
+        self, path1: str, path2: str, pairs: list[tuple[str, str]] | None = None, **kwargs: Any
+    ) -> None:
+        """By way of this machine: a daemon copies nothing within itself. With ``pairs`` nothing is copied; what would be
+        is added there."""
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        if pairs is not None:
+            pairs.append((path1, path2))
+            return
+        if _same(path1) == _same(path2):
+            # It is there already; raises if it is not.
+            self._list(path1)
+            return
         if self.isdir(path1):
-            return self.makedirs(path2, exist_ok=True)
+            self.makedirs(path2, exist_ok=True)
+            return
         with tempfile.TemporaryDirectory(prefix="thalweg-") as scratch:
             here = os.path.join(scratch, "content")
             self._copy(self._place(path1), here, None)
             self._put(here, path2)
+
+    def mv(
+        self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any
+    ) -> None:
+        """Copies, by way of this machine, and removes what was copied and nothing else.
+
+        A place that is moved to itself, however it is written, stays as it is. What would go into itself, or in place of
+        something else that is moved too, is refused before anything is copied: ``ConflictError``; a directory without
+        ``recursive``: ``UsageError``. That two exports show the same directory is not noticed, nor are links to it.
+        """
+        asked = [[_same(self._strip_protocol(one)) for one in _as_list(path)] for path in (path1, path2)]
+        if asked[0] == asked[1]:
+            return
+        # Which places these are is fsspec's to say.
+        pairs: list[tuple[str, str]] = []
+        self.copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise", pairs=pairs)
+        if not pairs:
+            cause = "a directory is moved with recursive=True"
+            raise UsageError(cause, kind="usage", operation="mv", path=asked[0][0])
+        pairs = [(source, there) for source, there in pairs if _same(source) != _same(there)]
+        moved, taken = {_same(source) for source, _ in pairs}, set()
+        for _, there in pairs:
+            above = _same(there)
+            if above in taken:
+                raise ConflictError("two would go there", kind="conflict", operation="mv", path=there)
+            taken.add(above)
+            while above:
+                if above in moved:
+                    cause = f"it would go into, or in place of, {above!r}, which is to be moved"
+                    raise ConflictError(cause, kind="conflict", operation="mv", path=there)
+                above = self._parent(above)
+        directories = {source for source, _ in pairs if self.isdir(source)}
+        for source, there in pairs:
+            self.cp_file(source, there)
+        # What came meanwhile was not copied and stays; its directory says so. What is in a directory sorts behind it.
+        for source in sorted((source for source, _ in pairs), reverse=True):
+            if source in directories:
+                self.rmdir(source)
+            else:
+                self._remove(source, False)
 
     def _copy(self, source: str, destination: str, callback: Any) -> None:
         size = None
@@ -391,10 +443,17 @@ class _Read(AbstractBufferedFile):
 
 
 class _Written(io.BufferedIOBase):
-    """A file that is written here and copied when it is closed; within a transaction, when that is committed."""
+    """A file that is written here and copied when it is closed; within a transaction, when that is committed.
+
+    One that an exception closes is not whole, and is thrown away. Wrappers (text, compression, ``fsspec.open``) do not say
+    why they close it: an exception counts that is being handled then, and was not when the file was opened.
+    """
 
     def __init__(self, fs: ThalwegFileSystem, path: str, autocommit: bool, goes_on: bool = False) -> None:
         self.fs, self.path, self.autocommit = fs, fs._strip_protocol(path), autocommit
+        self._handled = sys.exc_info()[1]
+        # Until all is there: Python closes also what was only half made.
+        self._is_broken = True
         self._directory = tempfile.TemporaryDirectory(prefix="thalweg-")
         self._here = os.path.join(self._directory.name, "content")
         # As any program makes files: by the umask.
@@ -404,6 +463,7 @@ class _Written(io.BufferedIOBase):
             self.fs.get_file(self.path, self._here)
             self._file = open(self._here, "r+b")
             self._file.seek(0, os.SEEK_END)
+        self._is_broken = False
 
     @property
     def full_name(self) -> str:
@@ -437,19 +497,20 @@ class _Written(io.BufferedIOBase):
     def close(self) -> None:
         if self.closed:
             return
+        (handled, self._handled), now = (self._handled, None), sys.exc_info()[1]
+        self._is_broken |= now is not None and now is not handled
         self._file.close()
         try:
             if self.autocommit:
                 self.commit()
         finally:
             super().close()
-            if self.autocommit:
-                self._directory.cleanup()
 
     def commit(self) -> None:
-        """Copies it."""
+        """Copies it, unless it is not whole."""
         try:
-            self.fs._put(self._here, self.path)
+            if not self._is_broken:
+                self.fs._put(self._here, self.path)
         finally:
             self._directory.cleanup()
 
@@ -459,12 +520,13 @@ class _Written(io.BufferedIOBase):
         self._directory.cleanup()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        # What was interrupted is not whole, so it is not put anywhere.
-        if kind is not None and self.autocommit and not self.closed:
-            self.discard()
-            super().close()
-        else:
-            self.close()
+        self._is_broken |= kind is not None
+        self.close()
+
+
+def _same(path: str) -> str:
+    """Equal for what names the same place: without empty components and such as mean nothing."""
+    return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 def _as_list(path: Any) -> list[str]:
