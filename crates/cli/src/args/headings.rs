@@ -75,26 +75,28 @@ const OF_SUITES: [Heading; 3] = [
     ("Output", &["out", "quiet", "json"], &[]),
 ];
 
-/// The command line with its help in order.
+/// The command line with its help in order. (Of many at once: what changes one subcommand puts it at the end.)
 pub fn arranged(command: Command) -> Command {
-    let command = command.mut_subcommands(|sub| match sub.get_name() {
-        name if COPIES.contains(&name) => under(sub, &OF_COPIES),
-        name if ASKS.contains(&name) => under(sub, &[REACHING]),
-        "bench" => under(sub, &OF_SUITES),
-        _ => sub,
-    });
-    let command = command
-        .mut_subcommand("cp", |cp| {
+    command.mut_subcommands(|sub| {
+        let sub = match sub.get_name() {
+            name if COPIES.contains(&name) => under(sub, &OF_COPIES),
+            name if ASKS.contains(&name) => under(sub, &[REACHING]),
+            "bench" => under(sub, &OF_SUITES),
+            _ => sub,
+        };
+        match sub.get_name() {
             // It has them to refuse them, with the name of the command that takes them.
-            let cp = cp.mut_arg("delete", |argument| argument.hide(true));
-            let cp = cp.mut_arg("max_delete", |argument| argument.hide(true));
-            cp.override_usage("thalweg cp [OPTIONS] <SRC>... <DST>")
-        })
-        .mut_subcommand("sync", |sync| sync.override_usage("thalweg sync [OPTIONS] <SRC>... <DST>"));
-    command.mut_subcommand("frames", |frames| {
-        frames.mut_subcommand("push", |push| {
-            push.override_usage("thalweg frames push [OPTIONS] <FILE>... <PLACE>")
-        })
+            "cp" => sub
+                .mut_arg("delete", |argument| argument.hide(true))
+                .mut_arg("max_delete", |argument| argument.hide(true))
+                .override_usage("thalweg cp [OPTIONS] <SRC>... <DST>"),
+            "sync" => sub.override_usage("thalweg sync [OPTIONS] <SRC>... <DST>"),
+            "frames" => sub.mut_subcommands(|sub| match sub.get_name() {
+                "push" => sub.override_usage("thalweg frames push [OPTIONS] <FILE>... <PLACE>"),
+                _ => sub,
+            }),
+            _ => sub,
+        }
     })
 }
 
@@ -164,6 +166,20 @@ mod tests {
             }
             assert!(!short.contains("--tls-records") && short.contains("--exclude"), "{short}");
         }
+    }
+
+    #[test]
+    fn commands_stand_in_the_order_in_which_they_are_declared() {
+        let names = |command: &Command| -> Vec<String> {
+            let below = |sub: &Command| {
+                sub.get_subcommands().map(|sub| sub.get_name().to_owned()).collect::<Vec<_>>()
+            };
+            command
+                .get_subcommands()
+                .flat_map(|sub| [vec![sub.get_name().to_owned()], below(sub)].concat())
+                .collect()
+        };
+        assert_eq!(names(&config::command()), names(&<crate::args::Args as clap::CommandFactory>::command()));
     }
 
     #[test]
