@@ -230,6 +230,8 @@ fn a_consumer_outlives_restarts_of_the_daemon_that_it_pulls_from() {
     let (mut job, _) = Running::start_as(pull);
     let mut count = Count::of("a stream into a pipe", "bytes");
     let came = || std::fs::metadata(&to).unwrap().len();
+    // Before its session stands there is nothing to come back to.
+    assert!(wait_until(LIMIT, || came() > 0));
     let mut had = 0;
     for strike in strikes {
         rest(&mut random, came, had);
