@@ -662,7 +662,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__advise)
-            opts="-h --data --bandwidth --every --deadline --local-time --remote-time --work --local-speed --remote-speed --efficiency --rtt --loss --window --streams --cca --mtu --io-overhead --fit --files-max --times --score --starts --json --config --help"
+            opts="-h --data --bandwidth --every --deadline --local-time --remote-time --work --local-speed --remote-speed --efficiency --rtt --loss --window --streams --cca --mtu --io-overhead --fit --files-max --times --series --load --score --starts --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -745,6 +745,14 @@ _thalweg() {
                     return 0
                     ;;
                 --times)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --series)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4860,7 +4868,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__model__subcmd__tail)
-            opts="-h --data --rate --json --config --help"
+            opts="-h --data --rate --series --load --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4871,6 +4879,14 @@ _thalweg() {
                     return 0
                     ;;
                 --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --series)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --load)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5876,7 +5892,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__testbed__subcmd__set)
-            opts="-h --name --state --preset --rtt --forward-delay --back-delay --jitter --rate --forward-rate --back-rate --loss --forward-loss --back-loss --reorder --late-by --duplicate --queue --framing --no-rate --json --config --help"
+            opts="-h --name --state --preset --rtt --forward-delay --back-delay --jitter --forward-jitter --back-jitter --rate --forward-rate --back-rate --loss --forward-loss --back-loss --reorder --late-by --duplicate --queue --forward-queue --back-queue --framing --no-rate --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5907,6 +5923,14 @@ _thalweg() {
                     return 0
                     ;;
                 --jitter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --forward-jitter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --back-jitter)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5947,6 +5971,14 @@ _thalweg() {
                     return 0
                     ;;
                 --queue)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --forward-queue)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --back-queue)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5992,7 +6024,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__testbed__subcmd__up)
-            opts="-h --name --state --preset --rtt --forward-delay --back-delay --jitter --rate --forward-rate --back-rate --loss --forward-loss --back-loss --reorder --late-by --duplicate --queue --framing --hosts --mtu --sysctl --stock --tuned --seed --json --config --help"
+            opts="-h --name --state --preset --rtt --forward-delay --back-delay --jitter --forward-jitter --back-jitter --rate --forward-rate --back-rate --loss --forward-loss --back-loss --reorder --late-by --duplicate --queue --forward-queue --back-queue --framing --hosts --mtu --sysctl --stock --tuned --seed --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6023,6 +6055,14 @@ _thalweg() {
                     return 0
                     ;;
                 --jitter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --forward-jitter)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --back-jitter)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -6063,6 +6103,14 @@ _thalweg() {
                     return 0
                     ;;
                 --queue)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --forward-queue)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --back-queue)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

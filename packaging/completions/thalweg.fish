@@ -527,7 +527,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "status" -d 'Show the path, what happened to packets, and what the wire costs'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "check" -d 'Measure how well the path keeps what was asked. Uses it for some seconds'
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "list" -d 'Show all testbeds'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "list" -d 'Show all testbeds; what dead ones left is removed'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "down" -d 'End the programs in it and remove it, also one that was killed'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "wire" -d 'The process of a testbed; not for people'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and not __fish_seen_subcommand_from up run set status check list down wire help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -546,7 +546,9 @@ usn-163ms\t'004 Table I: loop, OC192'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l rtt -d 'Round trip time, half of it in each direction' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l forward-delay -d 'Delay from left to right' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l back-delay -d 'Delay from right to left' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l jitter -d 'Delay varies by so much to either side, evenly; packets keep their order' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l jitter -d 'Delay varies by so much to either side, evenly; packets keep their order. Where one direction has no delay, that of the other' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l forward-jitter -d 'Jitter from left to right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l back-jitter -d 'Jitter from right to left' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l rate -d 'Rate of the line in each direction, Ethernet framing counted [default: no limit]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l forward-rate -d 'Rate from left to right' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l back-rate -d 'Rate from right to left' -r
@@ -557,6 +559,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l late-by -d 'How late [default: 1ms]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l duplicate -d 'Share of packets that come twice' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l queue -d 'Bytes that may wait in front of the line in each direction; what does not fit is dropped [default: rate x round trip time, at least 256KiB]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l forward-queue -d 'Bytes that may wait in front of the line from left to right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l back-queue -d 'Bytes that may wait in front of the line from right to left' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l framing -d 'Bytes that the line adds to each packet [default: 38, Ethernet]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l hosts -d 'Hosts on the left and on the right' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from up" -l mtu -d 'MTU of every device, in bytes' -r
@@ -586,7 +590,9 @@ usn-163ms\t'004 Table I: loop, OC192'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l rtt -d 'Round trip time, half of it in each direction' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l forward-delay -d 'Delay from left to right' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l back-delay -d 'Delay from right to left' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l jitter -d 'Delay varies by so much to either side, evenly; packets keep their order' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l jitter -d 'Delay varies by so much to either side, evenly; packets keep their order. Where one direction has no delay, that of the other' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l forward-jitter -d 'Jitter from left to right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l back-jitter -d 'Jitter from right to left' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l rate -d 'Rate of the line in each direction, Ethernet framing counted [default: no limit]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l forward-rate -d 'Rate from left to right' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l back-rate -d 'Rate from right to left' -r
@@ -597,6 +603,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l late-by -d 'How late [default: 1ms]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l duplicate -d 'Share of packets that come twice' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l queue -d 'Bytes that may wait in front of the line in each direction; what does not fit is dropped [default: rate x round trip time, at least 256KiB]' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l forward-queue -d 'Bytes that may wait in front of the line from left to right' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l back-queue -d 'Bytes that may wait in front of the line from right to left' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l framing -d 'Bytes that the line adds to each packet [default: 38, Ethernet]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from set" -l no-rate -d 'Take the limit of the rate away'
@@ -630,7 +638,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "status" -d 'Show the path, what happened to packets, and what the wire costs'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "check" -d 'Measure how well the path keeps what was asked. Uses it for some seconds'
-complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all testbeds'
+complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "list" -d 'Show all testbeds; what dead ones left is removed'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "down" -d 'End the programs in it and remove it, also one that was killed'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "wire" -d 'The process of a testbed; not for people'
 complete -c thalweg -n "__fish_thalweg_using_subcommand testbed; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -655,7 +663,9 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l mtu -d 'Bytes
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l io-overhead -d 'With files a unit takes so many times as long as its transfer alone (theta, 1 or more)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l fit -d 'Measured transfers of files, as `thalweg model fit` reads them: how many files, and what they cost' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l files-max -d 'Most files that a unit may be cut into [default: the most that were measured]' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l times -d 'Measured times of transfers of a unit, as `thalweg model tail` reads them' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l times -d 'Measured times of transfers of a unit, as `thalweg model tail` reads them; of one case: of a file with several --series and --load choose it' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l series -d 'Of measured times only those of this series, for instance "simultaneous, 2 streams"' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l load -d 'Of measured times only those at this load of the line, for instance 0.64 or 64%' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l score -d 'Worst time of a transfer as a multiple of data / bandwidth (Streaming Speed Score)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand advise" -l starts -d 'Nothing was measured: take the worst from the load, as 003 published it of one testbed, for transfers that begin so [default: simultaneous, with --every]' -r -f -a "simultaneous\t'Together, whenever data are there'
 scheduled\t'Each in a slot of its own'"
@@ -669,7 +679,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_se
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume published tail frames repair basin help" -f -a "loss" -d 'What loss leaves of a stream, by congestion control'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume published tail frames repair basin help" -f -a "volume" -d 'Data, time, rate: give two, get the third'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume published tail frames repair basin help" -f -a "published" -d 'Rates that the papers name: what instruments make, what clouds carry at most, with source and year'
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume published tail frames repair basin help" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume published tail frames repair basin help" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times, by series and load; with --data and --rate, the Streaming Speed Score'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume published tail frames repair basin help" -f -a "frames" -d 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume published tail frames repair basin help" -f -a "repair" -d 'What damage costs: whole files sent again, or only chunks'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and not __fish_seen_subcommand_from fit window loss volume published tail frames repair basin help" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'
@@ -706,6 +716,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from published" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l data -d 'Data of each transfer' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l rate -d 'Rate of the link' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l series -d 'Of measured times only those of this series, for instance "simultaneous, 2 streams"' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l load -d 'Of measured times only those at this load of the line, for instance 0.64 or 64%' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -l json -d 'Tell it as JSON'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from tail" -s h -l help -d 'Print help'
@@ -736,7 +748,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "loss" -d 'What loss leaves of a stream, by congestion control'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "volume" -d 'Data, time, rate: give two, get the third'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "published" -d 'Rates that the papers name: what instruments make, what clouds carry at most, with source and year'
-complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times, by series and load; with --data and --rate, the Streaming Speed Score'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "frames" -d 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "repair" -d 'What damage costs: whole files sent again, or only chunks'
 complete -c thalweg -n "__fish_thalweg_using_subcommand model; and __fish_seen_subcommand_from help" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'
@@ -770,7 +782,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_se
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help" -f -a "slots" -d 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help" -f -a "predict" -d 'Copies of several shapes, each predicted before: does it take as long, within the range?'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help" -f -a "storage" -d 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help" -f -a "import" -d 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help" -f -a "import" -d 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other; of no other program: what GridFTP, ping or perfSONAR say may be written as samples, see docs/guide/bench.md'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help" -f -a "show" -d 'Show a result file as a table'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and not __fish_seen_subcommand_from sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from sweep" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
@@ -1074,7 +1086,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "slots" -d 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "predict" -d 'Copies of several shapes, each predicted before: does it take as long, within the range?'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "storage" -d 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "import" -d 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "import" -d 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other; of no other program: what GridFTP, ping or perfSONAR say may be written as samples, see docs/guide/bench.md'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show a result file as a table'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand dataset; and not __fish_seen_subcommand_from make check help" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
@@ -1157,7 +1169,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_su
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "set" -d 'Change the path while programs use it. What is not named stays'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "status" -d 'Show the path, what happened to packets, and what the wire costs'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "check" -d 'Measure how well the path keeps what was asked. Uses it for some seconds'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "list" -d 'Show all testbeds'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "list" -d 'Show all testbeds; what dead ones left is removed'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "down" -d 'End the programs in it and remove it, also one that was killed'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from testbed" -f -a "wire" -d 'The process of a testbed; not for people'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "fit" -d 'How many files, of what size? Fits 001 Eq 6 to measured transfers'
@@ -1165,7 +1177,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_su
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "loss" -d 'What loss leaves of a stream, by congestion control'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "volume" -d 'Data, time, rate: give two, get the third'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "published" -d 'Rates that the papers name: what instruments make, what clouds carry at most, with source and year'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times; with --data and --rate, the Streaming Speed Score'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "tail" -d 'P50, P90, P99 and the worst of measured times, by series and load; with --data and --rate, the Streaming Speed Score'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "frames" -d 'Frames of a detector, gathered into files or streamed: when has the last one arrived?'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "repair" -d 'What damage costs: whole files sent again, or only chunks'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from model" -f -a "basin" -d 'What a row of stages carries, which is the narrowest, and what widening one would gain'
@@ -1186,7 +1198,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_su
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "slots" -d 'Producers that share a link: all at once, evenly apart, or in slots that a daemon promises (003 Figs 2 and 3)'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "predict" -d 'Copies of several shapes, each predicted before: does it take as long, within the range?'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "storage" -d 'A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "import" -d 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "import" -d 'Make a result file of what another program measured: iperf3 --json, one run or several behind each other; of no other program: what GridFTP, ping or perfSONAR say may be written as samples, see docs/guide/bench.md'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from bench" -f -a "show" -d 'Show a result file as a table'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from dataset" -f -a "make" -d 'Write files whose names, sizes and bytes come from a seed'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and __fish_seen_subcommand_from dataset" -f -a "check" -d 'Compare files with the seed that they were made from: no second copy is needed'
