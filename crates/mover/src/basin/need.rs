@@ -137,9 +137,10 @@ const ROUNDS: [Stage; 4] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::
 const THROTTLED: f64 = 0.2;
 /// A CPU that is busy for this share of the time is used up: the rest are moments in which nobody was ready.
 const USED_UP: f64 = 0.85;
-/// A rate limit that was met to this share is what limits a stream.
+/// A rate limit that was met to this share is what limits, if it was waited for at all: during more than the second share.
 const AT_LIMIT: f64 = 0.93;
-/// A rate limit that threads wait for during more than this share of the time is what limits.
+const FELT: f64 = 0.05;
+/// One that threads wait for during more than this share of the time is what limits, whatever it is now.
 const HELD: f64 = 0.5;
 
 /// Stages that one pool of threads does in turn.
@@ -382,7 +383,9 @@ fn of_rate(evidence: &Evidence) -> Option<Need> {
                 Some(rate) => pace.bytes.min(evidence.bytes) as f64 / rate as f64,
                 None => 0.0,
             };
-            (by_rate.max(waited), waited > seconds * HELD)
+            // Where few of the streams have anything to send, the others do not wait for it.
+            let is_reached = by_rate > seconds * AT_LIMIT && waited > seconds * FELT;
+            (by_rate.max(waited), waited > seconds * HELD || is_reached)
         }
     };
     let seconds_needed = seconds_needed.min(seconds);

@@ -172,6 +172,21 @@ fn a_rate_that_was_asked_for() {
     expect(&evidence, Cause::DestinationDisk, Place::Destination, 4.0);
 }
 
+/// One large file in one chunk: of eight streams one has something to send, and waits.
+#[test]
+fn a_rate_limit_is_met_by_one_stream_of_many() {
+    let mut evidence = evidence();
+    row(&mut evidence.sender, Stage::Read).threads = 8;
+    evidence.rate_bytes_per_s = Some(101_000_000);
+    paced(&mut evidence, 9_000, 1_000_000_000);
+    works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
+    let said = verdict(&evidence);
+    assert_eq!(said.narrowest.cause, Cause::RateLimit, "{}", said.sentence);
+    // Nobody waited: that it was all but reached is chance.
+    paced(&mut evidence, 10, 1_000_000_000);
+    assert_ne!(verdict(&evidence).narrowest.cause, Cause::RateLimit);
+}
+
 /// What was sent has a quarter of its bytes: 100 MB/s of content are 25 MB/s of a path that is asked for no more than 100.
 #[test]
 fn a_rate_that_packed_bytes_stay_below_limits_nothing() {

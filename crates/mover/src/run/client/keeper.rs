@@ -219,9 +219,10 @@ fn progress(session: &Session) -> [u64; 5] {
 const READ_STALL: Duration = Duration::from_secs(10);
 
 fn awaits_peer(session: &Session) -> bool {
+    let is_silent = session.heard_at().is_some_and(|at| at.elapsed() > SILENCE / 2);
     session.transfers().iter().any(|transfer| match transfer {
-        // The rate that was asked for is ours.
-        Transfer::Send(run) => run.awaits_peer() && !run.is_paced(),
+        // The rate that was asked for is ours; a peer that is silent is another matter.
+        Transfer::Send(run) => run.awaits_peer() && (is_silent || !run.is_paced()),
         Transfer::Receive(run) => run.awaits_peer(),
         // A program may take its time, and so may who makes what it gets.
         Transfer::SendFlows(run) => {
@@ -238,7 +239,6 @@ fn awaits_peer(session: &Session) -> bool {
         // Consumers may take their time, and so may who makes frames; a peer that is silent is another matter.
         Transfer::Frames(run) => {
             let waiting_for = session.peer_heartbeat().waiting_for;
-            let is_silent = session.heard_at().is_some_and(|at| at.elapsed() > SILENCE / 2);
             is_silent || (run.awaits_peer() && waiting_for != Some(WaitingFor::Consumer))
         }
     })
