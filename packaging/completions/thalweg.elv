@@ -65,7 +65,6 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --bind 'Addresses or network cards of this machine over which data streams are spread'
             cand --nice 'Take less of the CPU than others on this machine, up to 19'
             cand --ionice 'Take the disk after others: idle, or best-effort[:0-7]'
-            cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
             cand --exclude 'Leave out names that match'
@@ -99,6 +98,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --state 'Where thalweg keeps its keys and what it remembers'
             cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and'
             cand --report 'Write how each entry ended, as JSON lines, to a file'
+            cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -a 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
             cand --archive 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -127,13 +127,13 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --ignore-existing 'Leave alone what exists at the destination'
             cand -x 'Do not cross into other file systems'
             cand --one-file-system 'Do not cross into other file systems'
-            cand --delete 'sync: remove what the source does not have, and what stands where it has something of another kind'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
             cand --no-io-uring 'Helper threads for requests in flight, even where there is an io_uring'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
+            cand --delete 'sync: remove what the source does not have, and what stands where it has something of another kind'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -255,8 +255,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -P 'Show progress even when stderr is no terminal'
             cand --progress 'Show progress even when stderr is no terminal'
             cand --json 'Events as JSON, one a line, on stdout; on stderr if stdout is the destination'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;mark'= {
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
@@ -370,8 +370,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;verify'= {
             cand --keys 'Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal'
@@ -386,8 +386,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;check'= {
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
@@ -400,8 +400,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;ls'= {
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
@@ -418,8 +418,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;du'= {
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
@@ -432,8 +432,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;cat'= {
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
@@ -446,8 +446,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;rm'= {
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
@@ -462,8 +462,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;gc'= {
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
@@ -531,8 +531,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;tune'= {
             cand --time 'Take no longer than this, from 10 s to 1 h: less tries less'
@@ -551,8 +551,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand --via-ssh 'Data ride in ssh, as they do when every port is shut'
             cand --json 'Events as JSON, one a line, on stdout'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;explain-filter'= {
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
@@ -1007,8 +1007,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;sweep;streaming'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1028,8 +1028,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;sweep;help'= {
             cand bulk 'Files at rest (000 section III-B.2, Figs 5 and 8)'
@@ -1060,8 +1060,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;latency'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1081,8 +1081,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;streams'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1102,8 +1102,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;cca'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1123,8 +1123,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;order'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1144,8 +1144,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;concurrency'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1165,8 +1165,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;files'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1186,8 +1186,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;faults'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1207,8 +1207,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;layout'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1228,8 +1228,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;hop'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1249,8 +1249,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;congest'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1270,8 +1270,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;frames'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1291,8 +1291,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;lag'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1312,8 +1312,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;slots'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1333,8 +1333,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;predict'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1354,8 +1354,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;storage'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]'
@@ -1375,8 +1375,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -q 'Only the table, not each sample'
             cand --quiet 'Only the table, not each sample'
             cand --json 'Tell the cases as JSON'
-            cand -h 'Print help'
-            cand --help 'Print help'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;bench;import'= {
             cand --out 'Write the result here [default: FILE with the ending .jsonl]'

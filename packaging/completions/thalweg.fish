@@ -68,7 +68,6 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l via -d 'Addresses
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bind -d 'Addresses or network cards of this machine over which data streams are spread' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l nice -d 'Take less of the CPU than others on this machine, up to 19' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l include -d 'Take in names that match, before a later --exclude' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l exclude -d 'Leave out names that match' -r
@@ -110,6 +109,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l patience -d 'Give
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Write how each entry ended, as JSON lines, to a file' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
@@ -126,12 +126,12 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-profile -d 'Ne
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ignore-existing -d 'Leave alone what exists at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s x -l one-file-system -d 'Do not cross into other file systems'
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l delete -d 'sync: remove what the source does not have, and what stands where it has something of another kind'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l json -d 'Events as JSON, one a line, on stdout'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l delete -d 'sync: remove what the source does not have, and what stands where it has something of another kind'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l and -d 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command\'s' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bwlimit -d 'Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s). `thalweg limit` changes it while the copy runs' -r
@@ -238,7 +238,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s v -l verbose 
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s q -l quiet -d 'Only errors'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s P -l progress -d 'Show progress even when stderr is no terminal'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l json -d 'Events as JSON, one a line, on stdout; on stderr if stdout is the destination'
-complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand mark" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand mark" -l json -d 'As JSON, one object on a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand mark" -s h -l help -d 'Print help'
@@ -321,7 +321,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l config -d 'Go 
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l json -d 'Events as JSON, one a line, on stdout'
-complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l keys -d 'Who may have signed: SHA-256 fingerprints of certificates (`openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
@@ -333,7 +333,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l strict -d 'Al
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l json -d 'Events as JSON, one a line, on stdout'
-complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l port -d 'Port of sshd' -r
@@ -343,7 +343,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l config -d 'Go 
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l json -d 'Events as JSON, one a line, on stdout'
-complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l port -d 'Port of sshd' -r
@@ -355,7 +355,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s R -l recursive -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l json -d 'Events as JSON, one a line, on stdout'
-complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l port -d 'Port of sshd' -r
@@ -365,7 +365,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l config -d 'Go by 
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l json -d 'Events as JSON, one a line, on stdout'
-complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l port -d 'Port of sshd' -r
@@ -375,7 +375,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l config -d 'Go by
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l json -d 'Events as JSON, one a line, on stdout'
-complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l port -d 'Port of sshd' -r
@@ -386,7 +386,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s r -l recursive -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l json -d 'Events as JSON, one a line, on stdout'
-complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l yes -d 'Remove what no copy uses; without it only list. Copies that would resume from it begin anew'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l json -d 'Events as JSON, one a line, on stdout'
@@ -437,7 +437,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l no-profile -d 
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l json -d 'Events as JSON, one a line, on stdout'
-complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l time -d 'Take no longer than this, from 10 s to 1 h: less tries less' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l bytes -d 'Move no more content than this in all trials, at least 64 MiB' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
@@ -452,7 +452,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l forget -d 'Meas
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l via-ssh -d 'Data ride in ssh, as they do when every port is shut'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l json -d 'Events as JSON, one a line, on stdout'
-complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l include -d 'Take in names that match, before a later --exclude' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand explain-filter" -l exclude -d 'Leave out names that match' -r
@@ -806,7 +806,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from path" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -823,7 +823,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from latency" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -840,7 +840,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from streams" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -857,7 +857,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from cca" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -874,7 +874,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from order" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -891,7 +891,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from concurrency" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -908,7 +908,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from files" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -925,7 +925,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from faults" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -942,7 +942,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from layout" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -959,7 +959,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from hop" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -976,7 +976,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from congest" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -993,7 +993,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from frames" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -1010,7 +1010,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from lag" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -1027,7 +1027,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from slots" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -1044,7 +1044,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from predict" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l budget -d 'Most bytes of one data set [default: the suite\'s own, mostly 64MiB; see docs/guide/bench.md]' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l max-files -d 'Most files of one data set' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l runs -d 'Counted runs of each case [default: the suite\'s own, 2 to 5]; five give its median an interval of 94 %' -r
@@ -1061,7 +1061,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_s
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -s q -l quiet -d 'Only the table, not each sample'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -l json -d 'Tell the cases as JSON'
-complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -s h -l help -d 'Print help'
+complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from storage" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from import" -l out -d 'Write the result here [default: FILE with the ending .jsonl]' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from import" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand bench; and __fish_seen_subcommand_from import" -l json -d 'Tell the cases as JSON'

@@ -136,8 +136,7 @@ impl Tuned {
         };
         let request_bytes = self.request_bytes.filter(is_request);
         let is_chunk = |bytes: &u64| {
-            limits::is_chunk_size(*bytes)
-                && *bytes >= u64::from(request_bytes.unwrap_or(SEGMENT_BYTES))
+            limits::is_chunk_size(*bytes) && *bytes >= u64::from(request_bytes.unwrap_or(SEGMENT_BYTES))
         };
         Tuned {
             streams: self.streams.filter(|streams| (1..=STREAMS_MAX).contains(streams)),

@@ -58,11 +58,6 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Elsewhere;
 
-/// Complete flows that another receiver is asked about at the same time: there may be many more of them than may be under way.
-pub const AGAIN_MAX: usize = 1024;
-/// Flows whose sources are still read, at the same time.
-pub const UNDER_WAY_MAX: usize = limits::FLOWS_MAX - AGAIN_MAX;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Complete at another receiver than the one that listens, which is to be asked about it in its turn.
@@ -249,8 +244,8 @@ impl Sender {
     pub fn begin(&mut self, path: RelativePath, origin: Origin, mode: u32) -> Result<EntryId> {
         let again = (self.again.len() + self.asked_again) as u64;
         let open = self.progress.flows - self.progress.settled - again;
-        if open >= UNDER_WAY_MAX as u64 {
-            let cause = format!("more than {UNDER_WAY_MAX} files grow at the same time");
+        if open >= limits::FLOWS_READ_MAX as u64 {
+            let cause = format!("more than {} files grow at the same time", limits::FLOWS_READ_MAX);
             return Err(Failure::new(FailureKind::Unsupported, "stream", cause).at(&path));
         }
         let flow = EntryId(self.next_flow);
@@ -393,7 +388,7 @@ impl Sender {
     /// Asks about more of what was complete at another receiver, as far as there is room.
     fn ask_again(&mut self) {
         let mut begins = Vec::new();
-        while self.is_linked && self.asked_again < AGAIN_MAX {
+        while self.is_linked && self.asked_again < limits::FLOWS_AGAIN_MAX {
             let Some(number) = self.again.pop_front() else { break };
             let Some(flow) = self.flows.get_mut(&number) else { continue };
             (flow.phase, flow.is_again) = (Phase::Asked, true);
@@ -763,7 +758,7 @@ mod tests {
                 (under_way, begun) = (VecDeque::new(), begun - under_way.len());
             }
         }
-        assert!(begun == count && is_last && most <= AGAIN_MAX, "{begun} {is_last} {most}");
+        assert!(begun == count && is_last && most <= limits::FLOWS_AGAIN_MAX, "{begun} {is_last} {most}");
         assert_eq!(sender.progress().settled, count as u64);
         assert!(sender.hear(TransferMessage::Finished(Totals::default())).is_ok());
     }

@@ -17,7 +17,6 @@ use super::file::{Growing, Identity, Seen};
 use super::{Feed, Taker, Wanted};
 use crate::endpoint::local::STAGING_NAME;
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::flow::sender::UNDER_WAY_MAX;
 use crate::journal::marks::{Known, Places};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -26,7 +25,7 @@ use std::time::{Duration, Instant};
 use thalweg_sys::{Changed, Dir, Kind, Links, Watch, WatchId, usage};
 use thalweg_wire::message::Until;
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{Digest, EntryId, RelativePath};
+use thalweg_wire::{Digest, EntryId, RelativePath, limits};
 
 /// Time between two looks at everything, events or not.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -44,7 +43,7 @@ const REPLACED_IDLE: Duration = Duration::from_secs(5);
 const DEPTH_MAX: usize = 512;
 /// Files that are under way at the same time: the others wait for their turn. Half of the flows that there may be, because one
 /// that is cut is two for a while.
-const AT_ONCE_MAX: usize = UNDER_WAY_MAX / 2;
+const AT_ONCE_MAX: usize = limits::FLOWS_READ_MAX / 2;
 /// So often a file is begun again, each time after it grew, that the destination or the source failed.
 const FAILURES_MAX: u8 = 3;
 
