@@ -6,6 +6,7 @@ use std::fs;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a server may take to start or to stop.
@@ -51,7 +52,10 @@ impl Daemon {
         for export in exports {
             command.args(["--export", export]);
         }
-        command.env("THALWEG_STATE", scratch.path("server-state"));
+        // One has a state directory for itself.
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let state = format!("server-state-{}", STARTED.fetch_add(1, Ordering::Relaxed));
+        command.env("THALWEG_STATE", scratch.path(&state));
         // One of an earlier daemon would not be believed by this one.
         let _ = fs::remove_file(&ticket);
         let mut command = enter(command);

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
@@ -40,6 +40,8 @@ pub struct Yard {
     _lock: OwnedFd,
     stop: Arc<AtomicBool>,
     running: Running,
+    /// Servers so far: each has a state and a ticket of its own.
+    daemons: AtomicUsize,
 }
 
 /// Clients and servers that run now.
@@ -103,7 +105,8 @@ impl Yard {
         let lock = lock(&directory).map_err(failed)?;
         let program = wishes.program.clone();
         let running = Running::default();
-        let yard = Yard { program, directory, _lock: lock, stop: wishes.stop.clone(), running };
+        let daemons = AtomicUsize::new(0);
+        let yard = Yard { program, directory, _lock: lock, stop: wishes.stop.clone(), running, daemons };
         // Nobody's configuration but ours.
         fs::write(yard.path("config.toml"), "").map_err(failed)?;
         Ok(yard)
@@ -198,7 +201,9 @@ impl Yard {
     /// # Errors
     /// As there.
     pub fn daemon_with(&self, host: Option<&Host>, more: &[&str]) -> Result<Daemon> {
-        let name = host.map_or("here", |host| &host.name);
+        // Hosts of two testbeds have the same names.
+        let number = self.daemons.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}-{number}", host.map_or("here", |host| &host.name));
         let failed = |error: std::io::Error| of_io("start the server", &error);
         let export = self.path(&format!("served-{name}"));
         fs::create_dir_all(&export).map_err(failed)?;

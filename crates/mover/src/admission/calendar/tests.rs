@@ -182,8 +182,8 @@ proptest! {
                     // The worst byte becomes ready just after a window opened.
                     let of_period = bytes_per_s as f64 * promise.windows.period as f64 / 1e6;
                     prop_assert!(of_period <= promise.bytes as f64);
-                    let takes = promise.bytes as f64 / GBIT as f64 * 1e6;
-                    prop_assert!(takes + wish.guard_micros as f64 <= promise.windows.length as f64);
+                    let takes = (u128::from(promise.bytes) * 1_000_000).div_ceil(u128::from(GBIT)) as u64;
+                    prop_assert!(takes + wish.guard_micros <= promise.windows.length);
                     for pair in mine.windows(2) {
                         prop_assert!(pair[1].1 - pair[0].0 <= wish.deadline_micros, "byte too late");
                     }
