@@ -107,8 +107,11 @@ fn an_open_of_absurd_terms_or_places_is_refused() {
         let open = Open { transfer: TransferNumber(number as u16 + 1), ..open };
         let refused = client.open(open.clone()).expect_err("refused");
         // Its own words may come back to it.
-        let refused = refused
-            .replace(open.places[0].export.as_deref().filter(|name| !name.is_empty()).unwrap_or("\0"), "");
+        let place = &open.places[0];
+        let path = String::from_utf8_lossy(&place.path).into_owned();
+        let own = [place.export.as_deref().unwrap_or_default(), path.as_str()];
+        let refused =
+            own.iter().filter(|own| !own.is_empty()).fold(refused, |said, own| said.replace(own, ""));
         assert!(!refused.contains("outside") && !refused.contains("goodbye"), "{open:?}: {refused}");
         world.is_unharmed(&refused);
     }
