@@ -574,7 +574,8 @@ fn a_producer_that_takes_its_time() {
 fn rates_stand_with_their_shares_and_the_gain_is_one_of_time() {
     let mut evidence = evidence();
     evidence.rate_bytes_per_s = Some(105_000_000);
-    works(&mut evidence.sender, Stage::Pace, 19_000, 0);
+    let bytes = evidence.bytes;
+    paced(&mut evidence, 19_000, bytes);
     works(&mut evidence.receiver, Stage::Write, 6_250, 1_000);
     let said = verdict(&evidence).sentence;
     let words = "the rate limit: 840 Mbit/s, as asked (95 % busy); without it the transfer would take no less than 31 % of \
