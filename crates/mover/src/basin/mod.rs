@@ -181,18 +181,15 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     Some(verdict)
 }
 
-/// A path that was waited for during more than this share of its time is felt.
-const FELT: f64 = 0.05;
+/// Busy for less than this share of the time in which the path was.
+const MUCH_LESS: f64 = 0.5;
 
 /// The resource with the longest need, by its weight.
 fn narrowest_of(evidence: &Evidence, needs: &[need::Need]) -> Option<need::Need> {
-    // A CPU that has time left holds nothing up, where the path was busy for longer and was waited for. A stream may have
-    // something under way all the time and nobody wait for it: then that says nothing.
-    let waited =
-        needs.iter().filter(|need| need.place == Place::Path).map(|need| need.seconds).fold(0.0, f64::max);
+    // A CPU that has time left holds nothing up, where the path was busy for much longer. What was waited for the path does not
+    // tell it apart: a wait is booked when it is over, and of many streams on a thin link most never are.
     let carrying = if evidence.is_linked { path::carrying_seconds(evidence) } else { 0.0 };
-    let is_out =
-        |need: &&need::Need| need.is_idle_cpu() && need.seconds < carrying && waited > carrying * FELT;
+    let is_out = |need: &&need::Need| need.is_idle_cpu() && need.seconds < carrying * MUCH_LESS;
     let others = needs.iter().filter(|need| !is_out(need));
     let narrowest = *others.max_by(|a, b| a.weight.total_cmp(&b.weight))?;
     Some(match narrowest.place {
