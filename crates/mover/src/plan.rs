@@ -184,7 +184,7 @@ pub struct Plan {
     pub disk: DiskPlan,
 }
 
-/// Bytes of a chunk, if nobody says otherwise and no rate that is known asks for less.
+/// Bytes of a chunk, if nobody says otherwise and the path does not ask for less.
 pub const CHUNK_BYTES: u64 = 4 << 20;
 /// Bytes of a segment, if nobody says otherwise: the CPU that a byte costs is flat from 512 KiB to 1 MiB
 /// (docs/measurements.md, segments).
@@ -228,7 +228,7 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         ),
         (None, None, _, Some(rtt)) => far_streams(path, rtt, goal, window.as_ref(), known_rate.as_ref()),
     };
-    let chunk_bytes = chunk(asked, tuned, known_rate.as_ref(), streams.value);
+    let chunk_bytes = chunk(asked, tuned, known_rate.as_ref(), streams.value, far.is_some());
     let segment_bytes = segment(asked, tuned, chunk_bytes.value);
     // Frames of all streams have so much memory.
     let of_all = limits::STREAM_BYTES_MAX / (u64::from(segment_bytes.value) + FRAME_MORE_BYTES);
