@@ -298,9 +298,15 @@ pub fn about(suite: &str, command: &str) -> Result<Value> {
         "file_system": says("findmnt", &["-n", "-o", "FSTYPE", "-T", &target]),
         "congestion_control": fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?.trim(),
         "rsync": says("rsync", &["--version"]),
-        "commit": says("git", &["describe", "--always", "--dirty"]),
+        "commit": commit(),
         "date": says("date", &["-u", "+%F"]),
     }}))
+}
+
+/// The commit that is measured, and whether anything but results was changed since.
+fn commit() -> String {
+    let changed = says("git", &["status", "--porcelain", "--", ":/", ":(top,exclude)bench/results"]);
+    says("git", &["describe", "--always"]) + if changed.is_empty() { "" } else { "-dirty" }
 }
 
 /// The first line of what a program says; nothing, if it is not there.
