@@ -12,6 +12,7 @@ use crate::machine::{Action, Arrived, Input, Machine, Outcome, Record, Rules, Tr
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -308,7 +309,14 @@ impl Looker {
     fn begin(&self, began: Duration, reach: Option<Reach>, tells: Sender<Heard>) -> Result<()> {
         let looker = self.clone();
         let look = move || {
-            let looked = looker.look(began, reach);
+            let looked = catch_unwind(AssertUnwindSafe(|| looker.look(began, reach)));
+            // It is waited for: no other begins before it is told.
+            let looked = looked.unwrap_or_else(|_| Looked {
+                began,
+                took: Duration::ZERO,
+                view: Err(Failure::new(FailureKind::Internal, "look", "the thread that looks panicked")),
+                reach: None,
+            });
             // Nobody hears it when the watch is over.
             let _ = tells.send(Heard::Looked(looked));
         };
@@ -398,8 +406,9 @@ impl<'a> Life<'a> {
             if !self.machine.is_idle() || !looks.has_seen {
                 idle_since = now;
             }
-            // Nobody knows what a look that is under way will see.
-            let idle = driver.watch.idle_exit.filter(|_| !looks.is_under_way);
+            // Nobody knows what a look that is under way will see, nor how what is tried once more will end.
+            let may_change = looks.is_under_way || self.machine.is_busy();
+            let idle = driver.watch.idle_exit.filter(|_| !may_change);
             if idle.is_some_and(|idle| now.saturating_sub(idle_since) >= idle) {
                 return Ok(self.ended(false));
             }

@@ -325,6 +325,11 @@ impl Machine {
         (self.work_of(&first.name) == Some(Work::GivenUp)).then_some(&first.name)
     }
 
+    /// Whether something is copied, run or sent back now. What is tried once more may succeed, however often it failed.
+    pub fn is_busy(&self) -> bool {
+        self.moves > 0 || self.runs > 0
+    }
+
     /// Whether nothing is left to do but what was given up, or waits for that in order.
     pub fn is_idle(&self) -> bool {
         let mut is_held = false;
@@ -534,16 +539,15 @@ impl Machine {
         let pause = BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX);
         item.work =
             if item.tries >= tries_max { Work::GivenUp } else { Work::Later(now.saturating_add(pause)) };
-        if item.seen.is_none() && item.known.is_none() {
-            item.work = Work::Rest;
+        // It went while it was copied: of that no look tells again.
+        if item.seen.is_none() && item.known.as_ref().is_none_or(|known| known.stage == Stage::Done) {
             self.gone(name);
         }
     }
 
     fn rest(&mut self, name: &RelativePath) {
         if let Some(item) = self.items.get_mut(name) {
-            (item.tries, item.work) = (0, Work::Rest);
-            (item.missing, item.is_missed) = (None, false);
+            item.rest();
         }
     }
 
@@ -558,7 +562,7 @@ impl Machine {
         if item.known.as_ref().is_some_and(|known| known.stage == Stage::Done)
             && matches!(item.work, Work::Later(_) | Work::GivenUp)
         {
-            (item.tries, item.work) = (0, Work::Rest);
+            item.rest();
         }
         if item.known.is_none() && item.work != Work::Busy {
             self.open.remove(&item.line);
@@ -638,6 +642,12 @@ impl Machine {
 impl Item {
     fn new(line: Line) -> Item {
         Item { seen: None, known: None, work: Work::Rest, tries: 0, missing: None, is_missed: false, line }
+    }
+
+    /// Nothing of it failed, or what failed is over.
+    fn rest(&mut self) {
+        (self.tries, self.work) = (0, Work::Rest);
+        (self.missing, self.is_missed) = (None, false);
     }
 
     /// Whether what is to be done with it next is to copy it.
