@@ -322,10 +322,8 @@ impl World {
         for number in 0..random.within(1, 3) {
             let name = format!("p{number}");
             let Ok(id) = ProducerId::new(&name) else { continue };
-            let window = Window {
-                bytes: random.pick(&[1_000u64, 5_000, 50_000]),
-                items: random.pick(&[1, 4, 64]),
-            };
+            let window =
+                Window { bytes: random.pick(&[1_000u64, 5_000, 50_000]), items: random.pick(&[1, 4, 64]) };
             let level = match is_recorded && random.percent(50) {
                 true => HeldLevel::Durable,
                 false => HeldLevel::Memory,
