@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use thalweg_lab::wrap::wrap;
 
 /// Lets no more than this pass over loopback, both directions together.
 ///
@@ -100,13 +101,8 @@ impl<'a> Testbed<'a> {
     /// The command, in the host `left` or `right`.
     pub fn enter(&self, side: &str, command: &Command) -> Command {
         let mut entered = self.command("run");
-        entered.arg(side).arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            if let Some(value) = value {
-                entered.env(key, value);
-            }
-        }
-        entered
+        entered.arg(side);
+        wrap(entered, command)
     }
 
     fn command(&self, what: &str) -> Command {

@@ -5,6 +5,7 @@ use crate::testbed::daemon::{Request, Status};
 use crate::testbed::place::{Place, Record};
 use crate::testbed::spec::{Paths, Spec};
 use crate::testbed::wire::ETHERNET_FRAMING_BYTES;
+use crate::wrap::wrap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -41,14 +42,8 @@ impl Host {
         let mut entered = Command::new(&self.run.0);
         // It becomes the program, which ends with us like all others.
         dies_with_us(&mut entered);
-        entered.args(&self.run.1).arg(command.get_program()).args(command.get_args());
-        for (key, value) in command.get_envs() {
-            match value {
-                Some(value) => entered.env(key, value),
-                None => entered.env_remove(key),
-            };
-        }
-        entered
+        entered.args(&self.run.1);
+        wrap(entered, command)
     }
 }
 
