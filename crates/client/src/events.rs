@@ -1,13 +1,14 @@
 //! Events as JSON objects: docs/reference/json.md is their schema. `--json` prints them, Python gets them as dictionaries.
 
 use crate::hint;
-use crate::receipt_file::{hex, totals};
+use crate::receipt_file::totals;
 use serde_json::{Map, Value, json};
 use thalweg_mover::basin::{Evidence, Verdict, width};
 use thalweg_mover::model::prediction::{Compared, Prediction, Term};
 use thalweg_mover::plan::{Chosen, Plan};
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_mover::run::flow::job::FlowReport;
+use thalweg_wire::hex::hex;
 use thalweg_wire::message::{Failure, Outcome};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Entry, Kind, RelativePath};

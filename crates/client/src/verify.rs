@@ -9,7 +9,7 @@
 //! digest (found unchanged by evidence, never read) are compared by size and counted.
 
 use crate::reach::Reach;
-use crate::receipt_file::{self, Part, Reader, Seal, Signer, hex};
+use crate::receipt_file::{self, Part, Reader, Seal, Signer};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::BufReader;
@@ -20,6 +20,7 @@ use thalweg_mover::endpoint::local::survey::{DigestAs, Found as Listed};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Stop;
 use thalweg_wire::digest::{PieceHasher, Pieces};
+use thalweg_wire::hex::hex;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::receipt::Line;
 use thalweg_wire::{Digest, Kind, RelativePath};
