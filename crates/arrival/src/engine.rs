@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_client::fars::{self, Fars, How, Whom};
 use thalweg_client::job::Asked;
@@ -26,6 +26,7 @@ use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Stop, Watch as CopyWatch, Wishes};
 use thalweg_sys::{Dir, Watch as Changes};
@@ -842,8 +843,4 @@ impl Settled {
         };
         Ok((digest, self.bytes))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

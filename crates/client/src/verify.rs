@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found as Listed};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::Stop;
 use thalweg_wire::digest::{PieceHasher, Pieces};
 use thalweg_wire::hex::hex;
@@ -396,8 +397,4 @@ fn short(path: &[u8]) -> [u8; 16] {
     let mut short = [0; 16];
     short.copy_from_slice(&blake3::hash(path).as_bytes()[..16]);
     short
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

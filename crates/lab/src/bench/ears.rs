@@ -6,6 +6,7 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use thalweg_mover::failure::{Result, of_io};
+use thalweg_mover::mutex::lock;
 
 /// What of a child's errors is kept; the rest is read and forgotten, so that it never waits for us.
 const ERRORS_BYTES_MAX: u64 = 1 << 20;
@@ -72,10 +73,6 @@ impl<T: Default + Send + 'static> Ears<T> {
     pub fn complains_of(&self, words: &str) -> bool {
         lock(&self.errors).contains(words)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use super::yard::end;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::{Child, ChildStdin};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::mutex::lock;
 
 /// After its pipe was closed, until all is durable.
 const END_WAIT: Duration = Duration::from_secs(120);
@@ -111,8 +112,4 @@ impl Drop for Producer {
         self.close();
         end(&mut lock(&self.child));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

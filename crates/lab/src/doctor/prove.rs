@@ -11,6 +11,7 @@
 use super::finding::{Finding, Report, Verdict};
 use super::roots::Roots;
 use super::wanted::{Reach, SYSCTLS, Sysctl};
+use crate::bench::statistics::median;
 use crate::testbed::check::{RATE_TIME, rate_of_one_stream};
 use crate::testbed::place::Place;
 use crate::testbed::spec::{Paths, Spec};
@@ -182,12 +183,6 @@ fn run(path: TrialPath, sysctls: &[(String, String)], place: &Place, wire: Comma
     let rate = rate?;
     down?;
     Ok(rate)
-}
-
-fn median(rates: &[f64]) -> f64 {
-    let mut sorted = rates.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
 }
 
 #[cfg(test)]
