@@ -1,7 +1,7 @@
 //! The network name space that a suite has for itself: its loopback, narrow or wide, and emulated paths.
 
 use crate::bench::record::{Sample, Wire};
-use crate::bench::yard::Yard;
+use crate::bench::workspace::Workspace;
 use crate::tools;
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub fn loopback_bytes() -> Result<u64> {
 
 /// Two hosts joined by an emulated path (`thalweg testbed`), removed with the value.
 pub struct Testbed<'a> {
-    yard: &'a Yard,
+    workspace: &'a Workspace,
     state: PathBuf,
     /// Of the host on the right, where servers are.
     pub address: String,
@@ -52,8 +52,8 @@ const NAME: &str = "bench";
 
 impl<'a> Testbed<'a> {
     /// Whether the program under test can do it; the reason if not.
-    pub fn is_missing(yard: &Yard) -> Option<String> {
-        let asked = tools::says(yard.thalweg().args(["testbed", "--help"]));
+    pub fn is_missing(workspace: &Workspace) -> Option<String> {
+        let asked = tools::says(workspace.thalweg().args(["testbed", "--help"]));
         asked.err().map(|_| "this thalweg has no testbed".to_owned())
     }
 
@@ -61,9 +61,9 @@ impl<'a> Testbed<'a> {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn up(yard: &'a Yard, options: &[&str]) -> Result<Testbed<'a>> {
-        let state = yard.directory("testbed")?;
-        let mut testbed = Testbed { yard, state, address: String::new() };
+    pub fn up(workspace: &'a Workspace, options: &[&str]) -> Result<Testbed<'a>> {
+        let state = workspace.directory("testbed")?;
+        let mut testbed = Testbed { workspace, state, address: String::new() };
         let told = tools::says(testbed.command("up").args(options).arg("--json"))?;
         let told: Value = serde_json::from_str(&told).context("what `testbed up` says")?;
         let hosts = told["hosts"].as_array().context("no hosts")?;
@@ -106,7 +106,7 @@ impl<'a> Testbed<'a> {
     }
 
     fn command(&self, what: &str) -> Command {
-        let mut command = self.yard.thalweg();
+        let mut command = self.workspace.thalweg();
         command.args(["testbed", what, "--name", NAME, "--state"]).arg(&self.state);
         command
     }

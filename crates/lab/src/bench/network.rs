@@ -1,6 +1,6 @@
 //! A testbed of a suite: two hosts, the path between them, what it carried and what it cost.
 
-use super::yard::Yard;
+use super::workspace::Workspace;
 use crate::testbed::daemon::{Request, Status};
 use crate::testbed::place::{Place, Record};
 use crate::testbed::spec::{Paths, Spec};
@@ -109,8 +109,13 @@ impl Testbed {
     ///
     /// # Errors
     /// What it says if it cannot come up.
-    pub fn up(yard: &Yard, name: &str, path: &PathWish, sysctls: &[(&str, &str)]) -> Result<Testbed> {
-        Testbed::up_with(yard, name, path, sysctls, 1)
+    pub fn up(
+        workspace: &Workspace,
+        name: &str,
+        path: &PathWish,
+        sysctls: &[(&str, &str)],
+    ) -> Result<Testbed> {
+        Testbed::up_with(workspace, name, path, sysctls, 1)
     }
 
     /// The same with so many hosts on the right, 1 to 9.
@@ -118,13 +123,13 @@ impl Testbed {
     /// # Errors
     /// As [`Self::up`].
     pub fn up_with(
-        yard: &Yard,
+        workspace: &Workspace,
         name: &str,
         path: &PathWish,
         sysctls: &[(&str, &str)],
         on_the_right: u8,
     ) -> Result<Testbed> {
-        let state = yard.path("testbeds");
+        let state = workspace.path("testbeds");
         let place = Place::new(Some(&state.join("testbed")))?;
         let spec = Spec {
             name: name.to_owned(),
@@ -140,14 +145,14 @@ impl Testbed {
             let words = ["testbed", what, "--name", name, "--state", &state];
             words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()
         };
-        let mut wire = yard.command("testbed");
+        let mut wire = workspace.command("testbed");
         wire.args(words("wire"));
         let record = place.up(&spec, wire)?;
         let host = |side: &str| -> Result<Host> {
             let host = record.host(side)?;
             let mut run = words("run");
             run.push(host.name.clone());
-            let program = yard.command("testbed").get_program().into();
+            let program = workspace.command("testbed").get_program().into();
             Ok(Host { name: host.name.clone(), address: host.address, run: (program, run) })
         };
         let (left, right) = (host("left")?, host("right")?);

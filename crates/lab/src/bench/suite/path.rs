@@ -164,7 +164,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let wishes = bench.wishes;
     let cases = cases(&wishes.rtts, wishes.rate_bits_per_s, &wishes.losses);
     let first = cases[0].path;
-    let testbed = Testbed::up(&bench.yard, "path", &first, STOCK)?;
+    let testbed = Testbed::up(&bench.workspace, "path", &first, STOCK)?;
     bench.take_turns(cases, |_, run, case| {
         // Nothing here warms up: each part does so by itself.
         if run == 0 {

@@ -103,7 +103,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let first = PathWish { rtt: rtts[0], rate_bits_per_s, loss: 0.0, mtu_bytes: network::MTU_BYTES };
     let settings = sysctls(window_bytes(rate_bits_per_s));
     let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
-    let testbed = Testbed::up(&bench.yard, "streams", &first, &settings)?;
+    let testbed = Testbed::up(&bench.workspace, "streams", &first, &settings)?;
     let cases = rtts.iter().flat_map(|&rtt| STREAMS.map(|streams| Case { rtt, streams })).collect();
     let time = bench.wishes.time.unwrap_or(TIME);
     bench.take_turns(cases, |_, run, case| {

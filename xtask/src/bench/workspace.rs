@@ -12,7 +12,7 @@ use std::time::Instant;
 pub use thalweg_lab::bench::rounds;
 
 /// See the module.
-pub struct Yard {
+pub struct Workspace {
     pub thalweg: PathBuf,
     pub group: Group,
     pub scratch: Scratch,
@@ -26,13 +26,13 @@ pub struct Times {
     pub cpu_s: f64,
 }
 
-impl Yard {
+impl Workspace {
     /// Makes it.
     ///
     /// # Errors
     /// Without the right to make a control group.
-    pub fn new(thalweg: PathBuf, scratch: Scratch) -> Result<Yard> {
-        Ok(Yard { thalweg, group: Group::new()?, scratch })
+    pub fn new(thalweg: PathBuf, scratch: Scratch) -> Result<Workspace> {
+        Ok(Workspace { thalweg, group: Group::new()?, scratch })
     }
 
     /// An empty directory below the scratch directory.
