@@ -7,7 +7,7 @@
 //! Bounded in time and in bytes; each trial is stopped after twice the time that it should take. What is under trial when
 //! either is used up is not kept.
 
-use super::probe::{Stand, how};
+use super::probe::{Measurer, how};
 use crate::args::tune::TuneArgs;
 use crate::exit::Exit;
 use crate::place::Places;
@@ -63,10 +63,10 @@ pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
 fn find(args: &TuneArgs, way: &Way) -> Result<()> {
     let began = Instant::now();
     let Way { state, job, .. } = way;
-    let stand = Stand::new(job, None, args.time, state, args.ask.json)?;
-    let path = stand.path();
+    let measurer = Measurer::new(job, None, args.time, state, args.ask.json)?;
+    let path = measurer.path();
     let (now, known) = way.settings(&path);
-    let mut trials = Trials::new(&stand, args, began, path.rtt);
+    let mut trials = Trials::new(&measurer, args, began, path.rtt);
     let entries = trials.size(&now, &known)?;
     let is_far = matches!(job.from, From::Far(..)) || job.is_push();
     let knobs = Knobs::of(is_far, job.is_push(), &now, &known, (trials.bytes(), entries));

@@ -2,7 +2,7 @@
 
 use super::workspace::Workspace;
 use crate::testbed::daemon::{Request, Status};
-use crate::testbed::place::{Place, Record};
+use crate::testbed::registry::{Record, Registry};
 use crate::testbed::spec::{Paths, Spec};
 use crate::testbed::wire::ETHERNET_FRAMING_BYTES;
 use crate::wrap::wrap;
@@ -16,7 +16,7 @@ use thalweg_sys::namespace::NetworkNamespace;
 /// See the module; all of it goes with the value.
 pub struct Testbed {
     /// Where it is recorded.
-    pub place: Place,
+    pub registry: Registry,
     record: Record,
     /// Where clients are.
     pub left: Host,
@@ -130,7 +130,7 @@ impl Testbed {
         on_the_right: u8,
     ) -> Result<Testbed> {
         let state = workspace.path("testbeds");
-        let place = Place::new(Some(&state.join("testbed")))?;
+        let registry = Registry::new(Some(&state.join("testbed")))?;
         let spec = Spec {
             name: name.to_owned(),
             left: 1,
@@ -147,7 +147,7 @@ impl Testbed {
         };
         let mut wire = workspace.command("testbed");
         wire.args(words("wire"));
-        let record = place.up(&spec, wire)?;
+        let record = registry.up(&spec, wire)?;
         let host = |side: &str| -> Result<Host> {
             let host = record.host(side)?;
             let mut run = words("run");
@@ -158,10 +158,10 @@ impl Testbed {
         let (left, right) = (host("left")?, host("right")?);
         let beyond = (2..=on_the_right).map(|number| host(&format!("right-{number}")));
         let beyond = beyond.collect::<Result<Vec<Host>>>()?;
-        Ok(Testbed { place, record, left, right, beyond })
+        Ok(Testbed { registry, record, left, right, beyond })
     }
 
-    /// Its name, for whoever asks its place.
+    /// Its name, for whoever asks the registry.
     pub fn name(&self) -> &str {
         &self.record.spec.name
     }
@@ -179,7 +179,7 @@ impl Testbed {
     /// # Errors
     /// As [`Self::set`].
     pub fn set_paths(&self, paths: Paths) -> Result<()> {
-        self.place.ask(self.name(), &Request::Set(paths)).map(drop)
+        self.registry.ask(self.name(), &Request::Set(paths)).map(drop)
     }
 
     /// What it carried and cost so far.
@@ -187,7 +187,7 @@ impl Testbed {
     /// # Errors
     /// If it does not answer.
     pub fn carried(&self) -> Result<Carried> {
-        Ok(Carried::of(&self.place.ask(self.name(), &Request::Status)?))
+        Ok(Carried::of(&self.registry.ask(self.name(), &Request::Status)?))
     }
 
     /// The network of a host.
@@ -201,7 +201,7 @@ impl Testbed {
 
 impl Drop for Testbed {
     fn drop(&mut self) {
-        let _ = self.place.down(self.name());
+        let _ = self.registry.down(self.name());
     }
 }
 

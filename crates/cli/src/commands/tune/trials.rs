@@ -2,7 +2,7 @@
 
 use super::knobs::small_chunk_bytes;
 use crate::args::tune::TuneArgs;
-use crate::commands::probe::Stand;
+use crate::commands::probe::Measurer;
 use std::time::{Duration, Instant};
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::failure::Result;
@@ -35,7 +35,7 @@ fn trial_time(time: Duration, rtt: Option<Duration>) -> Duration {
 
 /// What is measured, and what it has cost so far.
 pub struct Trials<'a> {
-    stand: &'a Stand<'a>,
+    measurer: &'a Measurer<'a>,
     args: &'a TuneArgs,
     began: Instant,
     /// One trial takes about so long.
@@ -53,13 +53,13 @@ pub struct Trials<'a> {
 impl<'a> Trials<'a> {
     /// Of a search that `began` then, on a way with this round trip time.
     pub fn new(
-        stand: &'a Stand<'a>,
+        measurer: &'a Measurer<'a>,
         args: &'a TuneArgs,
         began: Instant,
         rtt: Option<Duration>,
     ) -> Trials<'a> {
         Trials {
-            stand,
+            measurer,
             args,
             began,
             time: trial_time(args.time, rtt),
@@ -123,7 +123,7 @@ impl<'a> Trials<'a> {
     /// `Stopped`.
     pub fn measure(&mut self, words: &str, change: impl FnOnce(&mut Wishes)) -> Result<Result<f64>> {
         let began = Instant::now();
-        let measured = self.stand.trial(words, self.bytes, self.time, change)?;
+        let measured = self.measurer.trial(words, self.bytes, self.time, change)?;
         self.longest = self.longest.max(began.elapsed());
         self.count += 1;
         Ok(measured.map(|(rate, evidence)| {

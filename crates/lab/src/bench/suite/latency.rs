@@ -142,7 +142,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             // A round that does not count would only cost time: each run warms up by itself.
             Program::Stream if run == 0 => return Ok(None),
             Program::Stream => super::over(testbed, || {
-                let rate = check::rate_of_one_stream(&testbed.place, testbed.name(), time)?;
+                let rate = check::rate_of_one_stream(&testbed.registry, testbed.name(), time)?;
                 let wall_s = time.as_secs_f64();
                 let series = format!("one TCP stream, {}", buffers.name);
                 let bytes = (rate * wall_s / 8.0) as u64;

@@ -173,7 +173,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         testbed.set_paths(case.paths())?;
         let sample = super::over(&testbed, || {
             let (before, began) = (testbed.carried()?, Instant::now());
-            let told = measure_parts(&testbed.place, testbed.name(), &[case.part()])?;
+            let told = measure_parts(&testbed.registry, testbed.name(), &[case.part()])?;
             let carried = testbed.carried()?.since(&before);
             let sample = Sample { bytes: carried.forward_bytes + carried.back_bytes, ..Sample::default() };
             let sample = Sample { wall_s: began.elapsed().as_secs_f64(), ..sample };

@@ -116,7 +116,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let sample = super::over(&testbed, || {
             let window_bytes = u32::try_from(window_bytes(rate_bits_per_s)).ok();
             let streams = check::Streams { count: case.streams, window_bytes };
-            let rate = check::rate_of_streams(&testbed.place, testbed.name(), &streams, time)?;
+            let rate = check::rate_of_streams(&testbed.registry, testbed.name(), &streams, time)?;
             let wall_s = time.as_secs_f64();
             let bytes = (rate * wall_s / 8.0) as u64;
             let sample = Sample { series: "TCP".to_owned(), bytes, wall_s, ..Sample::default() };
