@@ -7,8 +7,8 @@
 use crate::command::{self, Analysis, RunPlace};
 use crate::item::{ItemKind, key_of};
 use crate::journal::Journal;
-use crate::look::{Eye, View};
 use crate::machine::{Action, Arrived, Input, Machine, Outcome, Record, Rules, Trouble};
+use crate::scan::{Scanner, View};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -56,7 +56,7 @@ pub struct Watch {
     /// Where its items go, under their names.
     pub destination: Named,
     /// Which items.
-    pub eye: Arc<Eye>,
+    pub scanner: Arc<Scanner>,
     /// What is decided by.
     pub rules: Rules,
     /// What is run for each that arrived.
@@ -196,7 +196,7 @@ impl Watch {
             };
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         }
-        hasher.update(&[u8::from(self.eye.kind == ItemKind::Directory)]);
+        hasher.update(&[u8::from(self.scanner.kind == ItemKind::Directory)]);
         let name = Digest(*hasher.finalize().as_bytes()).to_string();
         // As seen from anywhere: it is told to commands.
         let state = std::path::absolute(&self.state).unwrap_or_else(|_| self.state.clone());
@@ -299,7 +299,7 @@ impl Looks {
 #[derive(Clone)]
 struct Looker {
     source: Named,
-    eye: Arc<Eye>,
+    scanner: Arc<Scanner>,
     fars: Arc<Mutex<Fars>>,
     tell: Tell,
     is_over: Arc<AtomicBool>,
@@ -340,7 +340,7 @@ impl Looker {
                 (self.tell)(Told::Trouble(None, failure));
             }
         };
-        match self.eye.look(&reach, &mut trouble) {
+        match self.scanner.scan(&reach, &mut trouble) {
             Ok(view) => looked(begun.elapsed(), Ok(view), Some(reach)),
             Err(failure) => looked(begun.elapsed(), Err(failure), None),
         }
@@ -552,7 +552,7 @@ impl Driver<'_> {
     fn looker(&self) -> Looker {
         Looker {
             source: self.watch.source.clone(),
-            eye: self.watch.eye.clone(),
+            scanner: self.watch.scanner.clone(),
             fars: self.fars.clone(),
             tell: self.tell.clone(),
             is_over: self.is_over.clone(),
@@ -619,7 +619,7 @@ impl Driver<'_> {
         let mut wishes = self.watch.wishes.clone();
         // What stands there is compared by content: its digest must be known.
         wishes.check = Check::Digest;
-        if self.watch.eye.kind == ItemKind::File {
+        if self.watch.scanner.kind == ItemKind::File {
             wishes.filter.clear();
         }
         let asked = receipt::Asked {
@@ -636,7 +636,7 @@ impl Driver<'_> {
             self.copy(source, destination, &wishes, Arc::new(move |event| lock(&hears).hear(event)))?;
         receipt.finish(&report.agreed)?;
         let settled = std::mem::take(&mut *lock(&settled));
-        settled.digest(self.watch.eye.kind)
+        settled.digest(self.watch.scanner.kind)
     }
 
     fn send_back(&self, name: &RelativePath) -> Result<()> {

@@ -9,8 +9,8 @@
 //! What is done and gone from the source is forgotten when the journal is rewritten ([`Machine::forget`]), but for its key:
 //! should it come again under its name, it is not analysed again. Keys have a bound of their own ([`crate::past`]).
 
+use crate::done_keys::{DONE_KEYS_MAX, DoneKeys};
 use crate::item::{Complete, Order, Version, by_name, name_text};
-use crate::past::{PAST_MAX, Past};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -231,7 +231,7 @@ pub struct Machine {
     /// Items with something left to do, in order.
     open: BTreeSet<Line>,
     /// What was done before, and of which nothing else is known.
-    past: Past,
+    past: DoneKeys,
     moves: usize,
     runs: usize,
     met: i64,
@@ -248,7 +248,7 @@ impl Machine {
             rules,
             items: HashMap::new(),
             open: BTreeSet::new(),
-            past: Past::new(PAST_MAX),
+            past: DoneKeys::new(DONE_KEYS_MAX),
             moves: 0,
             runs: 0,
             met: 0,

@@ -1,7 +1,7 @@
 //! Where a benchmark runs: a scratch directory, a control group that counts CPU time, the program under test, and the
 //! stopwatch.
 
-use crate::bench::group::Group;
+use crate::bench::control_group::Group;
 use crate::tools::{self, Scratch};
 use anyhow::{Context, Result, ensure};
 use std::fs;

@@ -1,10 +1,10 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
 use crate::args::copy::{CheckBy, CipherArg, Class, CopyArgs};
+use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::running::Running;
-use crate::tell::{Listener, Teller};
 use crate::{show, signals};
 use std::ffi::OsString;
 use std::path::Path;

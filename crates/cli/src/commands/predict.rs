@@ -1,11 +1,11 @@
 //! `thalweg predict`: how long a transfer would take, before it begins. See [`thalweg_client::predict`].
 
 use crate::args::copy::Verify;
-use crate::args::way::PredictArgs;
+use crate::args::probe::PredictArgs;
 use crate::commands::probe::{self, Measurer, how};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{json, out, tell, units};
+use crate::{copy_output, json, out, units};
 use thalweg_client::fars::Fars;
 use thalweg_client::identity;
 use thalweg_client::job::Asked;
@@ -100,7 +100,7 @@ impl Said<'_> {
             }
         }
         out::tell("");
-        tell::plan_lines(&self.told.plan).iter().for_each(|line| out::tell(line));
+        copy_output::plan_lines(&self.told.plan).iter().for_each(|line| out::tell(line));
         if let (Some(time), Some(verdict)) = (self.args.deadline, self.told.verdict) {
             let words = match verdict {
                 Deadline::Holds => "holds: 99 of 100 such transfers take less",

@@ -11,7 +11,7 @@
 //! that its mover removes. What could not be measured is told with its reason, and the rest is measured all the same.
 
 use crate::args::places::AskArgs;
-use crate::args::way::ProbeArgs;
+use crate::args::probe::ProbeArgs;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{json, show};

@@ -1,7 +1,7 @@
 //! The settings that thalweg chooses by itself, beside all others.
 
 use super::Suite;
-use crate::bench::group::{SlowDisk, Way};
+use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network::{self, Testbed};
 use crate::bench::page::{self, Goal};
 use crate::bench::record::{Load, Results, SEARCH, Sample};

@@ -4,7 +4,7 @@ use super::Suite;
 use crate::bench::page;
 use crate::bench::record::{Load, Results, Sample};
 use crate::bench::workspace::{self, Times};
-use crate::bench::{Bench, group::Group};
+use crate::bench::{Bench, control_group::Group};
 use crate::{python, servers, tools};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;

@@ -1,7 +1,7 @@
 //! What verification costs where something else is the narrowest, and what damage costs.
 
 use super::Suite;
-use crate::bench::group::{SlowDisk, Way};
+use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network;
 use crate::bench::page::{self, Goal};
 use crate::bench::record::{Load, Results, Sample};
