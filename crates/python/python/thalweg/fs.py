@@ -504,10 +504,12 @@ class _Written(io.BufferedIOBase):
         try:
             self._file.close()
             self._is_broken = is_broken
-            if self.autocommit:
-                self.commit()
         finally:
-            super().close()
+            try:
+                if self.autocommit:
+                    self.commit()
+            finally:
+                super().close()
 
     def commit(self) -> None:
         """Copies it, unless it is not whole."""
