@@ -8,7 +8,6 @@ use thalweg_mover::model::prediction::{Compared, Prediction, Term};
 use thalweg_mover::plan::{Chosen, Plan};
 use thalweg_mover::run::copy::{Meter, Report};
 use thalweg_mover::run::flow::job::FlowReport;
-use thalweg_wire::hex::hex;
 use thalweg_wire::message::{Failure, Outcome};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Entry, Kind, RelativePath};
@@ -25,7 +24,7 @@ pub fn about(event: &str, path: &RelativePath) -> Map<String, Value> {
 fn put_path(object: &mut Map<String, Value>, path: &RelativePath) {
     object.insert("path".into(), path.to_string().into());
     if std::str::from_utf8(path.as_bytes()).is_err() {
-        object.insert("path_bytes".into(), hex(path.as_bytes()).into());
+        object.insert("path_bytes".into(), thalweg_wire::hex::hex(path.as_bytes()).into());
     }
 }
 
